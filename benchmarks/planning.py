@@ -28,10 +28,11 @@ from privalue.core import SeededForExperimentsOnly, draw
 from privalue.core._contributions import Contributions, VisitStatistics
 from privalue.core._terms import PublicSize
 from privalue.estimate import values_of
+from privalue.paper import chain_statistics
 from privalue.planning import Forecaster, Option, options_of, public_model, trajectories_for
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
-from privalue.simulation import World, chain_statistics, parse_world, simulate_episodes
+from privalue.simulation import World, parse_world, simulate_episodes
 from privalue.simulation._icu_sepsis import _dynamics_file
 from privalue.study._features import design
 from privalue.study._terms import mechanism_for

@@ -32,7 +32,6 @@ ORDER = [
     "_ssp.py",
     "_ope.py",
     "_noise.py",
-    "_noise_scale.py",
     "_draw.py",
     "_private.py",
     "_arrays.py",

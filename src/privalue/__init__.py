@@ -29,7 +29,6 @@ from privalue.version import VERSION as __version__  # noqa: N811
 if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
     from privalue._charged import finish as finish
     from privalue._checked import Checked as Checked, check as check
-    from privalue._comparison import Comparison as Comparison, compare as compare
     from privalue._diagnostics import (
         Diagnostics as Diagnostics,
         PolicyDiagnostics as PolicyDiagnostics,
@@ -62,7 +61,6 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     from privalue.planning import (
         PolicyPlan as PolicyPlan,
         plan_policy as plan_policy,
-        resolve as resolve,
     )
     from privalue.report import Published as Published, publish as publish
     from privalue.simulation import simulate as simulate
@@ -94,7 +92,6 @@ _MODULES = {
     "ChargedError": "errors",
     "Checked": "_checked",
     "Columns": "study",
-    "Comparison": "_comparison",
     "DataError": "errors",
     "Diagnostics": "_diagnostics",
     "Features": "study",
@@ -125,7 +122,6 @@ _MODULES = {
     "Weights": "study",
     "bins": "study",
     "check": "_checked",
-    "compare": "_comparison",
     "finish": "_charged",
     "improve": "_improved",
     "inspect": "curator",
@@ -136,7 +132,6 @@ _MODULES = {
     "publish": "report",
     "refit": "estimate",
     "release": "curator",
-    "resolve": "planning",
     "simulate": "simulation",
 }
 

@@ -186,14 +186,11 @@ def audit_release(
     threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
     in_p, in_q = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
     found = audit_events(in_p, in_q, draws=releases, epsilon=epsilon, claimed=claimed)
-    if isinstance(mechanism, DpSsp):
-        if set(mechanism.alphas) & {"bounds", "visits"}:
-            return found  # what later stages add depends on what earlier ones chose
-        distance = _distance_in_stages(mechanism, *(each.statistics for each in inspected))
-    elif isinstance(mechanism, DpOpe) and mechanism.laplace:
+    if isinstance(mechanism, DpSsp) and "bounds" in mechanism.alphas:
+        return found  # what the values add depends on what the stage before them chose
+    if isinstance(mechanism, DpOpe):
         return found  # the delta of a pair is 0 at its own loss
-    else:
-        distance = float(np.linalg.norm(center - other_center))
+    distance = float(np.linalg.norm(center - other_center))
     true = divergence(epsilon, len(center), ratio, distance).estimate
     return Audit(**{**vars(found), "true": true})
 
@@ -212,10 +209,7 @@ def _losses_of_weights(
         drawn = np.concatenate(
             [part / scale for part, scale in zip(parts, weights.scales, strict=False)]
         )
-        if mechanism.laplace:
-            found.append(float((abs(drawn - other) - abs(drawn - one)).sum()))
-        else:
-            found.append(float((np.square(drawn - other) - np.square(drawn - one)).sum()) / 2)
+        found.append(float((abs(drawn - other) - abs(drawn - one)).sum()))
     return np.array(found)
 
 
@@ -240,15 +234,6 @@ def _loss_in_stages(
         loss += float(np.sum(away / (2 * np.square(p.deviations))))
         chosen = mechanism.choose(stage.name, numbers, chosen)
     return loss
-
-
-def _distance_in_stages(mechanism: DpSsp, here: VisitStatistics, there: VisitStatistics) -> float:
-    """Return how far apart two data sets are in units of the noise, all stages together."""
-    total = 0.0
-    for stage in mechanism.alphas:
-        p, q = (mechanism.perturbation(each, stage) for each in (here, there))
-        total += float(np.sum(((p.center - q.center) / p.deviations) ** 2))
-    return math.sqrt(total)
 
 
 def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:

@@ -35,7 +35,7 @@ from privalue.core import (
     PublicSize,
     SeededForExperimentsOnly,
 )
-from privalue.errors import BudgetError, PrivalueWarning, StudyError, UsageError
+from privalue.errors import BudgetError, PrivalueWarning, UsageError
 from privalue.ledger import (
     Ledger,
     Reservation,
@@ -51,7 +51,6 @@ from privalue.study import (
     design,
     entries_of,
     gaussian_alpha,
-    is_settled,
     mechanism_for,
     policy_mechanism,
     public_size,
@@ -65,7 +64,7 @@ MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """All that is settled before any data is opened; the mechanism, too, where it was "auto".
+    """All that is settled before any data is opened.
 
     ``mechanism`` is None where its constants depend on an m that the study does not declare.
     """
@@ -100,14 +99,12 @@ def prepare(study: Study) -> Prepared:
         study: what is public.
 
     Returns:
-        The study with its choices settled, the design, and the mechanism where it is known.
+        The study, the design, and the mechanism where it is known.
 
     Raises:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
     study = with_columns(study, None)
-    if not is_settled(study):
-        study = planning.resolve(study).study
     if study.values_a_policy:
         valued = policy_mechanism(study, declared_size(study))
         return Prepared(study=study, design=valued.design, mechanism=valued)
@@ -201,7 +198,6 @@ def release(
     *,
     ledger: str | Path | Ledger | None = None,
     columns: Mapping[str, str] | None = None,
-    spend: str | None = None,
     outbox: str | Path | Outbox | None = None,
     expect_new: bool = False,
     accept_large_delta: bool = False,
@@ -227,8 +223,6 @@ def release(
         ledger: where the dataset's budget is kept: a file, the address of a server, or a ledger
             from ``open_ledger``.
         columns: names of columns, added to those of the study, e.g. {"trajectory": "stay_id"}.
-        spend: a share of what the ledger has left, e.g. "25%", in place of the study's epsilon and
-            delta: the release is of ``study.replace(spend="25%", epsilon=None, delta=None)``.
         outbox: a file that keeps what was drawn until the ledger has it, so that not even a process
             that is killed loses what was paid for; an ``Outbox`` stays until its block ends.
         expect_new: refuse to answer an identical request with the stored release.
@@ -269,10 +263,8 @@ def release(
     >>> release["well"].flags, release.private
     ((), True)
     """
-    study = with_columns(study, columns)
-    if spend is not None:
-        study = study.replace(spend=spend, epsilon=None, delta=None)
-    prepared = prepare(study) if study.privacy.is_fixed else None
+    prepared = prepare(with_columns(study, columns))
+    study = prepared.study
     if seed is not None:
         if entropy is not None:
             raise UsageError("seed= and entropy= both say where noise comes from; give one")
@@ -284,67 +276,46 @@ def release(
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
 
-    def ready(prepared: Prepared) -> Callable[[], Ready]:
-        """Refuse what the study alone rules out, and return what reads the data."""
-        study, declared = prepared.study, declared_size(prepared.study).trajectories
-        known: list[Accepted] | None = None  # what can be decided before data is opened
-        if declared is not None or not study.limits.counts_trajectories:
-            known = _useful(prepared, prepared.mechanism, declared, accept_useless)
-
-        def read() -> Ready:
-            """Read the statistics, and refuse what public sizes rule out.
-
-            All of it comes before the charge: whatever is refused here costs nothing.
-            """
-            statistics = gathered(
-                data, study, engine=engine, memory=memory, threads=threads, progress=progress
-            )
-            size = public_size(study, statistics)
-            accepted = planning.require_small_delta(study, size, accepted=accept_large_delta)
-            mechanism = prepared.mechanism_for(size)
-            useful = known
-            if useful is None:
-                useful = _useful(prepared, mechanism, size.trajectories, accept_useless)
-            _rehearse(mechanism, study, kept)
-            return Ready(
-                study=study,
-                statistics=statistics,
-                size=size,
-                mechanism=mechanism,
-                accepted=(*useful, *accepted),
-            )
-
-        return read
-
-    read = None
-    if prepared is not None:
-        study, read = prepared.study, ready(prepared)
+    declared = declared_size(study).trajectories
+    known: list[Accepted] | None = None  # what can be decided before data is opened
+    if declared is not None or not study.limits.counts_trajectories:
+        known = _useful(prepared, prepared.mechanism, declared, accept_useless)
     own = outbox is not None and not isinstance(outbox, Outbox)
     box: AbstractContextManager[Outbox | None] = (
         Outbox(outbox) if own else nullcontext(outbox)  # type: ignore[arg-type]
     )
-    if kept_by is None:
-        if read is None:
-            raise UsageError(
-                f'[privacy] spend = "{study.privacy.spend}" is a share of what a ledger has left; '
-                "release with one, or give epsilon and delta"
-            )
-        with box as kept:
-            _make_room(kept, study)
-            return _told(charged.drawn_release(read(), source, None))
-    _require_room_on_ledger(study)
+    if kept_by is not None:
+        _require_room_on_ledger(study)
     with box as kept:
         _make_room(kept, study)
-        reserved = _reserve(kept_by, study)
-        if isinstance(reserved, StoredRelease):
+        reserved = None if kept_by is None else _reserve(kept_by, study)
+        if reserved is not None and isinstance(reserved, StoredRelease):
             return _told(_answered(study, reserved, expect_new, say))
         # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
         # inner block while another error ends it, as when a terminal is closed: hence the outer.
-        with reserved, reserved:
-            tell(reserved.notices, say)
-            if read is None:  # the ledger fixed what the share comes to
-                read = ready(prepare(study.replace(**reserved.asked.as_dict())))
-            return _told(charged.paid_for(reserved, read(), source, kept_by, kept, say))
+        with reserved or nullcontext(), reserved or nullcontext():
+            if reserved is not None:
+                tell(reserved.notices, say)
+            statistics = gathered(
+                data, study, engine=engine, memory=memory, threads=threads, progress=progress
+            )
+            # Whatever public sizes rule out is refused here, before the charge, and costs nothing.
+            size = public_size(study, statistics)
+            accepted = planning.require_small_delta(study, size, accepted=accept_large_delta)
+            mechanism = prepared.mechanism_for(size)
+            if known is None:
+                known = _useful(prepared, mechanism, size.trajectories, accept_useless)
+            _rehearse(mechanism, study, kept)
+            ready = Ready(
+                study=study,
+                statistics=statistics,
+                size=size,
+                mechanism=mechanism,
+                accepted=(*known, *accepted),
+            )
+            if reserved is None or kept_by is None:
+                return _told(charged.drawn_release(ready, source, None))
+            return _told(charged.paid_for(reserved, ready, source, kept_by, kept, say))
 
 
 def _rehearse(mechanism: Mechanism | DpOpe, study: Study, outbox: Outbox | None) -> None:
@@ -415,7 +386,7 @@ def opened_ledger(ledger: str | Path | Ledger) -> Ledger:
 
 def _require_room_on_ledger(study: Study) -> None:
     """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
-    each = 560 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
+    each = 560 if study.has_intervals else 100  # bytes, about
     if entries_of(study) * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
@@ -433,15 +404,6 @@ def _make_room(outbox: Outbox | None, study: Study) -> None:
         outbox.make_room(16_384 + 3 * described + 1_800 * entries_of(study))
 
 
-def require_ssp(study: Study) -> None:
-    """Refuse another mechanism for a share of what the ledger has left."""
-    if study.mechanism.name != "dp-ssp":
-        raise StudyError(
-            f'[privacy] spend = "{study.privacy.spend}" is for dp-ssp alone, and [mechanism] name '
-            f'= "{study.mechanism.name}"; name dp-ssp, or give epsilon and delta'
-        )
-
-
 def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
     """Set the cost aside before the data is opened, or find the identical request's release."""
     dataset = study.study.dataset
@@ -450,20 +412,6 @@ def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
     request, privacy = study_hash(study.public_description()), study.privacy
-    if not privacy.is_fixed:
-        require_ssp(study)
-        return ledger.reserve(
-            dataset,
-            request,
-            spend=privacy.spend,
-            unit=privacy.unit,
-            neighbours=privacy.neighbours,
-        )
-    if privacy.spend is not None:
-        raise StudyError(
-            f'[privacy] spend = "{privacy.spend}" takes the place of epsilon and delta, which the '
-            "ledger fixes; leave them out"
-        )
     return ledger.reserve(
         dataset,
         request,

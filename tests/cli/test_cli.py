@@ -311,30 +311,11 @@ def test_check_says_what_its_constants_mean(tmp_path, monkeypatch, capsys):
 
 
 def test_what_check_says_is_next_can_be_done(tmp_path, monkeypatch, capsys):
-    """With a share of the ledger, too, which the commands after it must be told again."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
     (tmp_path / "fixed.toml").write_text(STUDY)
     assert run(["check", "fixed.toml"]) == 0
     assert "Next: privalue plan fixed.toml predicts the error" in capsys.readouterr().out
-    open_share = STUDY.replace("epsilon = 1.0\ndelta = 1e-6\n", "")
-    (tmp_path / "share.toml").write_text('[study]\ndataset = "trial"' + open_share)
-    total = ["--epsilon", "4", "--delta", "1e-5", "--unit", "trajectory"]
-    assert run(["ledger", "declare", "trial", *total, "--ledger", "ledger.db"]) == 0
-    capsys.readouterr()
-    assert run(["check", "share.toml", "--spend", "25%"]) == 0
-    told = capsys.readouterr().out
-    found = re.search(r"Next: privalue (plan .*) predicts the error; then privalue (.*)\n", told)
-    assert found[2] == (
-        "release share.toml --spend 25% --ledger LEDGER --data DATA --out DIR releases it"
-    )
-    words = found[1].replace("LEDGER", "ledger.db").split()
-    assert run([*words, "--trajectories", "3000", "--draws", "8"]) == 0
-
-
-def test_simulate_says_that_icu_sepsis_has_groups(capsys):
-    assert run(["simulate", "--help"]) == 0
-    assert "icu-sepsis:groups=50" in "".join(capsys.readouterr().out.split())
 
 
 def test_check_says_what_is_probably_not_meant(folder, capsys):
@@ -364,7 +345,8 @@ def test_check_says_that_a_prior_looks_like_shares_and_that_a_stage_finds_bounds
 @pytest.mark.parametrize(
     ("mechanism", "stages", "shrinkage", "words"),
     [
-        ("", ["visits"], "states", "dp-ssp, shrinkage, stages visits first"),
+        ("", [], "states", "dp-ssp, shrinkage, the values in one stage"),
+        ('stages = ["bounds"]', ["bounds"], "states", "shrinkage, a stage for bounds first"),
         ('stages = "one"\nshrinkage = false', [], None, "no shrinkage, the values in one stage"),
     ],
 )

@@ -238,19 +238,6 @@ def test_and_in_no_other(text):
         local.statistics(table, chosen)
 
 
-def test_a_mark_in_an_incomplete_row_still_counts():
-    """The row would be dropped for its missing state; its trajectory is, for the mark."""
-    cells, chosen = small(
-        (1, "state", None),
-        (1, "cut", 1),
-        (4, "state", None),
-        values={"truncated": "drop-unit"},
-        data={"missing_rows": "drop-row"},
-    )
-    found = local.statistics(arrow(HEADING, cells), chosen)
-    assert (found.units_dropped, found.trajectories, found.rows_missing) == (1, 3, 1)
-
-
 def test_episodes_name_arms_and_marks_step_by_step():
     chosen = study(
         2,

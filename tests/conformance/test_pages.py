@@ -253,26 +253,6 @@ def test_the_private_page_prints_its_mark_on_every_sheet(browser, private, folde
     assert unmarked(browser, private, folder) == []
 
 
-def test_the_command_prints_the_page(few, folder, monkeypatch, capsys):
-    from privalue.cli._app import run
-
-    monkeypatch.delenv("PRIVALUE_LEDGER", raising=False)
-    there = str(few.parent)
-    assert run(["report", there, "--pdf", "--paper", "letter", "--force", "--json"]) == 0
-    assert '"' + str(few.with_suffix(".pdf")) + '"' in capsys.readouterr().out
-    sheets = PdfReader(few.with_suffix(".pdf")).pages
-    assert [float(x) for x in sheets[0].mediabox[2:]] == [612.0, 792.0]
-    assert f"1 of {len(sheets)}" in sheets[0].extract_text()
-    (few.parent / "again.pdf").touch()
-    assert run(["report", there, "--pdf", "--out", str(few.parent / "again.html")]) == 2
-    assert "again.pdf exists" in capsys.readouterr().err
-    assert run(["report", there, "--pdf", "--paper", "A5", "--force"]) == 2
-    assert "--paper 'A5': it must be A4 or Letter" in capsys.readouterr().err
-    monkeypatch.setenv("PATH", str(folder))
-    assert run(["report", there, "--pdf", "--force"]) == 6
-    assert "neither is installed" in capsys.readouterr().err
-
-
 def unmarked(browser, file, folder):
     """The sheets that do not say PRIVATE by themselves, whatever else is on them."""
     kept = PdfReader(pages.printed(browser, file, folder / "private.pdf"))

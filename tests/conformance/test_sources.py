@@ -175,7 +175,7 @@ def test_progress_knows_how_many_rows_there_are(place, source):
 
 # The same mistakes get the same words
 
-MISSING = 'every row needs one, or [data] missing_rows = "drop-row" leaves such rows out'
+MISSING = "every row needs one"
 STATES_ARE = "states are the whole numbers 0 to 3, or what [states] labels lists"
 MISTAKES = {
     "missing state": ((9, 0, None, 1.0), f"row 10: state is missing; {MISSING}"),

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import io
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -69,15 +68,6 @@ def literally(release, alike):
     return total_intervals(noisy.ratios, z, ratio_intervals(noisy.ratios, z), alike=alike)
 
 
-def without_totals(release):
-    """The text that the release would have had before there were total intervals."""
-    told = json.loads(release.to_json())
-    for entry in (*told["values"], told["policy_interval"]):
-        for name in TOTALS:
-            entry.pop(name, None)
-    return json.dumps(told)
-
-
 def test_a_release_has_them_first_and_they_hold_the_others():
     release = seeded(described())
     for entry, told in zip(release.values, release.values.fields(), strict=True):
@@ -111,44 +101,6 @@ def test_persons_may_have_trajectories_that_are_alike():
     assert [entry.total_low for entry in refitted.values] == pytest.approx(low)
 
 
-def test_the_sampling_interval_of_persons_is_that_of_fewer_visits():
-    """L = 4 alike: the interval of a quarter of the visits, Wilson's at n/4."""
-    release = seeded(described(unit="person", max_trajectories_per_person=4), by_person())
-    entry, visits = release.values[0], release.statistics.counts[0] / 4
-    z2 = normal_quantile(release.level) ** 2
-    for end in (entry.sampling_low, entry.sampling_high):
-        assert (entry.value - end) ** 2 == pytest.approx(z2 * end * (1 - end) / visits, rel=1e-6)
-
-
-@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
-def test_without_counts_there_are_none(name):
-    """Not even where the noise scale was released: nobody knows how many visited a state."""
-    chosen = {"name": name, "noise_scale_share": 0.1, "beta": 0.01}
-    if name == "dp-lsl":
-        chosen["ridge"] = 1.0
-    release = seeded(described(mechanism=chosen))
-    assert release.values.column("low") is not None
-    assert all(release.values.column(column) is None for column in TOTALS)
-    assert "total_low" not in release.to_json()
-    assert f"is needed, and {name} does not release it" in public_page(release)
-
-
-def test_an_older_release_is_read_shown_and_refitted(tmp_path):
-    fresh = seeded(described())
-    old = pv.Release.parse(without_totals(fresh))
-    assert old.values[0].total_low is None
-    assert old.policy_interval.total_low is None
-    page = public_page(old)
-    assert "95% privacy interval" in page
-    assert "A refit of this release also has total intervals" in page
-    files = pv.publish(old, tmp_path / "old")
-    assert "total" not in files.values.read_text()
-    again = pv.refit(old, start=START)  # a refit names its own
-    assert again.values == fresh.values
-    assert again.policy_interval == fresh.policy_interval
-    assert "95% total interval" in public_page(again)
-
-
 def test_a_refit_with_features_keeps_intervals_for_the_values_themselves():
     fresh = seeded(described())
     coarse = pv.refit(fresh, features={"kind": "aggregate", "size": 3})
@@ -164,7 +116,7 @@ def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
     assert rows[0][:6] == ["state", "value", "total_low", "total_high", "low", "high"]
     assert [float(row[2]) for row in rows[1:]] == [entry.total_low for entry in release.values]
     page = files.page.read_text()
-    places = [page.index(word) for word in ("total interval", "privacy interval", "sampling int")]
+    places = [page.index(word) for word in ("total interval", "privacy interval", "band for all")]
     assert all(a < b for a, b in pairwise(places))
     assert "A total interval covers the noise of privacy and the choice of people" in page
     assert "total interval, median over the states" in page

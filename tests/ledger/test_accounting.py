@@ -6,7 +6,7 @@ import random
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,13 +26,12 @@ from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._conversions import epsilon_spent
 from privalue.ledger._evidence import fault
-from privalue.ledger._requests import fixed_share
 from privalue.ledger._squares import is_certified, square_cost
-from privalue.ledger._terms import Protection, over_steps
-from privalue.ledger._units import mu
+from privalue.ledger._terms import over_steps
+from privalue.ledger._units import cost, mu
 from privalue.report import account_rows
 from privalue.report._registry import registry_entry
-from privalue.report._spending import charge_words, spending_line
+from privalue.report._spending import charge_words
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ALPHA = gaussian(1.0, 1e-6).alpha
@@ -117,7 +116,6 @@ def test_what_is_told_of_a_gaussian_book(released, capsys):
         "further releases of this size 0 (plain pool); gaussian pool: 6 like its last",
         "plain sums would say spent epsilon 0.4, delta 2e-7",
         "left 87% of mu², 0% of the plain pool: mu 0.178681 (epsilon 0.743183 at delta 9e-7)",
-        "100% of the plain pool's delta",
     ):
         assert words in shown, shown
     assert run(["ledger", "show", "trial", "--ledger", ledger.place, "--json"]) == 0
@@ -287,7 +285,7 @@ def test_a_release_without_a_mu_states_none(released):
     assert wrong == "it states a mu, and its mechanism has none"
 
 
-@pytest.mark.parametrize("stages", ["one", ["visits"], ["bounds", "visits"]])
+@pytest.mark.parametrize("stages", ["one", ["bounds"]])
 def test_every_stage_is_paid_for(stages):
     """Also one of which nothing came: what was drawn is in the sum, in exact rationals."""
     release = pv.release(chosen(1.0, mechanism={"stages": stages}), PEOPLE, seed=1)
@@ -301,7 +299,7 @@ def test_a_stage_that_chose_nothing_costs_what_it_costs(tmp_path):
     ledger = real_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", **TOTAL)
     spent = []
-    for stages in ("one", ["visits"]):
+    for stages in ("one", ["bounds"]):
         release = pv.release(
             chosen(0.4, mechanism={"stages": stages}, period=str(stages)), PEOPLE, ledger=ledger
         )
@@ -445,23 +443,6 @@ def test_what_a_move_promises_is_told_for_good(tmp_path, monkeypatch, capsys):
     entry = registry_entry(release, account=standing)
     assert entry["privalue"]["composition"]["dataset_promise"] == both
     ledger.verify()
-
-
-def test_what_was_spent_over_time_begins_with_the_move(tmp_path):
-    """Before it there is no mu to draw: nothing was to be seen where much was spent."""
-    ledger = open_ledger(tmp_path / "ledger.db", clock=iter_of_days())
-    ledger.declare("trial", epsilon=1.0, delta=1e-6)
-    for number in range(9):
-        spend(ledger, number, gaussian(0.1, 1e-7).alpha)
-    ledger.declare("trial", **MOVE)
-    assert spending_line(ledger.show("trial"), width=5) == "|▁▁▁▁▁| 10% of mu²"
-    spend(ledger, 10, gaussian(0.9, 1e-7).alpha, epsilon=0.9)
-    assert spending_line(ledger.show("trial"), width=5).startswith("|▁▁▁▁▆| ")
-
-
-def iter_of_days():
-    days = iter(range(1, 10**4))
-    return lambda: NOW + timedelta(days=next(days))
 
 
 def test_a_page_of_a_release_from_before_it_stated_its_mu(released, tmp_path):
@@ -702,140 +683,6 @@ def test_a_false_move_is_found(tmp_path, spent):
         assert book.balances["trial"].terms.accounting == "plain"
 
 
-# A share of what is left
-
-
-STUDY = """
-[study]
-dataset = "trial"
-
-[privacy]
-unit = "trajectory"
-
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-returns = [0.0, 1.0]
-
-[states]
-count = 2
-"""
-
-
-def share(spend, **about):
-    return pv.Study(
-        study={"dataset": "trial", **about},
-        privacy=pv.Privacy(spend=spend, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
-    )
-
-
-def test_a_share_is_fixed_by_the_ledger_and_a_retry_is_answered(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("study.toml").write_text(STUDY)
-    rows = ["trajectory,step,state,reward"]
-    rows += [f"{n},{t},{t},{(t + 1) / 2}" for n in range(6000) for t in range(2)]
-    Path("data.csv").write_text("\n".join(rows))
-    ledger = real_ledger("ledger.db")
-    ledger.declare("trial", **TOTAL)
-    release = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--spend"]
-    assert run([*release, "25%", "--out", "first", "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)
-    assert first["privacy"]["epsilon"] == 0.475231
-    assert first["privacy"]["delta"] == 1e-6
-    assert first["study"]["privacy"]["spend"] == "25%"
-    spent = ledger.show("trial").spent
-    assert (
-        Fraction(spent.units.square, 10**24) <= Fraction(1, 4) / Fraction(ALPHA * (1 - 1e-9)) ** 2
-    )
-    # The same again, though a quarter of what is left is less by now: nothing is spent.
-    assert run([*release, "25%", "--out", "second", "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert again["reused"] is True
-    assert {**again, "reused": False} == first
-    assert ledger.show("trial").spent == spent
-    assert run([*release, "50%", "--out", "third", "--json", "--no-report"]) == 0
-    third = json.loads(capsys.readouterr().out)
-    left = ledger.show("trial").left.units.square
-    assert left / (0.75 * 10**24 / ALPHA**2) == pytest.approx(0.5, rel=1e-4)
-    assert third["privacy"]["epsilon"] != first["privacy"]["epsilon"]
-    ledger.verify()
-    assert run(["report", "third", "--study", "study.toml", "--force"]) == 0
-    assert run([*release, "0%", "--out", "no"]) == 2
-    assert run([*release, "100 %", "--out", "no"]) == 3
-    assert run(["plan", "study.toml", "--trajectories", "1000"]) == 3
-    without = ["release", "study.toml", "--data", "data.csv", "--out", "no", "--no-ledger"]
-    assert run([*without, "--spend", "25%"]) == 2
-    Path("study.toml").write_text(STUDY.replace("[privacy]", "[privacy]\nepsilon = 1.0"))
-    assert run([*release, "25%", "--out", "no"]) == 3
-    assert "leave both out of the study" in capsys.readouterr().err
-
-
-def test_a_share_in_python(tmp_path):
-    ledger = real_ledger(tmp_path / "ledger.db")
-    ledger.declare("trial", epsilon=1.0, delta=1e-6, unit="trajectory")
-    study = share("50%")
-    first = pv.release(study, PEOPLE, ledger=ledger)
-    assert (first.privacy.epsilon, first.privacy.delta) == (0.5, 5e-7)
-    assert pv.release(study, "no such file", ledger=ledger).to_json() == first.to_json()
-    second = pv.release(share("50%", period="2"), PEOPLE, ledger=ledger)
-    assert (second.privacy.epsilon, second.privacy.delta) == (0.25, 2.5e-7)
-    with pytest.raises(pv.StudyError, match="dp-ssp alone"):
-        pv.release(study.replace(mechanism="dp-lsw"), PEOPLE, ledger=ledger)
-    with pytest.raises(UsageError, match="release with one"):
-        pv.release(study, PEOPLE)
-    with pytest.raises(pv.StudyError, match="leaves epsilon and delta to the ledger"):
-        pv.plan(study, trajectories=1000)
-    with pytest.raises(pv.StudyError, match="spend"):
-        share("a quarter")
-    with pytest.raises(BudgetError, match="too little"):
-        pv.release(share("0.000001%", period="3"), PEOPLE, ledger=ledger)
-    with pytest.raises(pv.StudyError, match="spend"):
-        share("٢٥%")
-    for text in ("0%", "101%", "25", "-1%", "٢٥%", "25%\n"):
-        with pytest.raises(UsageError, match="a share such as"):
-            open_ledger(ledger.place).reserve("trial", study_hash({}), spend=text)
-    ledger.verify()
-
-
-@pytest.mark.parametrize("accounting", ["plain", "gaussian"])
-def test_a_share_does_not_tell_of_runs_in_progress(tmp_path, accounting):
-    """Its epsilon is published: it is the same whether somebody else is at work or not."""
-    asked = []
-    for name, busy in (("quiet", False), ("busy", True)):
-        ledger = open_ledger(tmp_path / f"{name}.db")
-        ledger.declare("trial", **{**TOTAL, "accounting": accounting})
-        if busy:
-            other = {"epsilon": 0.4, "delta": 2e-7, "gaussian_alpha": gaussian(0.4, 2e-7).alpha}
-            ledger.reserve("trial", study_hash({"n": 0}), **other)
-        asked.append(ledger.reserve("trial", study_hash({"n": 1}), spend="25%").asked)
-    assert asked[0] == asked[1]
-    with pytest.raises(BudgetError, match="its total is"):  # it does not fit beside the others
-        ledger.reserve("trial", study_hash({"n": 2}), spend="100%")
-
-
-def test_a_share_that_has_no_certified_alpha_is_too_little():
-    """A delta that no calibration covers: a refusal, not an error of the study."""
-    book = Book()
-    book.write("begin", NOW, format=4, sealed=False, squares=True)
-    pools = {"mu": mu(1e9), "plain_epsilon": 0, "plain_delta": 0, "accounting": "gaussian"}
-    total = {**DECLARED, "dataset": "d", "epsilon": 10**12, "delta": 1, **pools}
-    book.write("declare", NOW, **total)
-    whom = Protection(unit="trajectory", neighbours="replace-one")
-    with pytest.raises(BudgetError, match="too little for a release by dp-ssp"):
-        fixed_share(book, "d", whom, Fraction(1, 2), "50%")
-
-
-def test_an_error_after_a_share_was_fixed_gives_it_back(tmp_path):
-    ledger = real_ledger(tmp_path / "ledger.db")
-    ledger.declare("trial", **TOTAL)
-    with pytest.raises(pv.DataError):
-        pv.release(share("25%"), tmp_path / "no.csv", ledger=ledger)
-    account = ledger.show("trial")
-    assert (account.spent.units, account.reserved.units) == (Cost(), Cost())
-
-
 # Against another accountant
 
 
@@ -845,7 +692,7 @@ def test_an_error_after_a_share_was_fixed_gives_it_back(tmp_path):
 )
 def test_squares_lie_between_the_bounds_of_dp_accounting(alphas, delta):
     """Of a sequence that is fixed in advance; 2e-5 is for our six digits, rounded up."""
-    pytest.importorskip("dp_accounting", reason="the extra accounting is not installed")
+    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     def composed(pessimistic):
@@ -995,15 +842,13 @@ class Use:
         self.waiting, self.charged, self.refused = [], [], 0
 
     def ask(self, number):
-        """By a share, by a mu, without one; for the total's own relation, or another."""
+        """By a mu, without one; for the total's own relation, or another."""
         asked = {"epsilon": self.chance.choice([0.01, 0.03, 0.1]), "delta": 1e-8}
         alpha = gaussian(**asked).alpha * self.chance.choice([1.0, 1.0, 1.3])
-        way = self.chance.choice(["mu", "mu", "mu", "share", "none", "pure"])
-        other = self.chance.random() < 0.2 and way != "share"  # counted as two steps
+        way = self.chance.choice(["mu", "mu", "mu", "none", "pure"])
+        other = self.chance.random() < 0.2  # counted as two steps
         asked |= {"gaussian_alpha": alpha} if way == "mu" else {}
         asked |= {"delta": 0.0} if way == "pure" else {}
-        if way == "share":
-            asked = {"spend": self.chance.choice(["1%", "7%", "30%"])}
         asked |= {"neighbours": "add-remove"} if other else {}
         ledger = self.chance.choice(self.clients)
         try:
@@ -1011,10 +856,9 @@ class Use:
         except BudgetError:
             self.refused += 1
             return
-        if way == "share":
-            alpha = gaussian(**found.asked.as_dict()).alpha
-        by_mu = alpha if way in {"mu", "share"} else None
-        self.waiting.append((found, (by_mu, 2 if other else 1, found.asked)))
+        by_mu = alpha if way == "mu" else None
+        paid = cost("trial", asked["epsilon"], asked["delta"])
+        self.waiting.append((found, (by_mu, 2 if other else 1, paid)))
 
     def end(self):
         """One of those that wait: charged, cancelled, or settled, after which it may not go on."""

@@ -55,15 +55,6 @@ def test_dp_ssp_that_has_no_unique_fit(ledger, sections):
     prepare(exactly(mechanism={"name": "dp-ssp", "ridge": 5.0}, **sections))
 
 
-@pytest.mark.parametrize("share", [1e-5, 1e-8])
-def test_a_share_that_leaves_nothing_to_the_scale(ledger, share):
-    chosen = {"name": "dp-lsw", "beta": 0.03, "noise_scale_share": share}
-    refused(exactly(mechanism=chosen), ledger, "noise_scale_share = .* use a share such as 0.1")
-    chosen["noise_scale_share"] = 0.1
-    released = release_anyway(exactly(mechanism=chosen), PEOPLE, ledger=ledger)
-    assert all(np.isfinite([value.low, value.high]).all() for value in released.values)
-
-
 def test_weight_on_states_without_features(monkeypatch):
     monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
     monkeypatch.setattr(features, "MOST_EIGENVALUES", 1)

@@ -7,7 +7,8 @@ import privalue as pv
 from privalue.core._contributions import VisitStatistics
 from privalue.core._profile import exact_alpha, privacy_profile
 from privalue.curator import prepare
-from privalue.simulation import chain_statistics, parse_world
+from privalue.paper import chain_statistics
+from privalue.simulation import parse_world
 from privalue.study._terms import mechanism_for, public_size
 
 

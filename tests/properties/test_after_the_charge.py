@@ -23,7 +23,6 @@ from privalue._charged import Ready, drawn_release, rehearse
 from privalue.core import _design as features
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
 from privalue.core._lsl import DpLsl
-from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid, scale_share
 from privalue.core._ssp import DpSsp
 from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
 from privalue.curator import prepare
@@ -86,7 +85,6 @@ def mechanisms(draw):
         keys["noise"] = draw(st.sampled_from(["whitened", "isotropic"]))
         if keys["calibration"] == "exact":
             keys["pseudo_count"] = draw(st.sampled_from([0.0, 0.5, 1e15]))
-    keys["noise_scale_share"] = draw(st.sampled_from([0.0, 0.01, 0.5]))
     return keys
 
 
@@ -121,7 +119,7 @@ def studies(draw):
         places["visits"] = {str(s): draw(chance) for s in range(states)}
     mechanism = draw(mechanisms())
     keys = {}
-    if mechanism["name"] == "dp-ssp" or mechanism["noise_scale_share"]:
+    if mechanism["name"] == "dp-ssp":
         keys["report"] = {"level": draw(st.sampled_from([1e-9, 0.95, 1 - 1e-11]))}
     if draw(st.booleans()):
         keys["weights"] = {"values": [draw(weight) for _ in range(states)]}
@@ -186,8 +184,7 @@ def require_sound(study, released):
     for entry in released.values:
         assert low <= entry.value <= high
         if entry.low is not None:
-            assert low <= entry.band_low <= entry.low <= entry.value
-            assert entry.value <= entry.high <= entry.band_high <= high
+            assert low <= entry.low <= entry.value <= entry.high <= high
     if released.policy_interval is not None:
         interval = released.policy_interval
         assert low <= interval.low <= released.policy_value <= interval.high <= high
@@ -214,7 +211,7 @@ def test_after_the_charge_nothing_fails(sparse, study, data):
 @settings(max_examples=TRIED)
 @given(study=studies(), data=st.data())
 def test_nothing_that_could_be_drawn_fails(study, data):
-    """Counts below 0, all equal, none; sums as large as can be; scales of the noise, too."""
+    """Counts below 0, all equal, none; sums as large as can be."""
     size, _ = made_up(study, data.draw)
     try:
         mechanism = mechanism_for(study, prepare(study).design, size)
@@ -222,7 +219,6 @@ def test_nothing_that_could_be_drawn_fails(study, data):
     except pv.StudyError:
         return
     low, high = study.return_bounds
-    scale = None
     if isinstance(mechanism, DpSsp):
         far = 64 * mechanism.noise.deviations
         most = np.repeat([GRID_STEPS / 2, 1.0], study.state_count) * size.most_count
@@ -232,29 +228,19 @@ def test_nothing_that_could_be_drawn_fails(study, data):
         most = _largest_center(mechanism)
         ends = np.array([-64 * sigma, 0.0, sigma, most, -most, most + 64 * sigma])
         ends = np.repeat(ends[:, None], mechanism.design.dimension, axis=1)
-        if study.mechanism.noise_scale_share:
-            share, _ = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
-            beta = mechanism.calibration.beta
-            scale = ReleasedScale(
-                sigma=data.draw(st.sampled_from([1e-308, 1e-9, 1.0, 1e150, 8e307])),
-                laplace=laplace_scale(beta, share),
-                grid=scale_grid(beta)[0],
-            )
     choice = st.integers(0, len(ends) - 1)
     if data.draw(st.booleans()):
         drawn = ends[data.draw(choice)]
     else:
         drawn = np.array([ends[data.draw(choice), i] for i in range(ends.shape[1])])
     with np.errstate(all="ignore"):
-        made = estimates_of(study, mechanism, drawn, scale)
+        made = estimates_of(study, mechanism, drawn)
         published(made, study)
     assert np.isfinite(made.theta).all()
     assert ((low <= made.values) & (made.values <= high)).all()
     if made.low is not None:
-        assert (made.band_low <= made.low).all()
         assert (made.low <= made.values).all()
         assert (made.values <= made.high).all()
-        assert (made.high <= made.band_high).all()
 
 
 def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts(monkeypatch):

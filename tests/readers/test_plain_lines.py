@@ -43,7 +43,7 @@ def both_ways(path, rules):
         try:
             rows = [Encoder(rules).encode(chunk) for chunk in csv_chunks(file)]
             found.append(
-                [[column.tolist() for column in one.columns] + [one.tally] for one in rows]
+                [[column.tolist() for column in one.columns] + [one.left_out] for one in rows]
             )
         except PrivalueError as problem:
             found.append(str(problem))

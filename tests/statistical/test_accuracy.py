@@ -3,16 +3,11 @@
 The whole table is ``python -m benchmarks accuracy``.
 """
 
-import importlib
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2]))  # benchmarks is not installed
-bench = importlib.import_module("benchmarks.accuracy")
-worlds = importlib.import_module("benchmarks.worlds")
+from benchmarks import accuracy as bench
+from benchmarks import worlds
 
 SEED, RELEASES = 500, 24  # a seed for tuning; no rule was tuned on its worlds
 

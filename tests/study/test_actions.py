@@ -9,9 +9,7 @@ import pytest
 
 import privalue as pv
 from oracles.studies import study
-from privalue.planning import resolve
 from privalue.study import declared_size, design, mechanism_for, study_template
-from privalue.study._stages import limit_tallies
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 STATES = {"labels": ["ill", "well"]}
@@ -33,8 +31,6 @@ def test_keys_are_pairs_state_after_state():
     assert (limits.keys, limits.arms, limits.most_keys, limits.touched) == (4, 1, 3, 4)
     assert described().states_per_trajectory == 4
     assert described(actions={"count": 3}).action_labels == ("0", "1", "2")
-    assert "trajectories_beyond" in limit_tallies(chosen)
-    assert "trajectories_beyond" not in limit_tallies(described())
 
 
 def test_only_allowed_pairs_are_keys(tmp_path):
@@ -117,10 +113,6 @@ def test_what_is_refused(what):
 def test_only_dp_ssp_releases_them(name):
     with pytest.raises(pv.StudyError, match=rf'\[actions\] needs dp-ssp.*"{name}".*use "dp-ssp"'):
         described(mechanism={"name": name, "calibration": "exact"})
-    auto = described(study={"trajectories": 1000}).replace(mechanism="auto")
-    found = resolve(auto)
-    assert found.study.mechanism.name == "dp-ssp"
-    assert "values of actions are proved" in found.why
 
 
 def test_what_does_not_go_with_actions():

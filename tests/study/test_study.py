@@ -155,16 +155,11 @@ def test_each_mistake_gets_one_clear_line(old, new, message):
         ({"privacy": {"max_states_per_trajectory": 0}}, "max_states_per_trajectory = 0"),
         ({"report": {"level": 0.9}}, r"\[report\] level is of intervals"),
         ({"report": {"level": 1.0}}, "level = 1.0 is not allowed"),
-        ({"mechanism": {"noise_scale_share": 1.0}}, "noise_scale_share = 1.0 is not allowed"),
         ({"mechanism": {"shrinkage": True}}, "shrinkage applies to dp-ssp only"),
         ({"mechanism": {"name": "dp-ssp"}}, "calibrated exactly"),
         (
             {"mechanism": {"name": "dp-ssp", "calibration": "exact", "beta": 0.1}},
             "beta applies to dp-lsl and dp-lsw only",
-        ),
-        (
-            {"mechanism": {"name": "dp-ssp", "calibration": "exact", "noise_scale_share": 0.1}},
-            "noise_scale_share applies to",
         ),
         (
             {"mechanism": {"name": "dp-ssp", "calibration": "exact", "noise": "whitened"}},
@@ -174,7 +169,6 @@ def test_each_mistake_gets_one_clear_line(old, new, message):
             {"mechanism": {"name": "dp-ssp", "calibration": "exact", "shrinkage": "yes"}},
             'shrinkage = "yes" is not allowed',
         ),
-        ({"mechanism": {"name": "auto"}}, "calibration applies to"),
         ({"data": {"sorted": 1}}, "sorted = 1 is not allowed"),
     ],
 )
@@ -228,12 +222,8 @@ KEYS = {
     "dp-ssp": {
         *("name", "calibration", "ridge", "ridge_scale", "shrinkage", "stages", "stage_shares"),
     },
-    "dp-lsw": {"name", "calibration", "noise", "beta", "pseudo_count", "noise_scale_share"},
-    "dp-lsl": {
-        *("name", "calibration", "noise", "beta", "noise_scale_share"),
-        *("ridge", "ridge_scale"),
-    },
-    "auto": {"name"},
+    "dp-lsw": {"name", "calibration", "noise", "beta", "pseudo_count"},
+    "dp-lsl": {"name", "calibration", "noise", "beta", "ridge", "ridge_scale"},
 }
 
 
@@ -263,11 +253,10 @@ def test_a_mechanism_is_chosen_by_its_name_wherever_it_is_written():
         plain.model_copy(update={"mechanism": "dp-ssp"})
 
 
-@pytest.mark.parametrize("name", ["dp-ssp", "auto"])
-def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose(name):
+def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose():
     """It used to be accepted, and ignored."""
-    with pytest.raises(pv.StudyError, match="noise applies to dp-lsl, dp-lsw and dp-ope only"):
-        pv.Mechanism(name=name, noise="isotropic")
+    with pytest.raises(pv.StudyError, match="noise applies to dp-lsl and dp-lsw only"):
+        pv.Mechanism(name="dp-ssp", noise="isotropic")
 
 
 @pytest.mark.parametrize(
@@ -280,8 +269,8 @@ def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose(name):
             {"calibration": "exact", "noise": "whitened", "beta": "auto", "pseudo_count": 0.0},
         ),
         (
-            {"name": "dp-lsw", "calibration": "nissim", "noise_scale_share": 0.1},
-            {"calibration": "nissim", "noise": "whitened", "noise_scale_share": 0.1},
+            {"name": "dp-lsw", "calibration": "nissim"},
+            {"calibration": "nissim", "noise": "whitened"},
         ),
         (
             {"name": "dp-lsl", "calibration": "appendix", "ridge": 5},
@@ -562,7 +551,7 @@ def described(**sections):
     [
         {},
         {"mechanism": {"name": "dp-lsw", "noise": "isotropic"}},
-        {"mechanism": {"name": "dp-lsl", "ridge": 7.0, "noise_scale_share": 0.1}},
+        {"mechanism": {"name": "dp-lsl", "ridge": 7.0}},
         {"states": {"labels": ["a", "b", "c"], "groups": {"x": "a", "y": "b"}}},
         {"features": {"kind": "aggregate", "size": 2}, "weights": {"values": [1.0, 2.0, 0.0]}},
         {"data": {"person": "patient", "invalid": "drop-unit", "step_type": "date"}},
@@ -616,7 +605,7 @@ def test_shrinkage_towards_features_needs_features_and_dp_ssp():
     assert design(study).is_tabular
     with pytest.raises(pv.StudyError, match="shrink = true needs features to shrink towards"):
         shrinking({"shrink": True})
-    for name in ("dp-lsw", "dp-lsl", "auto"):
+    for name in ("dp-lsw", "dp-lsl"):
         with pytest.raises(pv.StudyError, match="shrink = true needs dp-ssp"):
             shrinking(grouped, name=name)
     with pytest.raises(pv.StudyError, match="shrinkage = false asks for something else"):

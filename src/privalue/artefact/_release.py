@@ -32,7 +32,6 @@ from privalue.artefact._parts import (
     PolicyTrust,
     PolicyTrusts,
     PublicNoise,
-    ReleasedLimits,
     ReleasedStage,
     ReleasedStatistics,
     ReleasedWeights,
@@ -136,12 +135,11 @@ class Release(Arrays, Part):
     gaussian_mu: float | None = Field(
         default=None,
         gt=0,
-        description="dp-ssp, and dp-ope with Gaussian noise: the release is mu-Gaussian-DP",
+        description="dp-ssp: the release is mu-Gaussian-DP",
     )
     stages: list[ReleasedStage] | None = Field(
         default=None, description="dp-ssp only: the stages, in the order in which they were drawn"
     )
-    limits: ReleasedLimits | None = None
     accepted: list[Accepted] = Field(
         default=[],
         description="what was accepted explicitly: a plan no better than guessing, delta >= 1/m",
@@ -165,9 +163,11 @@ class Release(Arrays, Part):
     def __repr__(self) -> str:
         kind = "private" if self.private else NOT_PRIVATE
         use = ", no better than guessing" if "useless" in self.accepted else ""
-        count = f"states={len(self.values)}"
+        count = f"states={self.state_count}"
+        if self.arms:
+            count += f", arms={len(self.arms)}"
         if self.state_values is not None:
-            count = f"states={len(self.state_values)}, pairs={len(self.values)}"
+            count += f", pairs={len(self.values)}"
         if self.policy_value is not None and self.mechanism == "dp-ope":
             count = f"policy_value={self.policy_value:.4g}"
         doubt = policy_doubt(self)
@@ -355,13 +355,6 @@ class Release(Arrays, Part):
         if self.state_values is not None:
             return tuple(map(str, self.state_values.states))
         return tuple(map(str, self.values.states[: self.state_count]))
-
-    @property
-    def value_names(self) -> tuple[str, ...]:
-        """Return what the values of one arm are called: states, or "state, action"."""
-        if self.state_values is None:
-            return self.states
-        return tuple(f"{entry['state']}, {entry['action']}" for entry in self.values.fields())
 
     @property
     def flags(self) -> Flags:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -12,10 +11,8 @@ from privalue._planned import Solved
 from privalue._written import counted
 from privalue.planning import (
     Answer,
-    BookPlan,
     Change,
     Forecast,
-    ImprovementForecast,
     PolicyPlan,
     Prediction,
     shown,
@@ -23,10 +20,8 @@ from privalue.planning import (
     unvisited_states,
 )
 from privalue.report import (
-    aggregation_in_words,
     answer_in_words,
     approximation_shown,
-    improvement_in_words,
     keys_of,
     misfit_known,
     name_of,
@@ -80,7 +75,6 @@ def print_plan(
     solved: Solved | None,
     notes: Sequence[str],
     by_state: bool,
-    improvement: ImprovementForecast | None = None,
 ) -> None:
     """Print the verdict, the numbers, what would help, and a paragraph for the protocol.
 
@@ -91,7 +85,6 @@ def print_plan(
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
         by_state: whether to print the error of every state too.
-        improvement: what improved policies are worth, where there is a world.
     """
     colour = "red" if prediction.hopeless else "yellow" if prediction.doubtful else "green"
     console.print(verdict(prediction), style=f"bold {colour}")
@@ -101,9 +94,6 @@ def print_plan(
     of_pairs = pairs_in_words(prediction)
     if of_pairs is not None:
         console.print(f"{of_pairs}.")
-    if improvement is not None:
-        for sentence in improvement_in_words(improvement):
-            console.print(f"{sentence}.")
     if by_state:
         console.print(_states(prediction))
     if changes:
@@ -116,15 +106,11 @@ def print_plan(
     for note in notes:
         console.print(f"Note: {note}.", style="yellow")
     console.print("For the protocol:", style="bold")
-    console.print(_paragraph(prediction, solved, improvement), soft_wrap=True)
+    console.print(_paragraph(prediction, solved), soft_wrap=True)
 
 
 def _print_solved(console: Console, solved: Solved) -> None:
     """Print the answers, one row for each mechanism."""
-    if solved.aggregation is not None:
-        text = aggregation_in_words(solved.aggregation)
-        console.print(f"{text[0].upper()}{text[1:]}.", style="bold")
-        return
     table = Table(
         title=f"{solved.quantity.capitalize()} for an error of at most {solved.target:g}",
         title_justify="left",
@@ -208,11 +194,9 @@ def _states(prediction: Prediction) -> Table:
     return table
 
 
-def _paragraph(
-    prediction: Prediction, solved: Solved | None, improvement: ImprovementForecast | None
-) -> str:
+def _paragraph(prediction: Prediction, solved: Solved | None) -> str:
     """Return the paragraph for the protocol."""
-    return paragraph(prediction, None if solved is None else solved.own, improvement)
+    return paragraph(prediction, None if solved is None else solved.own)
 
 
 # For programs
@@ -223,7 +207,6 @@ def plan_json(
     changes: Sequence[Change],
     solved: Solved | None,
     notes: Sequence[str],
-    improvement: ImprovementForecast | None = None,
 ) -> dict[str, Any]:
     """Return what ``plan --json`` prints.
 
@@ -232,7 +215,6 @@ def plan_json(
         changes: what would help.
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
-        improvement: what improved policies are worth, where there is a world.
 
     Returns:
         Plain values; numbers that are not finite are None.
@@ -264,7 +246,6 @@ def plan_json(
             "visits": model.visits.tolist(),
         },
         "pairs": None if prediction.chosen.of_pairs is None else vars(prediction.chosen.of_pairs),
-        "improvement": None if improvement is None else asdict(improvement),
         "target": None if solved is None else _solved_json(solved),
         "advice": [
             {
@@ -276,7 +257,7 @@ def plan_json(
             for change in changes
         ],
         "notes": list(notes),
-        "paragraph": _paragraph(prediction, solved, improvement),
+        "paragraph": _paragraph(prediction, solved),
     }
 
 
@@ -319,18 +300,9 @@ def _range_json(prediction: Prediction, forecast: Forecast) -> dict[str, Any] | 
 
 def _solved_json(solved: Solved) -> dict[str, Any]:
     """Return the answers as plain values."""
-    asked: dict[str, Any] = {"rmse": solved.target, "solved_for": solved.quantity}
-    if solved.aggregation is not None:
-        found = solved.aggregation
-        return {
-            **asked,
-            "coarsest": found.coarsest,
-            "finest": found.finest,
-            "approximation_known": found.known,
-            "rmse_by_size": {str(size): _finite(error) for size, error in found.errors.items()},
-        }
     return {
-        **asked,
+        "rmse": solved.target,
+        "solved_for": solved.quantity,
         solved.quantity: None if solved.own is None else _value(solved.own),
         "answers": [
             {
@@ -359,56 +331,3 @@ def _value(answer: Answer) -> float | int | None:
 def _finite(value: float) -> float | None:
     """Return a number, or None, which JSON has in place of infinities."""
     return value if math.isfinite(value) else None
-
-
-def print_book(console: Console, plan: BookPlan) -> None:
-    """Print every split of a book, with the error of each release, and which is the best."""
-    console.print(f"Split: {plan.total}.", soft_wrap=True)
-    made = Table(title=f"{counted(plan.trajectories, 'trajectory')} in each release")
-    for name in ("accounting", "split", "releases", "epsilon", "delta", "error", "all errors"):
-        made.add_column(name, justify="left" if name in {"accounting", "split"} else "right")
-    for split in plan.splits:
-        for number, group in enumerate(split.groups):
-            epsilon = "too little" if group.epsilon is None else f"{group.epsilon:.4g}"
-            head = ("", "") if number else (split.accounting, split.name)
-            whole = "" if number else shown(split.rmse)
-            delta = f"{group.delta:.4g}"
-            made.add_row(*head, f"{group.count:,}", epsilon, delta, shown(group.rmse), whole)
-    console.print(made)
-    best = plan.best
-    console.print(
-        f"Best over all releases: {best.name}, {best.accounting} accounting, error "
-        f"{shown(best.rmse)}; guessing the middle of the bounds has {shown(plan.guess)}.",
-        style="bold",
-    )
-    if plan.how_to_ask is not None:
-        console.print(f"For equal shares: {plan.how_to_ask}.", soft_wrap=True)
-
-
-def book_json(plan: BookPlan) -> dict[str, Any]:
-    """Return what ``plan --releases --json`` prints; errors that are not finite are None."""
-    splits = [
-        {
-            "accounting": split.accounting,
-            "split": split.name,
-            "rmse": _finite(split.rmse),
-            "releases": [
-                {
-                    "count": group.count,
-                    "share": group.share,
-                    "epsilon": group.epsilon,
-                    "delta": group.delta,
-                    "rmse": _finite(group.rmse),
-                }
-                for group in split.groups
-            ],
-        }
-        for split in plan.splits
-    ]
-    return {
-        "trajectories": plan.trajectories,
-        "guessing_rmse": plan.guess,
-        "total": plan.total,
-        "splits": splits,
-        "best": plan.splits.index(plan.best),
-    }

@@ -27,11 +27,8 @@ from privalue.cli._given import (
     Engine,
     Justification,
     Memory,
-    Share,
     Threads,
-    fixed,
     parse_memory,
-    settled,
 )
 from privalue.cli._memory import keep_freed_memory
 from privalue.cli._paid import published, require_finished
@@ -41,6 +38,7 @@ from privalue.curator import release as release_data
 from privalue.errors import UsageError
 from privalue.ledger import open_ledger
 from privalue.report import load_page
+from privalue.study import Study
 
 
 def release(
@@ -64,7 +62,6 @@ def release(
             "--expect-new", help="Fail (exit 4) if the ledger would answer with an earlier release."
         ),
     ] = False,
-    spend: Share = None,
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Go ahead although delta is at least 1/m.")
     ] = False,
@@ -104,9 +101,7 @@ def release(
     limit = parse_memory(memory)
     require_finished(out)
     require_publishable(out)
-    if spend is not None and no_ledger:
-        raise UsageError("--spend is a share of what a ledger has left: give --ledger FILE")
-    study = settled(study_file, side_files, spend=spend, shares=True)
+    study = Study.load(study_file, side_files=side_files)
     keep_freed_memory()
     ready = None if no_report else load_page
     with published(out, study=study_file, justification=justification, ready=ready) as outbox:
@@ -129,7 +124,7 @@ def release(
         publish_and_tell(
             released,
             out,
-            study=fixed(study, released),
+            study=study,
             ledger=ledger,
             justification=justification,
             page=not no_report,

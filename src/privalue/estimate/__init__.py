@@ -12,7 +12,6 @@ from privalue.estimate._greedy import (
     StateChange,
     greedy_step_of,
     step_of_noisy,
-    with_clear_gains,
 )
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._policies import (
@@ -60,5 +59,4 @@ __all__ = [
     "state_values_of",
     "step_of_noisy",
     "values_of",
-    "with_clear_gains",
 ]

@@ -90,7 +90,7 @@ def noisy_statistics(release: Release, study: Study) -> NoisyStatistics:
     kept = release.statistics
     assert kept is not None
     stages = {stage.name: stage for stage in release.stages or ()}
-    bounds, visits = stages.get("bounds"), stages.get("visits")
+    bounds = stages.get("bounds")
     clamped = None
     if bounds is not None and _bounds(bounds.chosen) != study.return_bounds:
         at = bounds.chosen.level
@@ -107,8 +107,6 @@ def noisy_statistics(release: Release, study: Study) -> NoisyStatistics:
         counts=np.array(kept.counts),
         sum_noise=np.array(kept.sum_noise),
         count_noise=np.array(kept.count_noise),
-        more_counts=None if visits is None else np.array(visits.numbers),
-        more_noise=None if visits is None else visits.noise,
         clamped=clamped,
     )
 
@@ -120,7 +118,7 @@ def tabular_study(release: Release) -> Study:
 
 _KEPT = (
     *("private", "privacy", "mechanism", "terms", "noise", "trajectories", "persons"),
-    *("accepted", "ledger_head", "gaussian_mu", "stages", "limits"),
+    *("accepted", "ledger_head", "gaussian_mu", "stages"),
 )
 
 

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from privalue.errors import BudgetError
 from privalue.ledger._balance import Balance, Held, Step, both
 from privalue.ledger._book import PAID, Book, checked
 from privalue.ledger._chain import EntryRow
-from privalue.ledger._requests import promise_of, share_of
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
 from privalue.ledger._told import Amount, plainly
 from privalue.ledger._units import NOTHING, Cost, mu, square_root
@@ -130,21 +128,6 @@ class Standing:
         """
         one = self.charge(epsilon, delta, alpha, self.terms.protection)
         return one.times_in(self.unspent.units)
-
-    def share(self, spend: str, whom: Protection) -> tuple[float, float]:
-        """Return the epsilon and delta that a share such as "25%" would come to now.
-
-        Raises:
-            BudgetError: it is too little for a release, or no theorem converts the promise.
-        """
-        asked, steps = share_of(spend), self.terms.steps(whom)
-        found = promise_of(self.unspent.units, self.total.telling, asked, steps)
-        if found is None:
-            raise BudgetError(
-                f'dataset "{self.dataset}": requested {spend} of what is left; left '
-                f"{self.unspent}; that is too little for a release by dp-ssp"
-            )
-        return found
 
     @classmethod
     def now(cls, book: Book, dataset: str) -> "Standing":

@@ -115,15 +115,7 @@ def sha256(text: str) -> str:
 
 
 def study_hash(description: Mapping[str, Any]) -> str:
-    """Return what identifies a request within its dataset: the hash of the public description.
-
-    A request for a share of what is left is identified by the share. The epsilon and delta that
-    the ledger made of it are left out: asked again, it is the same request.
-    """
-    privacy = description.get("privacy")
-    if isinstance(privacy, Mapping) and privacy.get("spend") is not None:
-        asked = {name: v for name, v in privacy.items() if name not in {"epsilon", "delta"}}
-        description = {**description, "privacy": asked}
+    """Return what identifies a request within its dataset: the hash of the public description."""
     return sha256(canonical(description))
 
 

@@ -1,4 +1,4 @@
-"""Say what squares of mu come to as an epsilon: for people, for plans, and to fix a share.
+"""Say what squares of mu come to as an epsilon: for people, and for plans.
 
 Nothing here decides what is admitted: a request that was made of these numbers is counted by its
 own certified alpha, as any other. What is spent is rounded up, and what is left down.

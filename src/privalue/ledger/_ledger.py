@@ -26,11 +26,9 @@ from privalue.ledger._names import look_alike
 from privalue.ledger._requests import (
     declared_pools,
     differences,
-    fixed_share,
     pool_notes,
     refusing,
     release_mu,
-    share_of,
 )
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
@@ -224,12 +222,11 @@ class Ledger:
         dataset: str,
         study_hash: str,
         *,
-        epsilon: float | None = None,
-        delta: float | None = None,
+        epsilon: float,
+        delta: float,
         unit: str,
         neighbours: str,
         gaussian_alpha: float | None = None,
-        spend: str | None = None,
         strict: bool = True,
     ) -> Reservation | StoredRelease:
         """Set aside what a release costs, or return the release of the identical request.
@@ -247,9 +244,6 @@ class Ledger:
             gaussian_alpha: sigma over the sensitivity, if the release is Gaussian noise of one
                 public sigma and nothing else; mu is its reciprocal. dp-lsw and dp-lsl have an alpha
                 too, but their sigma depends on the data: leave it out.
-            spend: in place of epsilon, delta and alpha, a share of what is left, such as "25%", for
-                a Gaussian release; ``asked`` of the reservation is what it came to. Reservations in
-                progress are not taken off first: what is published would reveal them.
             strict: whether only a ``release.json`` answers, which states this study, promise and
                 charge; anything else on the record is a notice. False, if you commit other texts.
 
@@ -263,22 +257,11 @@ class Ledger:
         check_dataset(dataset)
         protection = Protection(unit=unit, neighbours=neighbours).check()
         check_hash("the study hash", study_hash)
-        share = None if spend is None else share_of(spend)
-        if share is None and epsilon is not None and delta is not None:
-            amount = cost(dataset, epsilon, delta)
-        elif share is None or (epsilon, delta, gaussian_alpha) != (None, None, None):
-            raise UsageError("give epsilon and delta, or spend, a share of what is left")
-        else:
-            amount = NOTHING
-        requested = amount if share is None else f"{spend} of what is left"
-        with self._writing(dataset, requested) as (book, append, transaction):
+        amount = cost(dataset, epsilon, delta)
+        with self._writing(dataset, amount) as (book, append, transaction):
             found = self._answer(book, transaction, dataset, study_hash, strict)
             if isinstance(found, StoredRelease):
                 return found
-            if share is not None:
-                amount, gaussian_alpha = fixed_share(
-                    book, dataset, protection, share, str(requested)
-                )
             append(
                 "reserve",
                 dataset=dataset,

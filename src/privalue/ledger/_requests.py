@@ -1,26 +1,20 @@
-"""Make requests of what people ask for: the mu and the pools of a total, a share of what is left.
+"""Make requests of what people ask for: the mu and the pools of a total.
 
 The rules then judge a request as any other, whoever made it: a mu that is not certified is no
 total, and what does not fit is refused.
 """
 
-import math
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from privalue.core import gaussian
 from privalue.errors import BudgetError, StudyError, UsageError
 from privalue.ledger._balance import Balance
-from privalue.ledger._book import Book
-from privalue.ledger._conversions import affordable, rounded_down
 from privalue.ledger._squares import is_certified
-from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection
-from privalue.ledger._told import Telling
-from privalue.ledger._units import NOTHING, Cost, cost, mu, total
+from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms
+from privalue.ledger._units import NOTHING, Cost, mu, total
 
 _ROOM = 1e-9
 
@@ -144,66 +138,3 @@ def differences(known: Balance, promise: Cost, pools: Cost, terms: BudgetTerms) 
     found = [f"{what}: {was} there, {now} here" for what, was, now in pairs if was != now]
     stood = known.telling.of(known.total, left=True)
     return f"its total is {stood} ({'; '.join(found) or 'another mu'})"
-
-
-def share_of(text: str) -> Fraction:
-    """Return the share that "25%" names, or raise UsageError."""
-    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
-    share = Fraction(found[1]) / 100 if found else Fraction(0)
-    if not 0 < share <= 1:
-        raise UsageError(f'spend = {text!r}: it must be a share such as "25%", at most 100%')
-    return share
-
-
-def fixed_share(
-    book: Book, dataset: str, whom: Protection, share: Fraction, requested: str
-) -> tuple[Cost, float]:
-    """Return the promise and the alpha of a release that takes a share of what is unspent.
-
-    Args:
-        book: the record.
-        dataset: whose total it is.
-        whom: whom the release protects.
-        share: of what is unspent.
-        requested: for the message.
-
-    Raises:
-        BudgetError: as for ``Book.steps``, or that is too little.
-    """
-    steps = book.steps(dataset, requested, whom)
-    try:
-        balance = book.balances[dataset]
-        promise = promise_of(balance.total - balance.spent, balance.telling, share, steps)
-        if promise is not None:
-            return cost(dataset, *promise), gaussian(*promise).alpha
-    except StudyError:  # no certified alpha: epsilon below 0.001, or delta below 1e-15
-        pass
-    raise book.refusal(dataset, requested, "that is too little for a release by dp-ssp")
-
-
-def promise_of(
-    unspent: Cost, telling: Telling, share: Fraction, steps: int
-) -> tuple[float, float] | None:
-    """Return the epsilon and delta of a share, rounded down; None, if it is too little for any.
-
-    Of a Gaussian book it takes that share of mu^2, at the whole delta of the pool; of a plain one,
-    that share of epsilon and of delta. Releases in progress do not change it: the epsilon is
-    published, and would reveal them.
-
-    Args:
-        unspent: what the dataset has left once no run is under way.
-        telling: of the dataset's amounts.
-        share: above 0 and at most 1.
-        steps: of the release's relation, for one of the total's.
-    """
-    if telling.gaussian:
-        delta = telling.rest.as_dict()["delta"]
-        epsilon = affordable(math.floor(unspent.square * share / steps**2), delta)
-        return None if epsilon is None else (epsilon, delta)
-    part = Cost(
-        epsilon=math.floor(unspent.epsilon * share), delta=math.floor(unspent.delta * share)
-    )
-    if steps > 1 or min(part.epsilon, part.delta) < 1:
-        return None
-    told = part.as_dict()
-    return rounded_down(told["epsilon"]), rounded_down(told["delta"])

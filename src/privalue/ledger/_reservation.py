@@ -35,7 +35,6 @@ class Reservation:
         self.sequence = held.sequence
         self.dataset = held.dataset
         self.study = held.study
-        self.asked = held.asked  # what it promises, to those whom it protects
         self.cost = held.cost  # to the dataset's total
         self.head = held.head  # after charge(): the hash that the release states
         self.charged = self.cancelled = False

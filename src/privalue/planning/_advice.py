@@ -20,8 +20,7 @@ from privalue.planning._predict import (
     guessing_error,
 )
 from privalue.planning._public_model import PublicModel
-from privalue.planning._returns import return_range
-from privalue.simulation import MarkovRewardProcess, World
+from privalue.simulation import MarkovRewardProcess, World, return_range
 from privalue.study import Study
 
 _WORTH_SAYING = 0.95  # of the present error: a change that leaves more is not worth saying

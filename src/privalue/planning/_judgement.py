@@ -87,7 +87,7 @@ class Judgement:
 
 
 def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
-    """Judge a settled study with m trajectories; the answer is the same every time.
+    """Judge a study with m trajectories; the answer is the same every time.
 
     Args:
         study: what is public.
@@ -130,7 +130,7 @@ def quick_prediction(
     A release is judged by it, and its report shows it.
 
     Args:
-        study: what is public; its mechanism must be settled.
+        study: what is public.
         trajectories: m, where it is public, or as it is declared.
         built: its features and weights, if at hand.
         mechanism: its mechanism, with the constants that a release would use, if at hand.

@@ -33,7 +33,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "study": ("name", "dataset", "period", "trajectories"),
     "privacy": (
         *("epsilon", "delta", "unit", "neighbours"),
-        *("max_trajectories_per_person", "max_states_per_trajectory", "spend"),
+        *("max_trajectories_per_person", "max_states_per_trajectory"),
     ),
     "values": ("discount", "rewards", "returns", "unvisited", "start"),
     "states": ("groups", "visits"),

@@ -102,7 +102,6 @@ class Study(Section):
         neighbours: "replace-one" or "add-remove" (default "replace-one").
         max_trajectories_per_person: the most that count (required with unit "person").
         max_states_per_trajectory: the most distinct states that count (default: all).
-        spend: a share of what the ledger has left, in place of epsilon and delta (default none).
         name: what the release is called (default "untitled").
         dataset: a name for the people whom the data is about, for the ledger (default none).
         period: which of several releases, such as "2026-11" (default none).
@@ -114,7 +113,7 @@ class Study(Section):
         arms: labels of arms, or ``Arms(...)`` (default none).
         actions: labels (or {state: labels}), their number, or ``Actions(...)`` (default none).
         policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
-        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", "auto", or ``Mechanism(...)``.
+        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", or ``Mechanism(...)``.
         level: of intervals (default 0.95).
         columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
         study: the section of name, dataset, period and trajectories: ``About(...)``.
@@ -175,7 +174,6 @@ class Study(Section):
         neighbours: Literal["replace-one", "add-remove"] | None = None,
         max_trajectories_per_person: int | None = None,
         max_states_per_trajectory: int | None = None,
-        spend: str | None = None,
         name: str | None = None,
         dataset: str | None = None,
         period: str | None = None,
@@ -216,15 +214,12 @@ class Study(Section):
         require_arms(self)
 
     @classmethod
-    def load(
-        cls, path: str | Path, *, side_files: str | Path | None = None, spend: str | None = None
-    ) -> "Study":
+    def load(cls, path: str | Path, *, side_files: str | Path | None = None) -> "Study":
         """Read the study that a TOML file describes; side files are found beside it.
 
         Args:
             path: the study file.
             side_files: another folder, for side files that are not in the study's own.
-            spend: a share of what the ledger has left, where the file has no epsilon and delta.
         """
         named, path = path, Path(path)  # a Path prints https:// with one slash
         if side_files is not None and not Path(side_files).is_dir():
@@ -243,7 +238,7 @@ class Study(Section):
                 _refuse_data(path)
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
-            return cls.parse(text, base=path.parent, side_files=side_files, spend=spend)
+            return cls.parse(text, base=path.parent, side_files=side_files)
         except StudyError as problem:
             _refuse_data(path)
             raise StudyError(f"{path}: {problem}") from None
@@ -255,7 +250,6 @@ class Study(Section):
         *,
         base: Path | None = None,
         side_files: str | Path | None = None,
-        spend: str | None = None,
     ) -> "Study":
         """Read the study that TOML text describes; side files are found in ``base``.
 
@@ -263,7 +257,6 @@ class Study(Section):
             text: the study.
             base: the folder that side files must be in; the current one, if left out.
             side_files: another folder that they may be in.
-            spend: as for ``load``.
         """
         try:
             sections = tomllib.loads(text)
@@ -293,8 +286,6 @@ class Study(Section):
                 raise StudyError(cls.unknown_key(name))
             if not isinstance(keys, dict):
                 raise StudyError(f"[{name}] must be a section of the study, not {shown(keys)}")
-        if spend is not None:
-            sections["privacy"] = _with_share(sections.get("privacy", {}), spend)
         return cls(Place(folder=base or Path(), also=also), **sections)
 
     @classmethod
@@ -498,8 +489,7 @@ class Study(Section):
     @property
     def has_intervals(self) -> bool:
         """Return whether the release says how large its noise is."""
-        chosen = self.mechanism
-        return chosen.name in {"dp-ssp", "dp-ope", "auto"} or chosen.noise_scale_share > 0
+        return self.mechanism.name in {"dp-ssp", "dp-ope"}
 
     # What one person can change
 
@@ -517,11 +507,10 @@ class Study(Section):
     def size_is_public(self) -> bool:
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
-        To replace a unit leaves the number as it is. But if invalid units, incomplete rows or
-        trajectories that were cut off are dropped, or only a part of the units counts, a unit may
-        be replaced by one of which nothing is left.
+        To replace a unit leaves the number as it is. But if invalid units or trajectories
+        that were cut off are dropped, a unit may be replaced by one of which nothing is left.
         """
-        drops = self.data.drops or self.drops_cut or self.study.part is not None
+        drops = self.data.invalid == "drop-unit" or self.drops_cut
         return self.privacy.neighbours == "replace-one" and not drops
 
     @property
@@ -537,7 +526,7 @@ class Study(Section):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Return the stages before the values, "auto" decided: some of "bounds" and "visits"."""
+        """Return the stages before the values, "auto" decided: "bounds", or none."""
         chosen = self.mechanism.stages
         if chosen == "auto":
             return automatic_stages(self)
@@ -652,8 +641,6 @@ class Study(Section):
             "report": set() if self.has_intervals else {"level"},
         }
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
-        if not self.privacy.is_fixed:
-            del description["privacy"]["epsilon"], description["privacy"]["delta"]
         if not self.arms.labels:
             del description["arms"]  # as studies without arms were always described
         if not self.actions.named:
@@ -701,19 +688,6 @@ def _names_a_file(description: Mapping[str, Any], section: str, name: str) -> bo
 def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``[values]`` of a description without the start distribution."""
     return {name: v for name, v in description["values"].items() if name != "start"}
-
-
-def _with_share(privacy: Mapping[str, Any], spend: str) -> dict[str, Any]:
-    """Return ``[privacy]`` with a share in place of epsilon and delta."""
-    for name in ("epsilon", "delta"):
-        if name in privacy:
-            raise StudyError(
-                f"[privacy] {name}: spend={spend!r} asks for a share of what the ledger has left, "
-                "which fixes epsilon and delta; leave both out of the study"
-            )
-    if privacy.get("spend", spend) != spend:
-        raise StudyError(f"[privacy] spend = {shown(privacy['spend'])} is not {spend!r}; give one")
-    return {**privacy, "spend": spend}
 
 
 def _refuse_data(path: Path) -> None:
