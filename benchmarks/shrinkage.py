@@ -213,7 +213,7 @@ def tried(setting: Setting, stages: str, seeds: range) -> Found:
             ]
             made += [
                 pooled_values(noisy, found.counts, values, seen, counted)
-                for counted in (found.counts, noisy.pooled.counts)
+                for counted in (found.counts, noisy.counts)
             ]
             common = float(np.linalg.norm(found.counts / noisy.sum_noise)) ** -1
             gaps = np.square(np.array(made) - values)[:, seen]
