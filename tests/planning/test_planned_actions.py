@@ -195,7 +195,7 @@ def test_predictions_that_leave_the_noise_out_do_not(released, model, monkeypatc
         return predicting.MadeUpDraw(numbers=mechanism.perturbation(statistics).center)
 
     monkeypatch.setattr(predicting, "drawn_numbers", without)
-    assert (np.abs(differences(released, predicted(model))) > 4).all()
+    assert (np.abs(differences(released, predicted(model))) > 3).all()
 
 
 def test_the_study_alone_predicts_states_and_clear_pairs():
