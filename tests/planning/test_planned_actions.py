@@ -231,7 +231,7 @@ def test_a_plan_says_what_it_predicts_of_pairs(planned):
 
 def test_the_screen_shows_it(planned):
     console = Console(width=200, record=True, file=io.StringIO())
-    print_plan(console, planned.prediction, [], None, [], True)
+    print_plan(console, planned.prediction, [], None, [], by_state=True)
     flat = " ".join(console.export_text().split())
     assert "error over the pairs, 2,000 trajectories" in flat
     assert f"{pairs_in_words(planned.prediction)}." in flat
