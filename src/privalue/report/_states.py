@@ -135,11 +135,6 @@ class StateTable(Sequence[StateRow]):
         """Return whether intervals were released that hold the choice of people, too."""
         return all(name in self.columns for name in _TOTALS)
 
-    @property
-    def first_ends(self) -> tuple[str, str]:
-        """Return which columns hold the interval that is shown first."""
-        return _TOTALS if self.has_totals else _ENDS
-
 
 def _bit(flag: str) -> int:
     """Return the bit that stands for a flag."""
