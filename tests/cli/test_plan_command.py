@@ -60,15 +60,28 @@ def test_the_verdict_comes_first_then_table_advice_and_paragraph(folder):
         for part in ("Predicted root mean", "What would help", "Note: the plan assumes", "For the")
     ]
     assert places == sorted(places)
-    assert re.search(r"dp-lsw\* +│ exact", text)
+    assert re.search(r"│ dp-lsw, exact +│", text)
     assert "guessing" in text
+    assert "dp-ssp  " not in text
+    every = ran("--trajectories", "20000", "--world", "chain:N=5", "--all").stdout
+    assert re.search(r"│ dp-lsw, exact\* +│", every)
+    assert re.search(r"│ dp-ssp +│", every)
     assert "By state" not in text
     assert "By state" in ran("--trajectories", "20000", "--by-state").stdout
 
 
-def test_a_narrow_table_cuts_no_word(folder, monkeypatch):
+@pytest.mark.parametrize("epsilon", ["1.0", "6.0"])
+def test_a_narrow_table_cuts_and_breaks_no_word(folder, monkeypatch, epsilon):
     monkeypatch.setenv("COLUMNS", "80")
-    assert "…" not in ran("--trajectories", "14500").stdout
+    (folder / "study.toml").write_text(STUDY.replace("epsilon = 1.0", f"epsilon = {epsilon}"))
+    for more in ((), ("--all",)):
+        text = ran("--trajectories", "14500", *more).stdout
+        assert "…" not in text
+        named = [line.split("│")[1] for line in text.splitlines() if line.startswith("│")]
+        told = set(re.split(r"[\s,*]+", " ".join(named).strip()))
+        known = {"dp-lsw", "dp-lsl", "dp-ssp", "exact", "nissim", "appendix", "isotropic", "="}
+        known |= {"pseudo_count", "ridge_scale", "no", "privacy", "plain", "means", "guessing"}
+        assert {word for word in told if not re.fullmatch(r"[\d.]+", word)} <= known
 
 
 def test_hopeless_is_the_first_word(folder):
@@ -136,7 +149,7 @@ def test_a_refused_mechanism_is_in_the_table_and_null_in_json(folder):
     refused = [row for row in found["mechanisms"] if row["refused"]]
     assert refused
     assert refused[0]["rmse"] is None
-    assert "not possible" in ran("--trajectories", "20000").stdout
+    assert "refused" in ran("--trajectories", "20000", "--all").stdout
 
 
 def test_a_target_asks_for_trajectories(folder):

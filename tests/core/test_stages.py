@@ -478,7 +478,7 @@ def test_stages_that_a_study_may_not_have(mechanism, message):
 
 
 @pytest.mark.parametrize("key", ["stages", "stage_shares"])
-@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl", "auto"])
+@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
 def test_other_mechanisms_have_no_stages(name, key):
     with pytest.raises(StudyError, match=f"{key} applies to dp-ssp only"):
         pv.Mechanism(name=name, **{key: "one" if key == "stages" else {"bounds": 0.1}})

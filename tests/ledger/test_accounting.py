@@ -308,8 +308,8 @@ def test_a_stage_that_chose_nothing_costs_what_it_costs(tmp_path):
         assert ledger.show("trial").releases[-1].units == Cost(
             square=square_cost(mu(release.noise.alpha), 1)
         )
-    visits = next(each for each in release.stages if each.name == "visits")
-    assert visits.chosen.shaped is False  # nothing came of it
+    bounds = next(each for each in release.stages if each.name == "bounds")
+    assert (bounds.chosen.low, bounds.chosen.high) == (0.0, 1.0)  # nothing came of it
     assert spent[1].units.square == 2 * spent[0].units.square
 
 

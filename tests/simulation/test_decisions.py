@@ -6,7 +6,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 
-from oracles.decisions import action_values, best_values, ever_taken
+from oracles.decisions import action_values, best_values, ever_taken, pairs_process
 from privalue.errors import StudyError, UsageError
 from privalue.simulation import (
     Policy,
@@ -59,7 +59,7 @@ def test_pairs_are_visited_as_fractions_say(mdp, policy):
 
 @pytest.mark.parametrize(("mdp", "policy"), list(small_worlds()))
 def test_the_process_of_pairs_knows_the_same(mdp, policy):
-    keyed = mdp.keyed(policy)
+    keyed = pairs_process(mdp, policy)
     shape = (mdp.states, mdp.actions)
     np.testing.assert_allclose(keyed.values.reshape(shape), mdp.q(policy), rtol=1e-12)
     np.testing.assert_allclose(
@@ -186,7 +186,7 @@ def test_policies_by_name():
 
 
 def test_where_nobody_chooses():
-    for ask in (lambda w: w.under("uniform"), lambda w: w.keyed, lambda w: w.key_visits):
+    for ask in (lambda w: w.under("uniform"), lambda w: w.key_visits):
         with pytest.raises(StudyError, match=r"nobody chooses in the world chain:N=3.* garnet"):
             ask(chain(states=3))
     with pytest.raises(StudyError, match="nobody chooses"):

@@ -181,9 +181,9 @@ def test_what_one_person_can_change():
     by_person = {"unit": "person", "max_trajectories_per_person": 3, "max_states_per_trajectory": 4}
     described = study(100, privacy=by_person)
     assert (described.trajectories_per_person, described.states_per_trajectory) == (3, 4)
-    assert described.states_touched == 24
-    assert study(100, privacy={**by_person, "neighbours": "add-remove"}).states_touched == 12
-    assert study(5, privacy=by_person).states_touched == 5
+    assert described.limits.touched == 24
+    assert study(100, privacy={**by_person, "neighbours": "add-remove"}).limits.touched == 12
+    assert study(5, privacy=by_person).limits.touched == 5
     plain = study(7)
     assert (plain.trajectories_per_person, plain.states_per_trajectory) == (1, 7)
     assert study(7, privacy={"max_states_per_trajectory": 99}).states_per_trajectory == 7

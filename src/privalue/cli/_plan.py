@@ -48,6 +48,9 @@ def plan(
     by_state: Annotated[
         bool, typer.Option("--by-state", help="Also show the predicted error of every state.")
     ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also show the other mechanisms and calibrations.")
+    ] = False,
     draws: Annotated[
         int | None,
         typer.Option("--draws", **WHOLE, help="How many made-up data sets each prediction uses."),
@@ -70,7 +73,8 @@ def plan(
         raise UsageError("--steps is for dp-ope; leave it out")
     if study.values_a_policy:
         idle = {"--target-rmse": target, "--solve": solve, "--draws": draws}
-        for option, given in {**idle, "--by-state": by_state or None}.items():
+        idle |= {"--by-state": by_state or None, "--all": every or None}
+        for option, given in idle.items():
             if given is not None:
                 raise UsageError(f"{option} is not for dp-ope; leave it out")
         valued = _policy_plan(study, trajectories, world, steps)
@@ -89,7 +93,15 @@ def plan(
     if as_json:
         print_json(plan_json(found.prediction, changes, found.solved, notes))
     else:
-        print_plan(screen(), found.prediction, changes, found.solved, notes, by_state)
+        print_plan(
+            screen(),
+            found.prediction,
+            changes,
+            found.solved,
+            notes,
+            by_state=by_state,
+            every=every,
+        )
 
 
 def _policy_plan(

@@ -74,7 +74,9 @@ def print_plan(
     changes: Sequence[Change],
     solved: Solved | None,
     notes: Sequence[str],
-    by_state: bool,
+    *,
+    by_state: bool = False,
+    every: bool = False,
 ) -> None:
     """Print the verdict, the numbers, what would help, and a paragraph for the protocol.
 
@@ -85,12 +87,13 @@ def print_plan(
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
         by_state: whether to print the error of every state too.
+        every: whether to print the other mechanisms too.
     """
     colour = "red" if prediction.hopeless else "yellow" if prediction.doubtful else "green"
     console.print(verdict(prediction), style=f"bold {colour}")
     if solved is not None:
-        _print_solved(console, solved)
-    console.print(_table(prediction))
+        _print_solved(console, solved, every)
+    console.print(_table(prediction, every))
     of_pairs = pairs_in_words(prediction)
     if of_pairs is not None:
         console.print(f"{of_pairs}.")
@@ -109,8 +112,8 @@ def print_plan(
     console.print(_paragraph(prediction, solved), soft_wrap=True)
 
 
-def _print_solved(console: Console, solved: Solved) -> None:
-    """Print the answers, one row for each mechanism."""
+def _print_solved(console: Console, solved: Solved, every: bool) -> None:
+    """Print the answer for the study's own mechanism, or one row for each mechanism."""
     table = Table(
         title=f"{solved.quantity.capitalize()} for an error of at most {solved.target:g}",
         title_justify="left",
@@ -118,13 +121,15 @@ def _print_solved(console: Console, solved: Solved) -> None:
     table.add_column("mechanism")
     table.add_column(solved.quantity, overflow="fold")
     for answer in solved.answers:
+        if not (every or answer.option.chosen):
+            continue
         own = " (this study)" if answer.option.chosen else ""
         table.add_row(f"{answer.option.label}{own}", answer_in_words(answer))
     console.print(table)
 
 
-def _table(prediction: Prediction) -> Table:
-    """Return the table of predicted errors, one row for each mechanism."""
+def _table(prediction: Prediction, every: bool) -> Table:
+    """Return the table of predicted errors: of the study's own mechanism, or of every one."""
     table = Table(
         title=f"Predicted root mean square error over the {keys_of(prediction.study)}, "
         f"{counted(prediction.trajectories, 'trajectory')}",
@@ -132,29 +137,21 @@ def _table(prediction: Prediction) -> Table:
     )
     ranged = prediction.ranged
     shares = ("noise", "sampling", "approx.", *([] if ranged else ["better"]))
-    for name in ("mechanism", "", "error", *(["range"] if ranged else []), *shares):
-        table.add_column(
-            name,
-            justify="left" if name in {"mechanism", ""} else "right",
-            no_wrap=name != "",
-            overflow="fold" if name == "" else "ellipsis",  # a word is broken, never cut
-        )
-    for forecast in prediction.forecasts:
-        option = forecast.option
-        own = "*" if option.chosen else ""
-        details = [] if option.mechanism == "dp-ssp" else [option.calibration]
-        details += [option.detail] if option.detail else []
+    table.add_column("mechanism", overflow="fold")
+    for name in ("error", *(["range"] if ranged else []), *shares):
+        table.add_column(name, justify="right", no_wrap=True)
+    for forecast in prediction.forecasts if every else [prediction.chosen]:
+        own = forecast.option.chosen
         table.add_row(
-            f"{option.mechanism}{own}",
-            ", ".join(details),
+            forecast.option.label + "*" * (own and every),
             *_numbers(prediction, forecast),
-            style="bold" if option.chosen else None,
+            style="bold" if own else None,
         )
     low, high = prediction.study.return_bounds
     plain = "plain means" if steadied(prediction) else "no privacy"
-    table.add_row(plain, "", shown(prediction.floor), style="dim")
-    table.add_row("guessing", f"{(low + high) / 2:g}", shown(prediction.guess), style="dim")
-    table.caption = "* this study; approx.: approximation error; " + (
+    table.add_row(plain, shown(prediction.floor), style="dim")
+    table.add_row(f"guessing {(low + high) / 2:g}", shown(prediction.guess), style="dim")
+    table.caption = f"{'* this study; ' * every}approx.: approximation error; " + (
         "range: from the optimistic end to the cautious one, all else is the middle case"
         if ranged
         else "better: how many times better than guessing"
@@ -166,7 +163,7 @@ def _table(prediction: Prediction) -> Table:
 def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
     """Return the cells of a forecast."""
     if forecast.refused is not None:
-        return ["not possible"]
+        return ["refused"]
     parts = [
         shown(forecast.noise),
         shown(forecast.sampling),

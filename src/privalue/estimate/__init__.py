@@ -15,7 +15,6 @@ from privalue.estimate._greedy import (
 )
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._policies import (
-    estimates_of_policy,
     largest_weights,
     noisy_weights,
     published_policy,
@@ -42,7 +41,6 @@ __all__ = [
     "StateChange",
     "clear_limit",
     "estimates_of",
-    "estimates_of_policy",
     "greedy_step_of",
     "largest_weights",
     "noise_factors",

@@ -46,12 +46,6 @@ def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
     )
 
 
-def estimates_of_policy(study: Study, mechanism: DpOpe, drawn: Vector) -> PolicyEstimates:
-    """Return the target's value, and what vouches for it, by key."""
-    noisy = noisy_weights(mechanism, drawn)
-    return policy_estimates(noisy, study.return_bounds, study.report.level)
-
-
 def largest_weights(mechanism: DpOpe) -> Vector:
     """Return the largest numbers that could be drawn: what fails on them fails before a charge."""
     sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(mechanism.scales)]

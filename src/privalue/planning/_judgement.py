@@ -40,7 +40,7 @@ from privalue.estimate import noise_factors
 from privalue.planning._advice import advice
 from privalue.planning._assumed import CAUTIOUS, MIDDLE, Case, assumed_visits
 from privalue.planning._model import public_model, require_few_states
-from privalue.planning._options import Option, with_mechanism
+from privalue.planning._options import Option
 from privalue.planning._predict import (
     USELESS,
     Forecaster,
@@ -198,15 +198,12 @@ def most_helpful(study: Study, trajectories: int) -> str:
         if study.mechanism.name != "dp-ssp":
             return 'most helpful is likely to be another mechanism, name = "dp-ssp"'
         return "more trajectories, coarser states and tighter [values] returns help"
-    other = with_mechanism(study, {"name": "dp-ssp"})
-    options = [Option(study=study, chosen=True)]
-    options += [other] if other is not None and study.mechanism.name != "dp-ssp" else []
     draws = min(max(_WORK // study.key_count, _FEWEST_DRAWS), _ADVICE_DRAWS)
     prediction = predict(
         study,
         public_model(study),
         trajectories=trajectories,
-        options=options,
+        options=[Option(study=study, chosen=True)],
         draws=draws,
         ends=False,
     )

@@ -55,7 +55,7 @@ def verdict(prediction: Prediction) -> str:
 
     Without a world the misfit of features is unknown, and the line says "at least".
     """
-    chosen, best, guess = prediction.chosen, prediction.best, prediction.guess
+    chosen, guess = prediction.chosen, prediction.guess
     m, name = counted(prediction.trajectories, "trajectory"), name_of(chosen)
     low, high = prediction.study.return_bounds
     if chosen.refused is not None:
@@ -75,15 +75,10 @@ def verdict(prediction: Prediction) -> str:
             f"{times(guess / chosen.rmse)} times better than guessing ({shown(guess)}){within}; "
             f"{privacy}."
         )
-    hope = (
-        f"{name_of(best)} would be off by {shown(best.rmse)}."
-        if best.rmse < guess
-        else "No mechanism does better with so little."
-    )
     return (
         f"Hopeless as it stands: with {m}, {name} is predicted to be off by {least}"
         f"{shown(chosen.rmse)}, and guessing {(low + high) / 2:g} for every "
-        f"{keys_of(prediction.study)[:-1]} by {shown(guess)}. {hope}"
+        f"{keys_of(prediction.study)[:-1]} by {shown(guess)}."
     )
 
 

@@ -108,12 +108,6 @@ class World:
         return self.mdp, self.policy
 
     @property
-    def keyed(self) -> MarkovRewardProcess:
-        """Return the process of the pairs (state, action), numbered state * A + action."""
-        mdp, policy = self.decisions
-        return mdp.keyed(policy)
-
-    @property
     def key_visits(self) -> Vector:
         """Return (N, A): the probability that a trajectory ever takes each action in each state."""
         mdp, policy = self.decisions

@@ -18,7 +18,6 @@ Python with the same names::
 | w or rho      | ``study.state_weights``       | regression weights, one per state       |
 | H             | ``study.states_per_trajectory`` | most distinct states that count       |
 | L             | ``study.trajectories_per_person`` | most trajectories that count        |
-| q             | ``study.states_touched``      | most keys in which neighbours differ    |
 | G             | ``study.arm_count``           | number of arms; 1 without any           |
 | G N           | ``study.key_count``           | number of keys: states, or (arm, state) |
 |               |                               | with actions, pairs (state, action)     |
@@ -517,12 +516,6 @@ class Study(Section):
     def drops_cut(self) -> bool:
         """Return whether a unit with a trajectory that was cut off counts as nobody."""
         return self.values.truncated == "drop-unit"
-
-    @property
-    def states_touched(self) -> int:
-        """Return q, the most states whose statistics differ between neighbours."""
-        one = self.states_per_trajectory * self.trajectories_per_person
-        return min(self.key_count, 2 * one if self.privacy.neighbours == "replace-one" else one)
 
     @property
     def stages(self) -> tuple[str, ...]:
