@@ -141,7 +141,7 @@ def test_simulate_writes_seed_and_world_into_the_file(folder):
         (
             3,
             ["release", "large.toml", "--data", "data.parquet", "--out", "r", "--no-ledger"],
-            "--accept-large-delta",
+            "accept_large_delta=True",
         ),
         (
             3,
@@ -163,7 +163,7 @@ def test_a_second_release_into_the_same_folder_is_refused_before_data_is_read(fo
     command = ["release", "study.toml", "--out", "r", "--no-ledger", "--data"]
     assert run([*command, "data.parquet"]) == 0
     said = failed(capsys, 2, *command, "nowhere.parquet")
-    assert "a release is never overwritten; give another folder: --out DIR" in said
+    assert "a release is never overwritten; give another folder" in said
 
 
 def test_a_seeded_release_says_so_loudly(folder, capsys):
@@ -328,7 +328,7 @@ def test_check_says_what_is_probably_not_meant(folder, capsys):
     assert run(["check", "odd.toml", "--json"]) == 0
     notes = printed_json(capsys)["notes"]
     assert len(notes) == 2
-    assert "--accept-large-delta" in notes[0]
+    assert "accept_large_delta=True" in notes[0]
     assert "wider than rewards and discount imply" in notes[1]
 
 

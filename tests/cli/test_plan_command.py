@@ -196,7 +196,7 @@ def test_the_declared_number_is_used(folder):
 
 def test_large_delta_is_noted(folder):
     found = told("--trajectories", "2000000")
-    assert any("--accept-large-delta" in note for note in found["notes"])
+    assert any("accept_large_delta=True" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,7 @@ def test_a_command_loads_what_it_uses(folder, words, heavy, monkeypatch):
         assert "privalue.paper" not in modules
     if words[0] in {"init", "check", "release"}:
         assert "pyarrow.compute" not in modules  # texts need it, numbers do not
-    if words[0] == "release":  # what only check and plan show
-        assert not among(modules, ["privalue._checked", "privalue._planned"])
+    if words[0] == "release":
         assert ("jinja2" in modules) == ("--no-report" not in words)
 
 

@@ -370,7 +370,7 @@ def test_the_command_declares_two_pools(tmp_path, monkeypatch, capsys):
     declare = ["ledger", "declare", "trial", "--epsilon", "1", "--delta", "1e-6"]
     declare += ["--unit", "trajectory", "--json"]
     assert run([*declare, "--plain-epsilon", "0.5"]) == 2
-    assert "--plain-epsilon and --plain-delta make a second pool" in capsys.readouterr().err
+    assert "plain_epsilon and plain_delta make a second pool" in capsys.readouterr().err
     pools = ["--plain-epsilon", "0.25", "--plain-delta", "1e-7"]
     assert run([*declare, "--accounting", "gaussian", *pools]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -418,7 +418,7 @@ def test_what_a_move_promises_is_told_for_good(tmp_path, monkeypatch, capsys):
     move = ["ledger", "declare", "trial", "--epsilon", "0.9", "--delta", "1e-7", "--unit"]
     move += ["trajectory", "--accounting", "gaussian", "--replace", "--ledger", ledger.place]
     assert run(move) == 4
-    assert "would promise epsilon 1, delta 1.1e-6; --add-deltas" in capsys.readouterr().err
+    assert "would promise epsilon 1, delta 1.1e-6; add_deltas=True" in capsys.readouterr().err
     assert run([*move, "--add-deltas"]) == 0
     both, words = {"epsilon": 1.0, "delta": 1.1e-6}, "promise epsilon 1, delta 1.1e-6"
     for _ in range(2):

@@ -246,7 +246,7 @@ def test_the_command_line_names_the_command_and_takes_it(capsys):
     assert run(["ledger", "show"]) == 5
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "privalue ledger accept-head --reason WHY" in said
+    assert "ledger.accept_head(reason=WHY)" in said
     assert run(["ledger", "accept-head", "--reason", "restored", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer == {"ledger": "ledger.db", "head": open_ledger("ledger.db").head()}

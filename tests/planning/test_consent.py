@@ -137,7 +137,7 @@ def test_the_command_says_it_in_one_line_with_exit_3_and_its_own_flag(
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert printed.err.startswith("privalue: this release would be of no use: with 300 traj")
-    assert printed.err.endswith("(--accept-useless)\n")
+    assert printed.err.endswith("(accept_useless=True)\n")
     assert not (tmp_path / "refused").exists()
     assert run([*command, "anyway", "--accept-useless"]) == 0
     assert pv.Release.load("anyway").accepted == ["useless"]
@@ -155,7 +155,8 @@ def test_plan_and_check_say_beforehand_that_it_would_be_refused(tmp_path, monkey
         assert run([*command, "--json"]) == 0
         notes = json.loads(capsys.readouterr().out)["notes"]
         assert any(
-            "would be refused, unless it is accepted (--accept-useless)" in note for note in notes
+            "would be refused, unless it is accepted (accept_useless=True)" in note
+            for note in notes
         )
 
 

@@ -64,7 +64,7 @@ def test_a_study_names_no_file_of_another_folder(places_of, name, capfd):
     assert run(["check", str(study)]) == 3
     said = capfd.readouterr().err
     assert "lies outside the study's folder" in said
-    assert "--side-files DIR" in said
+    assert "side_files=DIR" in said
     assert "Ada" not in said
     assert run(["check", str(study), "--side-files", str(places_of / "private")]) == 0
     assert pv.Study.load(study, side_files=places_of / "private").state_labels == ("Ada", "Grace")
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_beside_the_study_is_found_in_the_other_folder(places
     assert "does not exist" in capfd.readouterr().err
     assert run(["check", str(study), "--side-files", str(places_of / "private")]) == 0
     assert run(["check", str(study), "--side-files", str(places_of / "nowhere")]) == 3
-    assert "--side-files '" in capfd.readouterr().err
+    assert "side_files='" in capfd.readouterr().err
 
 
 def test_links_inside_the_folder_and_whole_linked_folders_are_no_way_out(tmp_path):

@@ -56,7 +56,9 @@ GENESIS = "0" * 64  # what the first entry names as the one before it
 LONGEST_NAME = 200
 LONGEST_TEXT = 1_000  # characters of any text in an entry: what is longer could stop who replays it
 LONGEST_ROW = 100_000  # of an entry that any releasing role may write; the stores refuse more
-DECLARE = "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)"  # what a person has to call
+DECLARE = (  # what a person has to do
+    "privalue ledger declare, or in Python ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)"
+)
 KEEPERS = frozenset({"begin", "declare", "move", "snapshot"})  # what only a keeper may write
 GAUSSIAN_TOTAL = ("declare", "gaussian")  # kind and accounting of an entry with pools
 UNSEALED = "-"  # the seal of a keeper's entry where nobody asked for an HMAC
