@@ -466,16 +466,25 @@ def test_bad_matrices(matrix, message):
         ([[1.0, 2.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0], [3.0, 1.0, 1.0, 1.0]], [1.0, 1.0, 1.0]),
     ],
 )
-def test_designs_without_full_column_rank_are_refused(storage, phi, weights, monkeypatch):
+def test_designs_without_full_column_rank_are_refused(storage, phi, weights):
     described = study(
         3,
         features={"kind": "matrix", "matrix": storage(np.array(phi))},
         weights={"values": weights},
     )
-    for dense_up_to in (0, 10**6):  # by the Gram matrix, and by singular values
-        monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", dense_up_to)
-        with pytest.raises(pv.StudyError, match="does not have full column rank"):
-            design(described)
+    with pytest.raises(pv.StudyError, match="does not have full column rank"):
+        design(described)
+
+
+def test_a_sparse_matrix_of_overlapping_features_is_made_dense_up_to_a_size(monkeypatch):
+    phi = sp.csr_array(np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]))
+    described = study(3, features={"kind": "matrix", "matrix": phi})
+    assert isinstance(design(described).phi, np.ndarray)
+    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 5)
+    with pytest.raises(pv.StudyError, match=r"3 x 2: .* dense, and may have at most 5 entries"):
+        design(described)
+    apart = sp.csr_array(np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0]]))
+    assert sp.issparse(design(study(3, features={"kind": "matrix", "matrix": apart})).phi)
 
 
 def test_dp_lsl_does_not_need_full_rank():
@@ -491,8 +500,7 @@ def test_dp_lsl_does_not_need_full_rank():
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("kind", ["general", "one entry a row"])
-def test_norms_are_rounded_towards_more_noise(storage, kind, monkeypatch):
-    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)  # keep sparse ones sparse
+def test_norms_are_rounded_towards_more_noise(storage, kind):
     generator = np.random.default_rng(1)
     for _ in range(30):
         n, d = generator.integers(5, 30), generator.integers(1, 5)
