@@ -49,10 +49,15 @@ def tables() -> Iterator[Table]:
     for name, (data, neighbour) in PAIRS.items():
         for mechanism in ("dp-lsw", "dp-lsl"):
             study = pv.Study(
-                privacy=pv.Privacy(epsilon=1.0, delta=0.05, unit="trajectory"),
-                values=pv.Values(discount=0.5, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-                states=pv.States(count=3),
-                mechanism=pv.Mechanism(name=mechanism, beta=0.2),
+                epsilon=1.0,
+                delta=0.05,
+                unit="trajectory",
+                discount=0.5,
+                rewards=(0.0, 1.0),
+                returns=(0.0, 1.0),
+                states=3,
+                mechanism=mechanism,
+                beta=0.2,
             )
             audit = audit_release(study, data, neighbour, releases=1500)
             slack = "-" if not audit.true else f"{audit.slack:.3g}"

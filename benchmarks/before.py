@@ -34,9 +34,9 @@ try:
 except ImportError:
     from privalue.engines.local import statistics
 study = pv.Study(
-    privacy=pv.Privacy(epsilon=1.0, delta=1e-9, unit="trajectory"),
-    values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 50.0)),
-    states=pv.States(count=1000),
+    epsilon=1.0, delta=1e-9, unit="trajectory",
+    discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 50.0),
+    states=1000,
 )
 seed = pv.SeededForExperimentsOnly(1)
 found = {}

@@ -29,12 +29,16 @@ def counts_of(world, trajectories, seed):
 
 
 def study(states, prior=None):
-    visits = {} if prior is None else {"visits": {str(s): float(p) for s, p in enumerate(prior)}}
     return pv.Study(
-        privacy=pv.Privacy(epsilon=EPSILON, delta=DELTA, unit="trajectory"),
-        values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=states, **visits),
-        mechanism=pv.Mechanism(name="dp-lsw"),
+        epsilon=EPSILON,
+        delta=DELTA,
+        unit="trajectory",
+        discount=0.99,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=states,
+        visits=prior,
+        mechanism="dp-lsw",
     )
 
 

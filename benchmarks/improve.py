@@ -61,15 +61,19 @@ def study_of(
     """Return what is public about the rows of a world with actions."""
     mdp, _ = world.decisions
     return pv.Study(
-        study=pv.About(name=world.name, trajectories=trajectories),
-        privacy=pv.Privacy(
-            epsilon=1.0, delta=1e-6, unit="trajectory", max_states_per_trajectory=most
-        ),
-        values=pv.Values(discount=mdp.discount, rewards=(0.0, 1.0), returns=returns),
-        states=pv.States(count=mdp.states),
-        actions=pv.Actions(count=mdp.actions),
-        mechanism=pv.Mechanism(name="dp-ssp"),
-        data=pv.Columns(sorted=True),
+        name=world.name,
+        trajectories=trajectories,
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        max_states_per_trajectory=most,
+        discount=mdp.discount,
+        rewards=(0.0, 1.0),
+        returns=returns,
+        states=mdp.states,
+        actions=mdp.actions,
+        mechanism="dp-ssp",
+        sorted=True,
     )
 
 

@@ -70,9 +70,11 @@ def study_of(world: World, target: World, *, clip: float, noise: str) -> pv.Stud
         actions=mdp.actions,
         discount=mdp.discount,
         returns=(0.0, 1.0),
-        privacy={"epsilon": 1.0, "unit": "trajectory"}
-        | ({"delta": 1e-6} if noise == "gaussian" else {}),
-        mechanism={"name": "dp-ope", "noise": noise},
+        epsilon=1.0,
+        delta=1e-6 if noise == "gaussian" else None,
+        unit="trajectory",
+        mechanism="dp-ope",
+        noise=noise,
         policy={**policies, "clip": clip},
     )
 

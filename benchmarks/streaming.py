@@ -96,9 +96,13 @@ def scan(path: str) -> None:
 
 def study(states: int) -> pv.Study:
     return pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=DISCOUNT, rewards=(0.0, 1.0), returns=(0.0, 100.0)),
-        states=pv.States(count=states),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=DISCOUNT,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 100.0),
+        states=states,
     )
 
 

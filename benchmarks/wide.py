@@ -34,15 +34,14 @@ def rows(path: Path, states: int) -> None:
 
 def release(data: str, states: int, mechanism: str) -> None:
     study = pv.Study(
-        privacy={
-            "epsilon": 1.0,
-            "delta": 1e-6,
-            "unit": "trajectory",
-            "max_states_per_trajectory": LENGTH,
-        },
-        values={"discount": 0.9, "rewards": (0.0, 1.0)},
-        states={"count": states},
-        mechanism={"name": mechanism},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        max_states_per_trajectory=LENGTH,
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        states=states,
+        mechanism=mechanism,
     )
     with tempfile.TemporaryDirectory() as folder:
         pv.release(study, data, accept_useless=True).save(folder)

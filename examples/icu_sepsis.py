@@ -58,13 +58,17 @@ def groupings(count: int) -> dict[str, np.ndarray]:
 def study(groups: np.ndarray) -> pv.Study:
     """What is public: groups, bounds, promise."""
     return pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=1.0, rewards=(0.0, 1.0), returns=(0.0, 1.0), unvisited=0.5),
-        states=pv.States(
-            count=int(groups.max()) + 1, groups={str(s): int(g) for s, g in enumerate(groups)}
-        ),
-        mechanism=pv.Mechanism(name="dp-ssp"),
-        data=pv.Columns(sorted=True),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=1.0,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        unvisited=0.5,
+        states=int(groups.max()) + 1,
+        groups={str(s): int(g) for s, g in enumerate(groups)},
+        mechanism="dp-ssp",
+        sorted=True,
     )
 
 

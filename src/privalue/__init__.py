@@ -57,22 +57,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     from privalue.planning import PolicyPlan, plan_policy, resolve
     from privalue.report import Published, publish
     from privalue.simulation import simulate
-    from privalue.study import (
-        About,
-        Actions,
-        Arms,
-        Columns,
-        Features,
-        Mechanism,
-        Privacy,
-        Report,
-        States,
-        Study,
-        TargetPolicy,
-        Values,
-        Weights,
-        bins,
-    )
+    from privalue.study import Study
 
 # The room of every name: to import them all takes longer than most uses of one of them.
 _ROOMS = {
@@ -96,52 +81,36 @@ _ROOMS = {
     "planning": ("PolicyPlan", "plan_policy", "resolve"),
     "report": ("Published", "publish"),
     "simulation": ("simulate",),
-    "study": (
-        *("About", "Actions", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report"),
-        *("States", "Study", "TargetPolicy", "Values", "Weights", "bins"),
-    ),
+    "study": ("Study",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
-    "About",
-    "Actions",
-    "Arms",
     "BudgetError",
     "ChargedError",
     "Checked",
-    "Columns",
     "Comparison",
     "DataError",
     "Diagnostics",
-    "Features",
     "Improvement",
     "LedgerError",
-    "Mechanism",
     "MissingComponentError",
     "Outbox",
     "Plan",
     "PolicyDiagnostics",
     "PolicyPlan",
-    "Privacy",
     "PrivalueError",
     "PrivalueWarning",
     "PrivateValueError",
     "Profile",
     "Published",
     "Release",
-    "Report",
     "SeededForExperimentsOnly",
-    "States",
     "Study",
     "StudyError",
-    "TargetPolicy",
     "UnavailableError",
     "UsageError",
-    "Values",
-    "Weights",
     "__version__",
-    "bins",
     "check",
     "compare",
     "finish",

@@ -28,6 +28,7 @@ from privalue.core._stages import BY_PERSON, BY_TRAJECTORY, sensitivity_of
 from privalue.curator import prepare
 from privalue.errors import StudyError
 from privalue.study import declared_size, design
+from privalue.study._mechanism import Mechanism
 from privalue.study._terms import terms_for
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -523,7 +524,7 @@ def test_counts_of_both_stages_serve_values_and_the_last_ones_intervals():
     visits, kept = release.stages[0], release.statistics
     here, there = 1 / np.square(kept.count_noise), 1 / visits.noise**2
     pooled = (here * np.array(kept.counts) + there * np.array(visits.numbers)) / (here + there)
-    plain = pv.refit(release, mechanism={"shrinkage": False})
+    plain = pv.refit(release, shrinkage=False)
     middle = sum(study(6, discount=0.99).return_bounds) / 2
     inside = [v.value for v in plain.values]
     expected = middle + np.array(kept.sums) / pooled
@@ -576,19 +577,19 @@ def test_one_stage_is_what_it_was():
 )
 def test_stages_that_a_study_may_not_have(mechanism, message):
     with pytest.raises(StudyError, match=message):
-        pv.Mechanism(name="dp-ssp", **mechanism)
+        Mechanism(name="dp-ssp", **mechanism)
 
 
 @pytest.mark.parametrize("key", ["stages", "stage_shares"])
 @pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl", "auto"])
 def test_other_mechanisms_have_no_stages(name, key):
     with pytest.raises(StudyError, match=f"{key} applies to dp-ssp only"):
-        pv.Mechanism(name=name, **{key: "one" if key == "stages" else {"limits": 0.0}})
+        Mechanism(name=name, **{key: "one" if key == "stages" else {"limits": 0.0}})
 
 
 def test_stages_are_drawn_in_one_order():
-    assert pv.Mechanism(stages=["visits", "bounds"]).stages == ("bounds", "visits")
-    shares = pv.Mechanism(stage_shares={"limits": 0}).stage_shares
+    assert Mechanism(stages=["visits", "bounds"]).stages == ("bounds", "visits")
+    shares = Mechanism(stage_shares={"limits": 0}).stage_shares
     assert shares == {"bounds": 0.1, "visits": 0.05, "limits": 0.0}
 
 

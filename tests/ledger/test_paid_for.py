@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.studies import release_anyway, study
+from oracles.studies import in_sections, release_anyway, study
 from privalue import curator
 from privalue.core import _design as features
 from privalue.curator import prepare
@@ -15,12 +15,12 @@ PEOPLE = [[(0, 1.0), (1, 0.5)], [(1, 0.2), (2, 0.9)]] * 40
 def exactly(count=3, **sections):
     mechanism = {"calibration": "exact", "noise": None, **sections.pop("mechanism", {})}
     mechanism = {key: value for key, value in mechanism.items() if value is not None}
-    privacy = pv.Privacy(epsilon=0.5, delta=1e-6, unit="trajectory")
-    return pv.Study(
+    privacy = {"epsilon": 0.5, "delta": 1e-6, "unit": "trajectory"}
+    return in_sections(
         study={"dataset": "trial"},
         privacy=privacy,
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
-        states=pv.States(count=count),
+        values={"discount": 0.9, "rewards": (0.0, 1.0)},
+        states={"count": count},
         mechanism=mechanism,
         **sections,
     )

@@ -11,7 +11,7 @@ from privalue.report._spending import charge_words
 
 PEOPLE = [[("ill", "wait", 0.5)], [("ill", "treat", 1.0)]] * 1000
 SQUARES, POOL = {"accounting": "gaussian"}, {"plain_epsilon": 1.0, "plain_delta": 1e-7}
-GAUSSIAN = {"mechanism": pv.Mechanism(name="dp-ope", noise="gaussian"), "delta": 1e-7}
+GAUSSIAN = {"noise": "gaussian", "delta": 1e-7}
 LAPLACE = {"mechanism": "dp-ope"}
 
 
@@ -23,7 +23,7 @@ def study(**keys):
     return pv.Study(
         **{"dataset": "trial", "states": ["ill"], "actions": ["wait", "treat"]},
         **{"discount": 1.0, "returns": (0, 1), "unit": "trajectory", "epsilon": 0.3, **keys},
-        policy=pv.TargetPolicy(**policy, clip=5),
+        policy={**policy, "clip": 5},
     )
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import privalue as pv
 from oracles import decisions
+from oracles.studies import in_sections
 from privalue.cli._plan import plan as plan_command
 from privalue.cli._plan_screen import print_plan
 from privalue.errors import StudyError
@@ -53,11 +54,11 @@ RETURNS = (0.0, 12.0)
 def study(states=4, actions=3, **sections):
     privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "max_states_per_trajectory": 6}
     values = {"discount": 0.95, "rewards": (0.0, 1.0), "returns": RETURNS}
-    return pv.Study(
+    return in_sections(
         privacy=privacy | sections.pop("privacy", {}),
         values=values | sections.pop("values", {}),
         states=sections.pop("states", {"count": states}),
-        actions=pv.Actions(count=actions) if isinstance(actions, int) else actions,
+        actions={"count": actions} if isinstance(actions, int) else actions,
         study={"trajectories": M},
         **sections,
     )
@@ -67,8 +68,8 @@ def noisy_study():
     """Much noise, which shows in errors where nothing is shrunk; of a size that is not public, so
     that a release plans nothing."""
     loud = {"epsilon": 0.5, "neighbours": "add-remove"}
-    plain = pv.Mechanism(name="dp-ssp", shrinkage=False)
-    return study(privacy=loud, mechanism=plain).model_copy(update={"study": pv.About()})
+    plain = {"name": "dp-ssp", "shrinkage": False}
+    return study(privacy=loud, mechanism=plain).model_copy(update={"study": {}})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -134,7 +135,7 @@ def test_actions_are_matched_by_number_or_else_by_position():
         (study(actions=4), WORLD, "the world has 3 actions and the study 4"),
         (study(), parse_world("chain:N=4"), "nobody chooses in the world"),
         (
-            study(actions=pv.Actions(count=3, allowed={str(s): ["0", "1"] for s in range(4)})),
+            study(actions={"count": 3, "allowed": {str(s): ["0", "1"] for s in range(4)}}),
             WORLD,
             "take action 2 in state 0, which is not an allowed pair",
         ),
@@ -191,7 +192,7 @@ def test_values_of_policies_are_the_literal_ones(discount, monkeypatch):
 def test_the_best_policy_is_the_best_of_all_that_are_allowed(allowed):
     world = WORLD if allowed else never(2, 1)
     listed = {str(s): [str(a) for a in range(3) if allowed or (s, a) != (2, 1)] for s in range(4)}
-    course = improvement._Course.of(study(actions=pv.Actions(count=3, allowed=listed)), world)
+    course = improvement._Course.of(study(actions={"count": 3, "allowed": listed}), world)
     choices = [list(map(int, listed[str(s)])) for s in range(4)]
     every = np.array([np.eye(3)[list(each)] for each in itertools.product(*choices)])
     most = improvement.policy_values(MDP_, every).max()

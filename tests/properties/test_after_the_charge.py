@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
+from oracles.studies import in_sections
 from privalue import planning
 from privalue._charged import Ready, drawn_release, rehearse
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
@@ -123,7 +124,7 @@ def studies(draw):
     if draw(st.booleans()):
         keys["weights"] = {"values": [draw(weight) for _ in range(states)]}
     try:
-        return pv.Study(
+        return in_sections(
             study={"trajectories": draw(st.sampled_from(MANY))},
             privacy=privacy,
             values=values,
@@ -252,11 +253,16 @@ def test_nothing_that_could_be_drawn_fails(study, data):
 
 def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts():
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=3),
-        features={"kind": "matrix", "matrix": np.full((3, 2), [0.7, 1.3])},
-        mechanism={"name": "dp-ssp", "ridge": 1e-13},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=3,
+        features=np.full((3, 2), [0.7, 1.3]),
+        mechanism="dp-ssp",
+        ridge=1e-13,
     )
     built = prepare(study).design
     for m in range(480, 520):
@@ -281,10 +287,14 @@ def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts():
 @pytest.mark.parametrize("name", ["dp-ssp", "dp-lsw", "dp-lsl"])
 def test_a_release_computes_nothing_that_only_inspect_shows(name, monkeypatch):
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
-        mechanism={"name": name},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=2,
+        mechanism=name,
     )
     people = [[(0, 0.0), (1, 1.0)]] * 3000
 
@@ -302,9 +312,13 @@ def test_a_release_computes_nothing_that_only_inspect_shows(name, monkeypatch):
 def test_private_values_travel_without_functions():
     """Post-processing is no closure that was made where statistics are in scope."""
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=2,
     )
     found = pv.inspect(study, [[(0, 0.0), (1, 1.0)]] * 9)
     for private in (found.statistics, found.perturbation):

@@ -242,11 +242,14 @@ def test_the_error_of_very_many_states_is_not_predicted_and_the_page_says_so(mon
     assert "predicted for at most 8 states, and this study has 9" in public_page(release)
     settled = resolve(
         pv.Study(
-            study={"trajectories": 1000},
-            privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
-            values={"discount": 0.9, "rewards": (0.0, 1.0)},
-            states={"count": 9},
-            mechanism={"name": "auto"},
+            trajectories=1000,
+            epsilon=1.0,
+            delta=1e-6,
+            unit="trajectory",
+            discount=0.9,
+            rewards=(0.0, 1.0),
+            states=9,
+            mechanism="auto",
         )
     )
     assert settled.study.mechanism.name == "dp-ssp"
@@ -275,11 +278,15 @@ def test_a_study_that_counts_its_states_is_read_back_without_labels():
 
 def test_a_study_of_one_trajectory_per_person_is_read_back():
     chosen = pv.Study(
-        study={"trajectories": 900},
-        privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "person"},
-        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
-        states={"count": 3},
-        data={"person": "patient"},
+        trajectories=900,
+        epsilon=1.0,
+        delta=1e-6,
+        unit="person",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=3,
+        columns={"person": "patient"},
     )
     rows = pa.table(
         {"patient": range(900), "step": [0] * 900, "state": [0, 1, 2] * 300, "reward": [1.0] * 900}

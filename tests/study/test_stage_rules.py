@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import privalue as pv
+from oracles.studies import in_sections
 from privalue.core import count_weight, gaussian, stage_alphas
 from privalue.study import declared_size, design
 from privalue.study._choices import sensitivity
@@ -207,22 +207,22 @@ def test_without_shrinkage_values_that_are_alike_are_no_judges_of_a_shape():
         ({}, {}, (True, True)),
         ({"shrinkage": False}, {}, (False, False)),
         ({"ridge": 1.0}, {}, (False, False)),
-        ({}, {"features": pv.Features(kind="aggregate", size=2)}, (True, False)),
+        ({}, {"features": {"kind": "aggregate", "size": 2}}, (True, False)),
     ],
 )
 def test_rules_know_what_the_study_says(mechanism, features, shrinks):
-    study = pv.Study(
-        privacy=pv.Privacy(
-            epsilon=1.0,
-            delta=1e-6,
-            unit="person",
-            neighbours="add-remove",
-            max_trajectories_per_person=3,
-            max_states_per_trajectory=4,
-        ),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
-        states=pv.States(count=6),
-        mechanism=pv.Mechanism(name="dp-ssp", stages=["bounds", "visits"], **mechanism),
+    study = in_sections(
+        privacy={
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "unit": "person",
+            "neighbours": "add-remove",
+            "max_trajectories_per_person": 3,
+            "max_states_per_trajectory": 4,
+        },
+        values={"discount": 0.9, "rewards": (0.0, 1.0)},
+        states={"count": 6},
+        mechanism={"name": "dp-ssp", "stages": ["bounds", "visits"], **mechanism},
         **features,
     )
     terms = terms_for(study, design(study), declared_size(study))

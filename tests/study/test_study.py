@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 import privalue as pv
-from oracles.studies import study
+from oracles.studies import in_sections, study
 from privalue.study._features import design
+from privalue.study._mechanism import Mechanism
 from privalue.study._template import STARTING_POINT, study_template
 
 GOOD = """
@@ -56,14 +57,21 @@ def test_a_good_study_and_its_defaults():
 
 def test_python_and_the_file_build_the_same_object():
     built = pv.Study(
-        study=pv.About(name="recovery-chain", dataset="trial-2026", trajectories=10000),
-        privacy=pv.Privacy(epsilon=1, delta=1e-6, unit="trajectory", neighbours="replace-one"),
-        values=pv.Values(discount=0.99, rewards=(0, 1)),
-        states=pv.States(count=np.int64(4)),
-        features=pv.Features(kind="tabular"),
-        weights=pv.Weights(kind="uniform"),
-        mechanism=pv.Mechanism(name="dp-lsw", calibration="nissim", noise="isotropic"),
-        data=pv.Columns(trajectory="stay_id"),
+        name="recovery-chain",
+        dataset="trial-2026",
+        trajectories=10000,
+        epsilon=1,
+        delta=1e-6,
+        unit="trajectory",
+        neighbours="replace-one",
+        discount=0.99,
+        rewards=(0, 1),
+        states=np.int64(4),
+        weights="uniform",
+        mechanism="dp-lsw",
+        calibration="nissim",
+        noise="isotropic",
+        columns={"trajectory": "stay_id"},
     )
     assert built.public_description() == pv.Study.parse(GOOD).public_description()
 
@@ -195,15 +203,6 @@ def test_what_one_person_can_change():
     assert study(7, privacy={"max_states_per_trajectory": 99}).states_per_trajectory == 7
 
 
-def test_sections_built_in_python_complain_in_one_line_too():
-    with pytest.raises(
-        pv.StudyError, match=r"^epsilon = -1.0 is not allowed; .* above 0 \(from.*\)$"
-    ):
-        pv.Privacy(epsilon=-1.0, delta=0.1, unit="trajectory")
-    with pytest.raises(pv.StudyError, match="did you mean delta"):
-        pv.Privacy(epsilon=1.0, detla=0.1, unit="trajectory")
-
-
 def _change(section, key):
     setattr(section, key, 9.0)
 
@@ -215,7 +214,6 @@ def test_a_study_cannot_be_changed(attempt, section, key):
     with pytest.raises(pv.StudyError, match="frozen; make another one") as caught:
         attempt(getattr(described, section) if section else described, key)
     assert f"{key} cannot be changed" in str(caught.value)
-    assert f"make another one with replace({key}=...)" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "http" not in str(caught.value)
     assert described == study(3)
@@ -239,26 +237,26 @@ KEYS = {
 
 @pytest.mark.parametrize("name", KEYS)
 def test_a_mechanism_has_its_own_keys_and_answers_for_the_others(name):
-    chosen = pv.Mechanism(name=name)
+    chosen = Mechanism(name=name)
     assert set(type(chosen).model_fields) == KEYS[name]
     every = set().union(*KEYS.values())
     assert set(pv.Study.keys_of("mechanism")) == every
     for key in every - KEYS[name]:
         with pytest.raises(pv.StudyError, match=f'^{key} applies to .* only, and name = "{name}"'):
-            pv.Mechanism(name=name, **{key: getattr(chosen, key)})
+            Mechanism(name=name, **{key: getattr(chosen, key)})
 
 
 def test_a_mechanism_is_chosen_by_its_name_wherever_it_is_written():
     plain = study(3).model_copy(update={"mechanism": {}})
-    assert plain.mechanism == pv.Mechanism() == pv.Mechanism(name="dp-ssp")
+    assert plain.mechanism == Mechanism() == Mechanism(name="dp-ssp")
     for name in KEYS:
-        section = pv.Mechanism(name=name)
+        section = Mechanism(name=name)
         for written in (section, {"name": name}):
             changed = plain.model_copy(update={"mechanism": written})
             assert type(changed.mechanism) is type(section)
             assert changed.mechanism == section
     with pytest.raises(pv.StudyError, match=r"^name = 3 is not allowed; it must be \"dp-ssp\""):
-        pv.Mechanism(name=3)
+        Mechanism(name=3)
     with pytest.raises(pv.StudyError, match=r"^\[mechanism\] must be a section of the study"):
         plain.model_copy(update={"mechanism": "dp-ssp"})
 
@@ -267,7 +265,7 @@ def test_a_mechanism_is_chosen_by_its_name_wherever_it_is_written():
 def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose(name):
     """It used to be accepted, and ignored."""
     with pytest.raises(pv.StudyError, match="noise applies to dp-lsl, dp-lsw and dp-ope only"):
-        pv.Mechanism(name=name, noise="isotropic")
+        Mechanism(name=name, noise="isotropic")
 
 
 @pytest.mark.parametrize(
@@ -562,7 +560,7 @@ def described(**sections):
         "values": {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
         "states": {"count": 3},
     }
-    return pv.Study(**{**given, **sections})
+    return in_sections(**{**given, **sections})
 
 
 @pytest.mark.parametrize(
@@ -607,12 +605,12 @@ def test_a_description_that_names_a_file_needs_that_section(tmp_path, monkeypatc
 
 
 def shrinking(features, **mechanism):
-    return pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=6),
-        features=pv.Features(**features),
-        mechanism=pv.Mechanism(**mechanism),
+    return in_sections(
+        privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
+        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+        states={"count": 6},
+        features=features,
+        mechanism=mechanism,
     )
 
 

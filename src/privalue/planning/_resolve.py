@@ -40,10 +40,8 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
 
     >>> import privalue as pv
     >>> study = pv.Study(
-    ...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
-    ...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-    ...     states=pv.States(labels=["ill", "well"]),
-    ...     mechanism=pv.Mechanism(name="auto"),
+    ...     states=["ill", "well"], discount=0.9, returns=(0, 1),
+    ...     epsilon=1.0, delta=1e-5, unit="trajectory", mechanism="auto",
     ... )
     >>> pv.resolve(study).study.mechanism.name
     'dp-ssp'
