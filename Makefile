@@ -2,6 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+USER_STAMP := $(VENV)/.user
 STAMP := $(VENV)/.installed
 LINTED := src tests benchmarks examples docs/make
 
@@ -15,22 +17,28 @@ help:
 	@echo "make long    the random suites at full size, for an hour or so; writes docs/long.md"
 	@echo "make fuzz    damaged files, races and kills, for minutes (SECONDS=600); writes docs/reliability.md"
 	@echo "make lint    lint, types and import layers only"
-	@echo "make bench   speed, measured side by side with the literal ways"
+	@echo "make bench   speed and memory, against their bars"
 	@echo "make docs    the documentation as a site, in site/: open site/index.html"
 	@echo "make references   the pages that are made from the program: study file, command line, the core"
 	@echo "make setup   .venv with the package and all that its tests need"
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+# What a user needs.
+$(USER_STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "privalue needs Python 3.11 or newer; none was found"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "privalue needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@# ICU-Sepsis pulls in an old gym that nothing here imports: its data file is all we need.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'icu-sepsis>=2.0.1'
+	$(PIP) --editable .
 	@# As pip does for what it copies; commands start sooner.
 	@$(BIN)/python -m compileall -q src/privalue
+	@touch $(USER_STAMP)
+
+# What the tests, the benchmarks and the documentation need besides.
+$(STAMP): $(USER_STAMP)
+	$(PIP) --editable '.[dev]'
+	@# ICU-Sepsis pulls in an old gym that nothing here imports: its data file is all we need.
+	$(PIP) --no-deps 'icu-sepsis>=2.0.1'
 	@touch $(STAMP)
 
 lint: $(STAMP)
@@ -64,14 +72,14 @@ fuzz: $(STAMP)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m fuzz \
 		--seconds $(SECONDS) --races $(RACES) --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
-demo: $(STAMP)
+demo: $(USER_STAMP)
 	$(BIN)/privalue demo
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
 docs: $(STAMP)
-	@# Material says at each build that it will be succeeded; decision 33 has what follows from that.
+	@# Material says at each build that it will be succeeded.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open site/index.html in a browser; it needs no network."
 

@@ -1,4 +1,4 @@
-"""``make bench``: every benchmark, each side by side with the literal way in the same run.
+"""``make bench``: start, large, spark and ledger; ``accuracy`` and ``planning`` by their names.
 
 ``python -m benchmarks NAME ...`` runs some of them. A bar that is missed makes it exit with 1.
 """
@@ -13,32 +13,14 @@ from rich.console import Console
 
 from benchmarks.clock import MISSED
 
-NAMES = [
-    "start",
-    "kernel",
-    "before",
-    "large",
-    "streaming",
-    "wide",
-    "spark",
-    "psi",
-    "calibration",
-    "beta",
-    "ledger",
-]
+NAMES = ["start", "large", "spark", "ledger"]
 parser = argparse.ArgumentParser(prog="python -m benchmarks")
 parser.add_argument("names", nargs="*", default=NAMES)
 parser.add_argument(
-    "--steps",
-    nargs="+",
-    default=[],
-    type=lambda text: int(float(text)),
-    help="large, streaming, spark",
+    "--steps", nargs="+", default=[], type=lambda text: int(float(text)), help="large, spark"
 )
-parser.add_argument(
-    "--quick", action="store_true", help="accuracy, improve, off_policy, shrinkage: a part"
-)
-parser.add_argument("--seed", type=int, help="the same: of an earlier table")
+parser.add_argument("--quick", action="store_true", help="accuracy: a part of the tables")
+parser.add_argument("--seed", type=int, help="accuracy: of an earlier table")
 given = parser.parse_args()
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -48,10 +30,10 @@ console.print(
 )
 for name in given.names:
     benchmark = import_module(f"benchmarks.{name}")
-    if name in {"accuracy", "improve", "off_policy", "shrinkage"}:
+    if name == "accuracy":
         made = benchmark.tables(quick=given.quick, seed=given.seed)
     else:
-        made = benchmark.tables(*(given.steps if name in {"large", "streaming", "spark"} else ()))
+        made = benchmark.tables(*(given.steps if name in {"large", "spark"} else ()))
     for table in made:
         console.print(table)
 for line in MISSED:

@@ -28,10 +28,11 @@ from privalue.core import SeededForExperimentsOnly, draw
 from privalue.core._contributions import Contributions, VisitStatistics
 from privalue.core._terms import PublicSize
 from privalue.estimate import values_of
+from privalue.paper import chain_statistics
 from privalue.planning import Forecaster, Option, options_of, public_model, trajectories_for
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
-from privalue.simulation import World, chain_statistics, parse_world, simulate_episodes
+from privalue.simulation import World, parse_world, simulate_episodes
 from privalue.simulation._icu_sepsis import _dynamics_file
 from privalue.study._features import design
 from privalue.study._terms import mechanism_for
@@ -45,22 +46,26 @@ GROUPS = 10
 
 def study(name, **states):
     return pv.Study(
-        study=pv.About(name=name),
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-7, unit="trajectory"),
-        values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(**states),
+        name=name,
+        epsilon=1.0,
+        delta=1e-7,
+        unit="trajectory",
+        discount=0.99,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        **states,
     )
 
 
 def settings():
     """The three worlds, each with its study."""
-    yield parse_world("chain"), study("chain", count=40)
+    yield parse_world("chain"), study("chain", states=40)
     lake = parse_world("gym:FrozenLake-v1")
     visited = np.flatnonzero(lake.process.reachable)  # holes and goal get no rows
     frozen = {str(raw): at for at, raw in enumerate(visited.tolist())}
-    yield lake, study("FrozenLake", count=len(visited), groups=frozen)
+    yield lake, study("FrozenLake", states=len(visited), groups=frozen)
     sepsis = parse_world("icu-sepsis")
-    yield sepsis, study("ICU-Sepsis, 10 groups", count=GROUPS, groups=sofa_groups(sepsis))
+    yield sepsis, study("ICU-Sepsis, 10 groups", states=GROUPS, groups=sofa_groups(sepsis))
 
 
 def sofa_groups(world):

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from rich.table import Table
 
+import privalue as pv
 from benchmarks.clock import MISSED
-from benchmarks.kernel import study
 from privalue.readers import _local as local
 from privalue.readers import spark
 
@@ -26,6 +26,18 @@ STATES, STEPS = 1000, 100  # of a trajectory
 TURNS = 5
 BARS = {"the file's name": ("local", 7.0), "a DataFrame": ("Spark alone", 1.5)}
 CLUSTERS = ((10**10, 64), (10**12, 1024))  # steps, cores
+
+
+def study(states: int) -> pv.Study:
+    return pv.Study(
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.99,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=states,
+    )
 
 
 def tables(rows: int = 10**7) -> Iterator[Table]:

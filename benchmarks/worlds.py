@@ -17,17 +17,18 @@ from itertools import count
 from typing import Literal
 
 import numpy as np
+from scipy import sparse
 
 import privalue as pv
 from privalue.core import Contributions, VisitStatistics
 from privalue.simulation import (
     END,
+    MDP,
     Episodes,
     MarkovRewardProcess,
     Outcomes,
+    World,
     chain,
-    grid,
-    random_chain,
     simulate_episodes,
 )
 
@@ -53,7 +54,6 @@ class Setting:
     trajectories: int
     epsilon: float
     loose: bool  # return bounds follow from those of rewards
-    clamps: bool  # some returns may lie outside the bounds
     rewards: tuple[float, float]
     returns: tuple[float, float] | None
     most_states: int | None  # H, where it is below N
@@ -92,28 +92,25 @@ class Setting:
     def study(
         self, *, declared: bool = False, prior: bool = False, **mechanism: object
     ) -> pv.Study:
-        """Return the study, with these keys of [mechanism].
+        """Return the study, with these keywords.
 
         With ``declared`` it says how many trajectories there are, and with ``prior`` how often
         each state is visited.
         """
-        person = {} if self.persons is None else {"max_trajectories_per_person": self.persons}
-        about = {"trajectories": self.trajectories} if declared else {}
-        known = {str(s): float(p) for s, p in enumerate(self.visits)}
         return pv.Study(
-            study=pv.About(name=self.kind, **about),
-            privacy=pv.Privacy(
-                epsilon=self.epsilon,
-                delta=DELTA,
-                unit="trajectory" if self.persons is None else "person",
-                max_states_per_trajectory=self.most_states,
-                **person,
-            ),
-            values=pv.Values(
-                discount=self.process.discount, rewards=self.rewards, returns=self.returns
-            ),
-            states=pv.States(count=self.states, **({"visits": known} if prior else {})),
-            mechanism=pv.Mechanism(**{"name": "dp-ssp", **mechanism}),
+            name=self.kind,
+            trajectories=self.trajectories if declared else None,
+            epsilon=self.epsilon,
+            delta=DELTA,
+            unit="trajectory" if self.persons is None else "person",
+            max_states_per_trajectory=self.most_states,
+            max_trajectories_per_person=self.persons,
+            discount=self.process.discount,
+            rewards=self.rewards,
+            returns=self.returns,
+            states=self.states,
+            visits=self.visits if prior else None,
+            **mechanism,
         )
 
     def episodes(self, seed: int) -> Episodes:
@@ -165,12 +162,9 @@ def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
     paid = "end" if kind in {"chain", "grid"} else str(generator.choice(["end", "rows", "signed"]))
     process = _process(generator, kind, paid)
     low, high = (-1.0 if paid == "signed" else 0.0), 1.0
-    returns, clamps = None, False
+    returns = None
     if not loose:
-        returns, clamps = (0.0, 1.0), False
-        if paid != "end":
-            returns = _known_bounds(process, generator)
-            clamps = True  # by a return that is larger than those of the pilot
+        returns = (0.0, 1.0) if paid == "end" else _known_bounds(process, generator)
     length = max(process.visits.expected_length, 1.0)
     most = max(MOST_ROWS / length, 300.0)
     states = process.states
@@ -182,7 +176,6 @@ def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
         trajectories=int(min(10 ** generator.uniform(np.log10(300), 6), most)),
         epsilon=EPSILONS[number % len(EPSILONS)],
         loose=loose,
-        clamps=clamps,
         rewards=(low, high),
         returns=returns,
         most_states=int(generator.integers(3, states // 2 + 1)) if limited else None,
@@ -207,7 +200,7 @@ def _process(generator: np.random.Generator, kind: str, paid: str) -> MarkovRewa
             policy=str(generator.choice(["uniform", "greedy"])),
             start=start,
             discount=discount,
-        ).process
+        )
     if kind == "random-chain":
         made = random_chain(
             states=states,
@@ -215,9 +208,100 @@ def _process(generator: np.random.Generator, kind: str, paid: str) -> MarkovRewa
             seed=int(generator.integers(2**31)),
             start=start,
             discount=discount,
-        ).process
+        )
         return made if paid == "rows" else _paid(made, generator, paid)
     return _paid(_garnet(generator, states, start, discount), generator, paid)
+
+
+def grid(
+    *,
+    rows: int = 4,
+    columns: int = 5,
+    slip: float = 0.1,
+    policy: str = "uniform",
+    start: str = "uniform",
+    discount: float = 0.99,
+) -> MarkovRewardProcess:
+    """Build a grid with a goal in the last corner, which is absorbing and pays 1 in its last row.
+
+    State r * columns + c is the cell in row r, column c. Actions 0 to 3 move up, right, down and
+    left; with probability ``slip`` the move goes to one of the two sides instead, each with half of
+    it. A move into the edge stays. The policy is "uniform" or "greedy".
+    """
+    states = rows * columns
+    goal = states - 1
+    row, column = np.divmod(np.arange(states), columns)
+    moves = ((-1, 0), (0, 1), (1, 0), (0, -1))
+    neighbour = np.stack(
+        [
+            np.clip(row + down, 0, rows - 1) * columns + np.clip(column + right, 0, columns - 1)
+            for down, right in moves
+        ]
+    )
+    neighbour[:, goal] = goal
+    heads, tails, chances = [], [], []
+    for action in range(4):
+        for turn, chance in ((0, 1 - slip), (1, slip / 2), (-1, slip / 2)):
+            tails.append(np.arange(states) * 4 + action)
+            heads.append(neighbour[(action + turn) % 4])
+            chances.append(np.full(states, chance))
+    mdp = MDP.tabular(
+        transitions=sparse.coo_array(
+            (np.concatenate(chances), (np.concatenate(tails), np.concatenate(heads))),
+            shape=(states * 4, states),
+        ),
+        rewards=np.eye(1, states, goal)[0],
+        start=_start(start, states),
+        discount=discount,
+        absorbing=[goal],
+    )
+    return World.of(mdp, policy).process
+
+
+def random_chain(
+    *,
+    states: int,
+    branching: int = 3,
+    seed: int = 0,
+    start: str = "uniform",
+    discount: float = 0.99,
+) -> MarkovRewardProcess:
+    """Build a chain with branches from a seed: states are revisited, and every one has a reward.
+
+    From state s the process goes to s + 1 and to ``branching`` - 1 others among s - 2, ..., s + 4,
+    s itself included, with random probabilities; being in s pays a random reward in [0, 1). The
+    last state is absorbing, with one last row.
+    """
+    # Only .random(), whose stream is the one least likely to change between NumPy versions.
+    generator = np.random.default_rng(seed)
+    rows, successors, probabilities = [], [], []
+    for state in range(states - 1):
+        nearby = [k for k in range(max(state - 2, 0), min(state + 5, states)) if k != state + 1]
+        chosen = np.argsort(generator.random(len(nearby)))[: branching - 1]
+        heads = [state + 1, *(nearby[k] for k in chosen)]
+        # The floor keeps the way forward open, and trajectories short.
+        weights = 0.25 + generator.random(len(heads))
+        rows += [state] * len(heads)
+        successors += heads
+        probabilities += list(weights / weights.sum())
+    rewards = generator.random(states)
+    return MarkovRewardProcess(
+        outcomes=Outcomes.collect(
+            states=states,
+            actions=1,
+            rows=[*rows, states - 1],
+            probabilities=[*probabilities, 1.0],
+            successors=[*successors, END],
+            rewards=rewards[[*rows, states - 1]],
+        ),
+        start=_start(start, states),
+        discount=discount,
+    )
+
+
+def _start(start: str, states: int) -> np.ndarray:
+    """Return the distribution of the first state: "uniform" or "first"."""
+    return np.full(states, 1 / states) if start == "uniform" else np.eye(1, states)[0]
 
 
 def _garnet(

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs privalue into an environment of its own, tries it, and compiles its kernels on the way.
+# Installs privalue into an environment of its own, and tries it.
 #
 #   sh deploy/install.sh SOURCE FOLDER
 #
@@ -15,8 +15,7 @@ source=$1
 folder=$2
 "${PYTHON:-python3}" -m venv "$folder"
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$source"
-# The whole journey on made-up people. What it compiles stays beside the installed source, where
-# users without the right to write there find it.
+# The whole journey on made-up people.
 trial=$(mktemp -d)
 trap 'rm -rf "$trial"' EXIT
 "$folder/bin/privalue" --quiet demo --out "$trial/demo" --json >"$trial/result.json"

@@ -12,7 +12,7 @@
 | `pictures`          | pictures of the pages that people read                          |
 | `notebook`          | the example notebook, run anew                                  |
 
-`make docs` builds the site; docs/decisions/0033-mkdocs.md says why with MkDocs.
+`make docs` builds the site, with MkDocs.
 """
 
 from pathlib import Path

@@ -32,12 +32,10 @@ ORDER = [
     "_ssp.py",
     "_ope.py",
     "_noise.py",
-    "_noise_scale.py",
     "_draw.py",
     "_private.py",
     "_arrays.py",
     "_kernels.py",
-    "_compiler.py",
     "__init__.py",
 ]
 _TABLE = re.compile(r"\| file \| lines of code \| what it does \|\n(?:\|.*\n)+")

@@ -32,7 +32,12 @@ _UNNAMED = re.compile(  # a section with a page of its own is labelled by an emp
     r'\s*<span class="md-nav__icon md-icon"></span>\s*)(?P<name>[^<>"]*[^<>"\s])'
 )
 _SEARCH = 'data-md-component="search" role="dialog"'
-_WEIGHT = {"decisions/": 0.2, "proofs/": 0.3, "changelog.md": 0.1, "howto/": 4.0, "start/": 1.5} | {
+_WEIGHT = {
+    "decisions.md": 0.2,
+    "proofs/": 0.3,
+    "changelog.md": 0.1,
+    "howto/": 4.0,
+    "start/": 1.5,
     "api.md": 0.3,
     "peers.md": 0.3,
     "faq.md": 0.8,

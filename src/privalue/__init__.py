@@ -20,156 +20,107 @@ for every state, and hides each person's record; ``inspect`` shows the curator w
 Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
-from privalue import _entry as _entry  # first: it answers interrupts while the rest is imported
-
-# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from privalue.version import VERSION as __version__  # noqa: N811
 
-if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
-    from privalue._charged import finish
-    from privalue._checked import Checked, check
-    from privalue._comparison import Comparison, compare
-    from privalue._diagnostics import Diagnostics, PolicyDiagnostics
-    from privalue._improved import Improvement, improve
-    from privalue._outbox import Outbox
-    from privalue._planned import Plan, plan
-    from privalue.artefact import Release
-    from privalue.core import Profile, SeededForExperimentsOnly, privacy_profile
-    from privalue.curator import inspect, release
+# isort: off
+if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
+    from privalue._charged import finish as finish
+    from privalue._checked import Checked as Checked, check as check
+    from privalue._diagnostics import (
+        Diagnostics as Diagnostics,
+        PolicyDiagnostics as PolicyDiagnostics,
+    )
+    from privalue._improved import Improvement as Improvement, improve as improve
+    from privalue._outbox import Outbox as Outbox
+    from privalue._planned import Plan as Plan, plan as plan
+    from privalue.artefact import Release as Release
+    from privalue.core import (
+        Profile as Profile,
+        SeededForExperimentsOnly as SeededForExperimentsOnly,
+        privacy_profile as privacy_profile,
+    )
+    from privalue.curator import inspect as inspect, release as release
     from privalue.errors import (
-        BudgetError,
-        ChargedError,
-        DataError,
-        LedgerError,
-        MissingComponentError,
-        PrivalueError,
-        PrivalueWarning,
-        PrivateValueError,
-        StudyError,
-        UnavailableError,
-        UsageError,
+        BudgetError as BudgetError,
+        ChargedError as ChargedError,
+        DataError as DataError,
+        LedgerError as LedgerError,
+        MissingComponentError as MissingComponentError,
+        PrivalueError as PrivalueError,
+        PrivalueWarning as PrivalueWarning,
+        PrivateValueError as PrivateValueError,
+        StudyError as StudyError,
+        UnavailableError as UnavailableError,
+        UsageError as UsageError,
     )
-    from privalue.estimate import refit
-    from privalue.ledger import open_ledger
-    from privalue.planning import PolicyPlan, plan_policy, resolve
-    from privalue.report import Published, publish
-    from privalue.simulation import simulate
-    from privalue.study import (
-        About,
-        Actions,
-        Arms,
-        Columns,
-        Features,
-        Mechanism,
-        Privacy,
-        Report,
-        States,
-        Study,
-        TargetPolicy,
-        Values,
-        Weights,
-        bins,
+    from privalue.estimate import refit as refit
+    from privalue.ledger import open_ledger as open_ledger
+    from privalue.planning import (
+        PolicyPlan as PolicyPlan,
+        plan_policy as plan_policy,
     )
+    from privalue.report import Published as Published, publish as publish
+    from privalue.simulation import simulate as simulate
+    from privalue.study import Study as Study
+# isort: on
 
-# The room of every name: to import them all takes longer than most uses of one of them.
-_ROOMS = {
-    "_charged": ("finish",),
-    "_checked": ("Checked", "check"),
-    "_comparison": ("Comparison", "compare"),
-    "_diagnostics": ("Diagnostics", "PolicyDiagnostics"),
-    "_improved": ("Improvement", "improve"),
-    "_outbox": ("Outbox",),
-    "_planned": ("Plan", "plan"),
-    "artefact": ("Release",),
-    "core": ("Profile", "SeededForExperimentsOnly", "privacy_profile"),
-    "curator": ("inspect", "release"),
-    "errors": (
-        *("BudgetError", "ChargedError", "DataError", "LedgerError", "MissingComponentError"),
-        *("PrivalueError", "PrivalueWarning", "PrivateValueError", "StudyError"),
-        *("UnavailableError", "UsageError"),
-    ),
-    "estimate": ("refit",),
-    "ledger": ("open_ledger",),
-    "planning": ("PolicyPlan", "plan_policy", "resolve"),
-    "report": ("Published", "publish"),
-    "simulation": ("simulate",),
-    "study": (
-        *("About", "Actions", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report"),
-        *("States", "Study", "TargetPolicy", "Values", "Weights", "bins"),
-    ),
+# The module of every public name, imported when the name is first used: all of them together take
+# longer than most uses of one.
+_MODULES = {
+    "BudgetError": "errors",
+    "ChargedError": "errors",
+    "Checked": "_checked",
+    "DataError": "errors",
+    "Diagnostics": "_diagnostics",
+    "Improvement": "_improved",
+    "LedgerError": "errors",
+    "MissingComponentError": "errors",
+    "Outbox": "_outbox",
+    "Plan": "_planned",
+    "PolicyDiagnostics": "_diagnostics",
+    "PolicyPlan": "planning",
+    "PrivalueError": "errors",
+    "PrivalueWarning": "errors",
+    "PrivateValueError": "errors",
+    "Profile": "core",
+    "Published": "report",
+    "Release": "artefact",
+    "SeededForExperimentsOnly": "core",
+    "Study": "study",
+    "StudyError": "errors",
+    "UnavailableError": "errors",
+    "UsageError": "errors",
+    "check": "_checked",
+    "finish": "_charged",
+    "improve": "_improved",
+    "inspect": "curator",
+    "open_ledger": "ledger",
+    "plan": "_planned",
+    "plan_policy": "planning",
+    "privacy_profile": "core",
+    "publish": "report",
+    "refit": "estimate",
+    "release": "curator",
+    "simulate": "simulation",
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
-__all__ = [
-    "About",
-    "Actions",
-    "Arms",
-    "BudgetError",
-    "ChargedError",
-    "Checked",
-    "Columns",
-    "Comparison",
-    "DataError",
-    "Diagnostics",
-    "Features",
-    "Improvement",
-    "LedgerError",
-    "Mechanism",
-    "MissingComponentError",
-    "Outbox",
-    "Plan",
-    "PolicyDiagnostics",
-    "PolicyPlan",
-    "Privacy",
-    "PrivalueError",
-    "PrivalueWarning",
-    "PrivateValueError",
-    "Profile",
-    "Published",
-    "Release",
-    "Report",
-    "SeededForExperimentsOnly",
-    "States",
-    "Study",
-    "StudyError",
-    "TargetPolicy",
-    "UnavailableError",
-    "UsageError",
-    "Values",
-    "Weights",
-    "__version__",
-    "bins",
-    "check",
-    "compare",
-    "finish",
-    "improve",
-    "inspect",
-    "open_ledger",
-    "plan",
-    "plan_policy",
-    "privacy_profile",
-    "publish",
-    "refit",
-    "release",
-    "resolve",
-    "simulate",
-]
+__all__ = [*_MODULES, "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    """Fetch a name from its room, once."""
-    if name not in _ROOM_OF:
+    """Fetch a public name from its module, once."""
+    if name not in _MODULES:
         if name.startswith("_"):  # asked for by programs
             raise AttributeError(f"module 'privalue' has no attribute {name!r}")
         guessed = import_module("privalue._guessed")
         raise AttributeError(guessed.about_package(name, __all__))
-    found = globals()[name] = getattr(import_module(f"privalue.{_ROOM_OF[name]}"), name)
+    found = globals()[name] = getattr(import_module(f"privalue.{_MODULES[name]}"), name)
     return found
 
 
 def __dir__() -> list[str]:
-    """Return the names that the package exports, fetched or not."""
+    """Return the public names, fetched or not."""
     return sorted(__all__)

@@ -1,6 +1,26 @@
-"""``python -m privalue``: the command line."""
+"""Start the command line: ``privalue``, or ``python -m privalue``."""
 
-from privalue.cli import main
+import os
+import signal
+from typing import NoReturn
+
+
+def main() -> None:
+    """Import the command line, and run it."""
+    # Until a command is imported nothing is under way, and an interrupt ends the process at once:
+    # as an exception it might break an import off, and be taken for another error.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)
+    from privalue.cli import main as run_program  # noqa: PLC0415 - to import it takes a while
+
+    run_program()
+
+
+def _interrupted(*_: object) -> NoReturn:
+    """Say so in one line, and end the process."""
+    os.write(2, b"privalue: interrupted\n")
+    os._exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -16,7 +16,7 @@ import numpy as np
 from privalue._described import described
 from privalue._outbox import Outbox, Paid
 from privalue._patience import PATIENCE, Hold, insist, tell, uninterrupted
-from privalue.artefact import Accepted, Guarantee, NoiseScale, PublicNoise, Release, Software
+from privalue.artefact import Accepted, Guarantee, PublicNoise, Release, Software
 from privalue.core import (
     Chosen,
     DpOpe,
@@ -26,8 +26,8 @@ from privalue.core import (
     OperatingSystemEntropy,
     Private,
     PublicSize,
-    ReleasedScale,
     VisitStatistics,
+    compile_draw,
     draw,
     sealed,
 )
@@ -61,10 +61,11 @@ class Ready(Private):
 
 @np.errstate(all="ignore")
 def rehearse(mechanism: Mechanism | DpOpe, study: Study) -> None:
-    """Run what follows the draw, at the largest numbers that there could be.
+    """Compile the draw, and run what follows it, at the largest numbers that there could be.
 
     What fails here fails from public numbers, before the charge; what passes here passes after it.
     """
+    compile_draw(mechanism)
     try:
         if isinstance(mechanism, DpOpe):
             published_policy(study, mechanism, largest_weights(mechanism))
@@ -162,9 +163,7 @@ def drawn_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     if isinstance(mechanism, DpOpe):
         parts = published_policy(study, mechanism, drawn.numbers)
     else:
-        estimates = estimates_of(
-            study, mechanism, drawn.numbers, drawn.scale, stages=stages, chosen=chosen
-        )
+        estimates = estimates_of(study, mechanism, drawn.numbers, stages=stages, chosen=chosen)
         parts = published(estimates, study)
         parts |= published_stages(mechanism, stages, chosen, study.report.level)
     return Release(
@@ -179,7 +178,7 @@ def drawn_release(ready: Ready, source: Entropy, head: str | None) -> Release:
         ),
         mechanism=study.mechanism.name,
         terms=described(mechanism.terms),
-        noise=_public_noise(study, mechanism, drawn.scale, chosen),
+        noise=_public_noise(study, mechanism, chosen),
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
@@ -191,19 +190,17 @@ def drawn_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     )
 
 
-def _public_noise(
-    study: Study, mechanism: Mechanism | DpOpe, scale: ReleasedScale | None, chosen: Chosen | None
-) -> PublicNoise:
+def _public_noise(study: Study, mechanism: Mechanism | DpOpe, chosen: Chosen | None) -> PublicNoise:
     """Return what is public of the noise: mechanisms hold no private number."""
     constants = mechanism.calibration
     if isinstance(mechanism, DpOpe):
         return PublicNoise(
             calibration="exact",
-            law="laplace" if mechanism.laplace else None,
+            law="laplace",
             alpha=constants.alpha,
             beta=0.0,
             shape="weights",
-            grid=mechanism.grids[0] * mechanism.sigma / float(mechanism.deviations[0]),
+            grid=mechanism.sigma / float(mechanism.deviations[0]),
             sigma=mechanism.sigma,
         )
     if isinstance(mechanism, DpSsp):
@@ -222,8 +219,6 @@ def _public_noise(
         beta=constants.beta,
         shape=study.mechanism.noise,
         grid=mechanism.grid,
-        scale=scale
-        and NoiseScale(sigma=scale.sigma, spread=scale.laplace, epsilon=mechanism.epsilon_scale),
     )
 
 
@@ -320,7 +315,7 @@ def finish(
     if ledger is None and found.needs_address:
         raise UsageError(
             f"it was charged on the ledger {found.ledger}, whose user and password are not kept; "
-            "give ledger=LEDGER"
+            "name the ledger"
         )
     ledger = found.ledger if ledger is None else ledger
     opened = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger

@@ -7,7 +7,7 @@ import numpy as np
 
 from privalue._planned import useless_words
 from privalue.core import DpOpe
-from privalue.curator import Prepared, prepare, require_ssp, with_columns
+from privalue.curator import Prepared, prepare, with_columns
 from privalue.planning import (
     doubtful_words,
     judge,
@@ -73,13 +73,7 @@ def check(study: Study, *, columns: Mapping[str, str] | None = None) -> Checked:
     >>> pv.check(study)
     Checked('untitled': complete and valid, states=2)
     """
-    study = with_columns(study, columns)
-    if study.privacy.is_fixed:
-        return checked(prepare(study))
-    require_ssp(study)
-    # Some epsilon and delta stand in, for what does not depend on them: nothing else is told.
-    found = prepare(study.replace(epsilon=1.0, delta=1e-6))
-    return checked(Prepared(study=study, design=found.design, mechanism=None))
+    return checked(prepare(with_columns(study, columns)))
 
 
 def checked(prepared: Prepared) -> Checked:
@@ -101,7 +95,7 @@ def checked(prepared: Prepared) -> Checked:
 def _notes(prepared: Prepared) -> list[str]:
     """Return notes on what is allowed and probably not meant."""
     study = prepared.study
-    found = _on_noise(prepared) if study.privacy.is_fixed else [_unfixed(study)]
+    found = _on_noise(prepared)
     unvisited = unvisited_words(
         unvisited_states(study), "the prior of visits", pairs=study.pairs is not None
     )
@@ -116,14 +110,6 @@ def _notes(prepared: Prepared) -> list[str]:
     return found
 
 
-def _unfixed(study: Study) -> str:
-    """Return what a share leaves open, and who says more."""
-    return (
-        f'spend = "{study.privacy.spend}": the ledger fixes epsilon and delta, and with them the '
-        "noise, when it is released; a plan with ledger=LEDGER says what they would be now"
-    )
-
-
 def _on_noise(prepared: Prepared) -> list[str]:
     """Return notes on what depends on epsilon and delta."""
     study = prepared.study
@@ -134,7 +120,7 @@ def _on_noise(prepared: Prepared) -> list[str]:
         asked = "; a release will ask for accept_large_delta=True" if delta.refused else ""
         found.append(f"{delta.text}{asked}")
     if isinstance(prepared.mechanism, DpOpe):
-        return found + _on_policies(study) + _on_returns(study)
+        return found + _on_policies(study)
     rare = rare_state_words(study, prepared.design, prepared.mechanism, declared)
     if rare is not None:
         found.append(rare)
@@ -152,20 +138,6 @@ def _on_policies(study: Study) -> list[str]:
     policies, pairs, clip = study.policies, study.pairs, study.policy.clip
     assert pairs is not None
     found = []
-    if policies.estimated:
-        found.append(
-            "[policy] behaviour is from the noisy frequencies of a release, and those are of FIRST "
-            "VISITS: where people return to a state and act otherwise they are not the "
-            "probabilities of actions, however many people there are. Its errors bias the value "
-            "without warning, and the release must be of other people, or its cost counts beside "
-            "this one's"
-        )
-    if study.study.part is not None and study.privacy.unit == "trajectory":
-        found.append(
-            f'[study] part = "{study.study.part}" with unit = "trajectory" splits trajectories: '
-            "someone with several may be in both parts, and a target that was made from the other "
-            'part is still optimistic; use unit = "person"'
-        )
     if policies.behaviour is not None:
         lost = (policies.behaviour == 0) & (policies.target > 0)
         if lost.any():

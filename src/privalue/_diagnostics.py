@@ -54,9 +54,6 @@ class Diagnostics(Private):
             psi, sigma = noise.squared_sensitivity, noise.sigma
             if "bounds" in self.mechanism.alphas:
                 stages["likely_bounds"] = list(noise.bounds)
-            if "visits" in self.mechanism.alphas:
-                shaped = (self.chosen.shape != self.mechanism.unchosen.shape).any()
-                stages["likely_shaped"] = bool(shaped)
         return {
             "mechanism": mechanism.name,
             "calibration": mechanism.calibration,
@@ -67,7 +64,6 @@ class Diagnostics(Private):
             "surplus_visits": self.statistics.surplus_visits,
             "units_dropped": self.statistics.units_dropped,
             "rows_left_out": self.statistics.rows_left_out,
-            "rows_missing": self.statistics.rows_missing,
             "rows": self.statistics.rows,
             "rewards_clamped": self.statistics.rewards_clamped,
             "returns_clamped": self.statistics.returns_clamped,
@@ -155,24 +151,13 @@ def dropped_units(
                 "look for the reason in the data's source, and mend it there for everybody",
             )
         )
-    nobodys, missing = statistics.rows_left_out, statistics.rows_missing
+    nobodys = statistics.rows_left_out
     if nobodys:
         belong, whose = ("belongs", "its") if nobodys == 1 else ("belong", "their")
         found.append(
             (
                 f"{counted(nobodys, 'row')} {belong} to nobody, since {whose} id cannot be read",
                 "look whether [data] id_type says what ids are in this source",
-            )
-        )
-    if missing:
-        were, whose = ("was", "its") if missing == 1 else ("were", "their")
-        found.append(
-            (
-                f"{counted(missing, 'row')} {were} left out, because {whose} state or reward is "
-                "missing",
-                "ask whether a missing reward was 0, since that is how it counts in the sum; if "
-                'not, write [data] missing_rows = "invalid": such a row is then an error, and with '
-                'invalid = "drop-unit" its whole unit is left out',
             )
         )
     if by_query:
@@ -225,7 +210,6 @@ class PolicyDiagnostics(Private):
             "surplus_trajectories": statistics.surplus_trajectories,
             "units_dropped": statistics.units_dropped,
             "rows_left_out": statistics.rows_left_out,
-            "rows_missing": statistics.rows_missing,
             "rows": statistics.rows,
             "rewards_clamped": statistics.rewards_clamped,
             "returns_clamped": statistics.returns_clamped,

@@ -12,7 +12,6 @@ from privalue.errors import UsageError
 FILE_NAME = "release.json"
 PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
 PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)
-PRINTED = "report.pdf"  # only where somebody asked for it
 # Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
 _LOOKED_AT = 1024
@@ -54,7 +53,7 @@ def require_publishable(folder: str | Path) -> None:
     """
     remove_litter(Path(folder))
     require_vacant(folder)
-    for name in (*PUBLIC_FILES, PRINTED):
+    for name in PUBLIC_FILES:
         if os.path.lexists(Path(folder) / name):
             raise UsageError(
                 f"{Path(folder) / name} exists, and a release is never overwritten; give another "

@@ -8,7 +8,7 @@ public, or made of what is public: a private type shows its shape and no more (`
 import hashlib
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from privalue.planning import shown as error_shown
 from privalue.report import (
     accepted_in_words,
     bound_in_words,
-    cost_in_words,
+    pairs_in_words,
     unchecked_words,
     verdict,
     verdict_words,
@@ -100,8 +100,9 @@ def release_html(release: Release) -> str:
         return _another_policy(release)
     shown = _first(release)
     left = len(release) - len(shown)
-    flagged = _flagged(release)
+    flagged = int((release.flags.bits != 0).sum())
     useless = accepted_in_words(release)
+    bound = bound_in_words(release)
     states = counted(release.state_count, "state")
     arms = f" in {len(release.arms)} arms" if release.arms else ""
     arms += f" and {counted(len(release.actions), 'action')}" if release.actions else ""
@@ -124,11 +125,7 @@ def release_html(release: Release) -> str:
         )
         if left
         else "",
-        *(
-            _paragraph(text, kind="pv-soft")
-            for text in (bound_in_words(release), cost_in_words(release))
-            if text is not None
-        ),
+        *([] if bound is None else [_paragraph(bound, kind="pv-soft")]),
     )
 
 
@@ -210,11 +207,6 @@ def improvement_html(
     )
 
 
-def _flagged(release: Release) -> int:
-    """Return how many values have a flag."""
-    return int((release.flags.bits != 0).sum())
-
-
 def _name(release: Release) -> str:
     """Return what the study is called."""
     return str(release.study["study"].get("name") or "a release")
@@ -229,10 +221,8 @@ def _first(release: Release) -> list[StateValue]:
 
 
 def _ends(entry: StateValue | PolicyInterval) -> tuple[float | None, float | None]:
-    """Return the interval that is shown first: the total one, or that of privacy."""
-    if entry.total_low is not None:
-        return entry.total_low, entry.total_high
-    return entry.low, entry.high
+    """Return the interval that is shown first: the total one."""
+    return entry.total_low, entry.total_high
 
 
 def _doubts(entry: StateValue) -> str:
@@ -297,27 +287,25 @@ def _forest(
 def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
     """Return the table of some states."""
     level = "" if release.level is None else f"{100 * release.level:g}% "
-    total = any(entry.total_low is not None for entry in shown)
-    private = any(entry.low is not None or entry.high is not None for entry in shown)
+    bounded = release.level is not None
     heads = [
         "state",
         *(["arm"] if release.arms else []),
         *(["action"] if release.actions else []),
         "value",
-        *([f"{level}total interval"] if total else []),
-        *([f"{level}privacy interval"] if private else []),
+        *([f"{level}total interval", f"{level}privacy interval"] if bounded else []),
         "be careful",
     ]
 
     def cells(entry: StateValue) -> list[str]:
         texts = written(entry.value, *_ends(entry))
+        privacy = written(entry.value, entry.low, entry.high)
         return [
             _named(entry.state),
             *([_named(entry.arm or "")] if release.arms else []),
             *([_named(entry.action or "")] if release.actions else []),
             texts.value,
-            *([texts.within] if total else []),
-            *([written(entry.value, entry.low, entry.high).within] if private else []),
+            *([texts.within, privacy.within] if bounded else []),
             _tag("span", ", ".join(entry.flags), class_="pv-warn"),
         ]
 
@@ -347,84 +335,20 @@ def _policy(arm: str, text: str) -> list[str]:
     return ["; ", _named(arm), f" {text}"]
 
 
-# A comparison
-
-
-def comparison_html(
-    names: Sequence[str],
-    releases: Sequence[Release],
-    rmse: Mapping[str, float] | None,
-    covered: Mapping[str, float] | None,
-) -> str:
-    """Return releases side by side: what each is, and the values of the first states.
-
-    Args:
-        names: of the releases.
-        releases: of the same states.
-        rmse: the error of each, where the truth is known.
-        covered: the share of total intervals that hold the truth.
-    """
-    known = ["error", "intervals that hold the truth"] if rmse is not None else []
-
-    def told(name: str, release: Release) -> list[str]:
-        error = [] if rmse is None else [written(rmse[name]).value]
-        held = (covered or {}).get(name)
-        share = [] if rmse is None else ["" if held is None else f"{100 * held:.3g}%"]
-        return [
-            _named(name),
-            release.mechanism,
-            f"{release.privacy.epsilon:g}",
-            f"{release.privacy.delta:g}",
-            "yes" if release.private else _tag("span", "NO", class_="pv-stop"),
-            f"{_flagged(release):,} of {len(release):,}",
-            *error,
-            *share,
-        ]
-
-    pairs = list(zip(names, releases, strict=True))
-    shown = [_first(release)[: MOST_ROWS // len(releases) or 1] for release in releases]
-    rows = [
-        PlotRow(
-            name=": ".join(filter(None, (entry.arm, _called(entry)))),
-            value=entry.value,
-            total=(entry.total_low, entry.total_high),
-            privacy=(entry.low, entry.high),
-            flag=_doubts(entry),
-            arm=name if release.private else f"{name} ({NOT_PRIVATE})",
-        )
-        for entries in zip(*shown, strict=True)
-        for (name, release), entry in zip(pairs, entries, strict=True)
-    ]
-    return _shown(
-        _paragraph(
-            f"{counted(len(releases), 'release')} of {counted(releases[0].state_count, 'state')}",
-            kind="pv-head",
-        ),
-        _table(
-            ["release", "mechanism", "epsilon", "delta", "private", "values with a flag", *known],
-            [told(name, release) for name, release in pairs],
-            numbers=range(2, 4),
-        ),
-        _Escaped(_forest(rows, "Values of the releases, state by state", None)),
-    )
-
-
 # A plan
 
 
-def plan_html(
-    prediction: Prediction, advice: Sequence[str] = (), about_actions: Sequence[str] = ()
-) -> str:
+def plan_html(prediction: Prediction, advice: Sequence[str]) -> str:
     """Return a plan: the verdict, a plot and a table of the mechanisms, and what would help.
 
     Args:
         prediction: the errors to expect.
         advice: changes of the study, in words, the most helpful first.
-        about_actions: what is predicted of pairs and of improved policies, a sentence each.
     """
     study = prediction.study
     planned = [each for each in prediction.forecasts if each.refused is None][:MOST_ROWS]
     kind = "pv-stop" if prediction.useless else ""
+    of_pairs = pairs_in_words(prediction)
     return _shown(
         _paragraph(
             "Plan of ",
@@ -441,7 +365,7 @@ def plan_html(
             [_forecast(each) for each in planned],
             numbers=(1, 2, 3, 4),
         ),
-        *(_paragraph(sentence) for sentence in about_actions),
+        *([] if of_pairs is None else [_paragraph(f"{of_pairs}.")]),
         *(
             [_paragraph("What would help:"), _tag("ul", *(_tag("li", line) for line in advice))]
             if advice
@@ -497,9 +421,7 @@ def study_html(study: Study) -> str:
         f", of which {study.trajectories_per_person:,} count" if privacy.unit == "person" else ""
     )
     files = study.public_description()["side_files"]
-    promised = f"{privacy.spend} of what the ledger has left"
-    if privacy.is_fixed:
-        promised = f"{privacy.epsilon:g}, {privacy.delta:g}"
+    promised = f"{privacy.epsilon:g}, {privacy.delta:g}"
     rows: list[tuple[str, str]] = [
         ("protects", f"{one}{counted}, {privacy.neighbours}"),
         ("epsilon, delta", promised),

@@ -4,51 +4,40 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from privalue._above import above
+from privalue._notebook import plan_html
+from privalue._plots import plot_plan
 from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Vector
-from privalue.curator import opened_ledger, with_columns
+from privalue.curator import with_columns
 from privalue.errors import StudyError, UsageError
-from privalue.ledger import Ledger, Protection, square_total, total_mu
 from privalue.planning import (
-    Aggregation,
     Answer,
-    BookPlan,
-    Budget,
     Change,
-    ImprovementForecast,
     Judgement,
     Option,
     Prediction,
     PublicModel,
     advice,
-    aggregation_for,
     checked_target,
     doubtful_words,
     epsilon_for,
     judge_planned,
     main_options,
-    plan_releases,
     planned_rare_state_words,
     planned_trajectories,
     predict,
-    predict_improvement,
     public_model,
-    release_groups,
-    resolve,
     shown,
     trajectories_for,
     unvisited_states,
     unvisited_words,
 )
 from privalue.report import (
-    improvement_in_words,
     misfit_known,
     pairs_in_words,
     paragraph,
@@ -60,7 +49,7 @@ from privalue.study import Study
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SOLVED = ("trajectories", "epsilon", "aggregation")
+SOLVED = ("trajectories", "epsilon")
 
 # Shows what is being worked on, and gets how far it is.
 Phase = Callable[[str], AbstractContextManager[Progress]]
@@ -77,8 +66,7 @@ class Solved:
 
     quantity: str
     target: float
-    answers: Sequence[Answer] = ()
-    aggregation: Aggregation | None = None
+    answers: Sequence[Answer]
 
     @property
     def own(self) -> Answer | None:
@@ -93,36 +81,23 @@ class Plan:
     Attributes:
         prediction: everything that was predicted, mechanism by mechanism.
         solved: the answers, where a target was given.
-        improvement: what the policy that ``pv.improve`` would make is worth in the world, beside
-            what people do now and the best policy; None without actions or without a world.
     """
 
     prediction: Prediction
     solved: Solved | None = None
-    improvement: ImprovementForecast | None = None
     world: World | None = None
     draws: int | None = None
-    reason: str | None = field(default=None, repr=False)  # why "auto" is this mechanism
-    unimproved: str | None = field(default=None, repr=False)  # why there is no ``improvement``
-    shared: str | None = field(default=None, repr=False)  # what a share of the ledger comes to
     phase: Phase = field(default=_silent, repr=False)
 
     def __repr__(self) -> str:
-        return f"Plan({' '.join([self.verdict, *self._about_actions])})"
-
-    @property
-    def _about_actions(self) -> list[str]:
-        """Return what is predicted of pairs and of improved policies, a sentence each."""
         of_pairs = pairs_in_words(self.prediction)
-        lines = [] if of_pairs is None else [of_pairs]
-        lines += [] if self.improvement is None else improvement_in_words(self.improvement)
-        return [f"{line}." for line in lines]
+        return f"Plan({self.verdict}{'' if of_pairs is None else f' {of_pairs}.'})"
 
     def _repr_html_(self) -> str:
         # Advice takes as long as the plan itself: it is shown once somebody asked for it.
         asked: list[Change] = vars(self).get("advice", [])
         changes = [f"{each.what}: {shown(each.rmse)}" for each in asked]
-        return str(above("_notebook", "plan_html")(self.prediction, changes, self._about_actions))
+        return plan_html(self.prediction, changes)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the predicted error of every mechanism, with its range, beside that of guessing.
@@ -136,8 +111,7 @@ class Plan:
         Raises:
             MissingComponentError: Matplotlib is not installed.
         """
-        axes: Axes = above("_plots", "plot_plan")(self.prediction, ax)
-        return axes
+        return plot_plan(self.prediction, ax)
 
     @property
     def study(self) -> Study:
@@ -204,8 +178,6 @@ class Plan:
         """
         if self.solved is None:
             raise UsageError("the plan has no target; give pv.plan(study, target_rmse=0.05)")
-        if self.solved.aggregation is not None:
-            return self.solved.aggregation.finest
         return None if self.solved.own is None else self.solved.own.value
 
     @cached_property
@@ -257,10 +229,7 @@ class Plan:
     @cached_property
     def notes(self) -> list[str]:
         """Return what is assumed, and what else the reader should know, a line each."""
-        chosen = [] if self.reason is None else [f"name = {self.reason}"]
-        unimproved = [] if self.unimproved is None else [self.unimproved]
-        shared = [] if self.shared is None else [self.shared]
-        return [*shared, *chosen, *_notes(self.prediction), *unimproved]
+        return _notes(self.prediction)
 
     @property
     def verdict(self) -> str:
@@ -271,39 +240,7 @@ class Plan:
     def paragraph(self) -> str:
         """Return a paragraph for the protocol of a study."""
         own = None if self.solved is None else self.solved.own
-        return paragraph(self.prediction, own, self.improvement)
-
-
-@overload
-def plan(
-    study: Study,
-    trajectories: int | None = None,
-    *,
-    target_rmse: float | None = None,
-    solve: str | None = None,
-    world: str | World | None = None,
-    draws: int | None = None,
-    columns: Mapping[str, str] | None = None,
-    releases: None = None,
-    ledger: str | Path | Ledger | None = None,
-    phase: Phase = _silent,
-) -> Plan: ...
-
-
-@overload
-def plan(
-    study: Study,
-    trajectories: int | None = None,
-    *,
-    target_rmse: None = None,
-    solve: None = None,
-    world: str | World | None = None,
-    draws: int | None = None,
-    columns: Mapping[str, str] | None = None,
-    releases: int | str,
-    ledger: str | Path | Ledger | None = None,
-    phase: Phase = _silent,
-) -> BookPlan: ...
+        return paragraph(self.prediction, own)
 
 
 def plan(
@@ -315,31 +252,22 @@ def plan(
     world: str | World | None = None,
     draws: int | None = None,
     columns: Mapping[str, str] | None = None,
-    releases: int | str | None = None,
-    ledger: str | Path | Ledger | None = None,
     phase: Phase = _silent,
-) -> Plan | BookPlan:
+) -> Plan:
     """Predict the error of a study before any data is opened; nothing is spent.
 
     Args:
         study: what is public.
         trajectories: how many are planned; as the study declares, if left out.
         target_rmse: the error to reach: ``answer`` then says what it takes.
-        solve: what may change to reach it: "trajectories" (the default), "epsilon" or
-            "aggregation".
+        solve: what may change to reach it: "trajectories" (the default) or "epsilon".
         world: a public MDP that the data will resemble, e.g. "chain" or "gym:FrozenLake-v1".
         draws: made-up data sets per prediction, 8 to 100,000; by the number of states, if left out.
         columns: names of columns, as for ``release``; they change no prediction.
-        releases: plan several over one total: 52 (weekly for a year), "1+12" (one now, and one each
-            month).
-        ledger: with ``releases``: they share what is left there; else the study's epsilon and delta
-            are the total. Of a study with ``spend``: where the share is taken, as it stands now.
         phase: shows what is being worked on; nothing, if left out.
 
     Returns:
-        The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``; with actions and a world
-        ``improvement``, what a better policy would be worth. With ``releases``, what each gets and
-        its error, for several ways to share the total: ``splits`` and ``best``.
+        The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``.
 
     Raises:
         UsageError: a number or a choice is missing, or not allowed.
@@ -351,9 +279,6 @@ def plan(
     >>> plan = pv.plan(study, trajectories=5000)
     >>> plan.rmse < plan.guess, plan.hopeless
     (True, False)
-    >>> weekly = pv.plan(study, trajectories=5000, releases=52, draws=8)
-    >>> [(split.accounting, split.groups[0].epsilon) for split in weekly.splits]
-    [('gaussian', 0.12065), ('plain', 0.019230769230769232)]
     """
     quantity = _question(solve, target_rmse)
     if draws is not None and not 8 <= draws <= 100_000:
@@ -362,134 +287,18 @@ def plan(
     if study.values_a_policy:
         raise UsageError("dp-ope values one policy, and no states; use plan_policy(study, ...)")
     known = named_world(world) if isinstance(world, str) else world
-    if releases is not None:
-        if quantity is not None:
-            raise UsageError("releases plans several: leave out target_rmse and solve")
-        return _shared(study, release_groups(releases), ledger, known, trajectories, draws, phase)
-    shared = None
-    if ledger is not None:
-        study, shared = _fixed_now(study, ledger)
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m = None, trajectories
     with phase("Looking at the model"):
-        resolved = resolve(study, trajectories=m)
-        model = public_model(resolved.study, known)
+        model = public_model(study, known)
     if quantity is not None and target_rmse is not None:
         with phase(f"Solving for {quantity}") as report:
-            solved = _solved(quantity, target_rmse, resolved.study, model, m, known, draws, report)
+            solved = _solved(quantity, target_rmse, study, model, m, draws, report)
         m = m or _enough(solved, study.study.trajectories)
-    reason = None
-    if study.mechanism.name == "auto":
-        resolved = resolve(study, trajectories=m)
-        reason = resolved.why
     with phase("Predicting") as report:
-        found = predict(resolved.study, model, trajectories=m, draws=draws, progress=report)
-    improvement = unimproved = None
-    if known is not None and study.pairs is not None and found.chosen.refused is None:
-        try:
-            with phase("Improving policies"):
-                improvement = predict_improvement(
-                    found.study, model, known, trajectories=m, draws=draws
-                )
-        except StudyError as problem:
-            unimproved = f"no improved policy could be judged: {problem}"
-    return Plan(
-        prediction=found,
-        solved=solved,
-        improvement=improvement,
-        unimproved=unimproved,
-        shared=shared,
-        world=known,
-        draws=draws,
-        reason=reason,
-        phase=phase,
-    )
-
-
-def _shared(
-    study: Study,
-    groups: tuple[int, ...],
-    ledger: str | Path | Ledger | None,
-    world: World | None,
-    trajectories: int | None,
-    draws: int | None,
-    phase: Phase,
-) -> BookPlan:
-    """Return what each of several releases would get of a total, and its error.
-
-    Args:
-        study: what is public.
-        groups: how many releases each group has.
-        ledger: where the total is kept; None: it is the study's epsilon and delta.
-        world: the public MDP that the data will resemble, if one was given.
-        trajectories: m of each, if it was given.
-        draws: made-up data sets per prediction.
-        phase: shows what is being worked on.
-    """
-    budget = _budget(study, ledger)
-    if not study.privacy.is_fixed:
-        study = study.replace(epsilon=1.0, delta=budget.delta)  # which the plan does not use
-    with phase("Predicting") as report:
-        return plan_releases(
-            study,
-            public_model(study, world),
-            groups,
-            budget,
-            trajectories=trajectories,
-            draws=draws,
-            progress=report,
-        )
-
-
-def _fixed_now(study: Study, ledger: str | Path | Ledger) -> tuple[Study, str]:
-    """Return a study of a share with what that would come to now, and a note that says so."""
-    privacy = study.privacy
-    if privacy.spend is None or privacy.is_fixed:
-        raise UsageError(
-            "ledger is for releases, which share what is left of it, and for a study that asks for "
-            "a share ([privacy] spend); this one has its own epsilon and delta"
-        )
-    if study.study.dataset is None:
-        raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
-    standing = opened_ledger(ledger).standing(study.study.dataset)
-    whom = Protection(unit=privacy.unit, neighbours=privacy.neighbours)
-    epsilon, delta = standing.share(privacy.spend, whom)
-    return study.replace(epsilon=epsilon, delta=delta), (
-        f"{privacy.spend} of what the ledger has left comes to epsilon = {epsilon:g} at delta = "
-        f"{delta:g} now; other releases before this one make it less"
-    )
-
-
-def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
-    """Return what there is for all releases: of the ledger, or the study's own promise."""
-    if ledger is None:
-        if not study.privacy.is_fixed:
-            raise UsageError(
-                "releases share a total: give ledger=LEDGER, or epsilon and delta in the study"
-            )
-        epsilon, delta = study.privacy.epsilon, study.privacy.delta
-        square = square_total(total_mu(epsilon, delta))
-        own = f"epsilon {epsilon:g}, delta {delta:g}, which the study promises"
-        return Budget(square=square, epsilon=epsilon, delta=delta, total=own)
-    if study.study.dataset is None:
-        raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
-    standing = opened_ledger(ledger).standing(study.study.dataset)
-    asked = Protection(unit=study.privacy.unit, neighbours=study.privacy.neighbours)
-    if standing.terms.protection != asked:
-        raise UsageError(
-            f"the total is for {standing.terms}, and the study for {asked}; plan the same as the "
-            "total"
-        )
-    told = f'what the ledger has left for "{standing.dataset}", {standing.unspent}'
-    if standing.gaussian:
-        return Budget(
-            square=standing.unspent.units.square,
-            epsilon=None,
-            delta=standing.total.telling.rest.as_dict()["delta"],
-            total=told,
-        )
-    return Budget(square=None, **standing.unspent.as_dict(), total=told)
+        found = predict(study, model, trajectories=m, draws=draws, progress=report)
+    return Plan(prediction=found, solved=solved, world=known, draws=draws, phase=phase)
 
 
 def named_world(text: str, policy: str | None = None) -> World:
@@ -508,7 +317,7 @@ def named_world(text: str, policy: str | None = None) -> World:
 def _question(solve: str | None, target: float | None) -> str | None:
     """Return what is to be solved for, or None; raise UsageError if arguments do not fit."""
     if solve is not None and solve not in SOLVED:
-        raise UsageError(f"solve={solve!r}: it must be trajectories, epsilon or aggregation")
+        raise UsageError(f"solve={solve!r}: it must be trajectories or epsilon")
     if target is None:
         if solve is not None:
             raise UsageError(f"solve={solve!r} needs a target: target_rmse=0.05, for example")
@@ -523,33 +332,20 @@ def _solved(
     study: Study,
     model: PublicModel,
     trajectories: int | None,
-    world: World | None,
     draws: int | None,
     progress: Progress,
 ) -> Solved:
     """Return the answers to what was asked, mechanism by mechanism.
 
     Args:
-        quantity: what is solved for: "trajectories", "epsilon" or "aggregation".
+        quantity: what is solved for: "trajectories" or "epsilon".
         target: the error to reach.
         study: the study, its mechanism chosen.
         model: what is assumed about the data.
         trajectories: m, if it was given.
-        world: the public MDP that the data will resemble, if one was given.
         draws: made-up data sets per prediction.
         progress: called with what is done, and how much there is.
     """
-    if quantity == "aggregation":
-        found = aggregation_for(
-            study,
-            target,
-            trajectories=planned_trajectories(study, trajectories),
-            world=world,
-            model=model,
-            draws=draws,
-            progress=progress,
-        )
-        return Solved(quantity=quantity, target=target, aggregation=found)
     answers = []
     options = main_options(study)
     for done, option in enumerate(options):

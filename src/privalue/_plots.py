@@ -1,4 +1,4 @@
-"""Draw releases, comparisons and plans with Matplotlib, which is imported only then.
+"""Draw releases and plans with Matplotlib, which is imported only then.
 
 Some states are rows, from top to bottom, each with its name; many are columns from left to right,
 of which some are named. The total interval is a thin line, the privacy interval a thick one, the
@@ -43,13 +43,8 @@ class Marks:
     doubtful: NDArray[np.bool_]
 
 
-def marks_of(release: Release, name: str = "") -> list[Marks]:
-    """Return the values of a release for a plot: one set of marks for each arm.
-
-    Args:
-        release: what was released.
-        name: what it is called where there are several.
-    """
+def marks_of(release: Release) -> list[Marks]:
+    """Return the values of a release for a plot: one set of marks for each arm."""
     each = len(release) // max(len(release.arms), 1)
 
     def ends(kind: str, part: slice) -> tuple[Floats, Floats] | None:
@@ -64,11 +59,11 @@ def marks_of(release: Release, name: str = "") -> list[Marks]:
 
     found = []
     told = "" if release.private else f" ({NOT_PRIVATE})"  # beside titles, which people replace
-    for at, arm in enumerate(release.arms or ("" if name else "value",)):
+    for at, arm in enumerate(release.arms or ("value",)):
         part = slice(at * each, (at + 1) * each)
         found.append(
             Marks(
-                name=": ".join(filter(None, (name, arm))) + told,
+                name=arm + told,
                 value=release.value[part],
                 total=ends("total_", part),
                 privacy=ends("", part),
@@ -87,7 +82,7 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
         known = release.column("supported")
         axes = _map(release, release.value, known, ax, "value", "viridis")
     else:
-        axes = _states(release.value_names, marks_of(release), ax, level=release.level)
+        axes = _states(release.states, marks_of(release), ax, level=release.level)
     promise = (
         f"epsilon = {told.epsilon:g}, delta = {told.delta:g}"
         if release.private
@@ -195,33 +190,6 @@ def _name_places(set_ticks: Any, labels: Sequence[str]) -> None:
     set_ticks(list(places), labels=[_cut(labels[at]) for at in places])
 
 
-def plot_releases(
-    releases: Sequence[Release],
-    names: Sequence[str],
-    truth: Floats | None,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw several releases of the same states side by side.
-
-    Args:
-        releases: what was released.
-        names: of the releases.
-        truth: the true values, where they are known.
-        ax: axes to draw into; new ones, if left out.
-    """
-    marks = [
-        found
-        for release, name in zip(releases, names, strict=True)
-        for found in marks_of(release, name)
-    ]
-    levels = {release.level for release in releases}
-    level = levels.pop() if len(levels) == 1 else None
-    axes = _states(releases[0].value_names, marks, ax, level=level, truth=truth)
-    if not all(release.private for release in releases):
-        axes.set_title(f"{NOT_PRIVATE}: experiments are among these", loc="left")
-    return axes
-
-
 def plot_plan(prediction: Prediction, ax: "Axes | None" = None) -> "Axes":
     """Draw the predicted error of every mechanism, with its range, beside that of guessing.
 
@@ -262,22 +230,20 @@ def _states(
     ax: "Axes | None",
     *,
     level: float | None,
-    truth: Floats | None = None,
 ) -> "Axes":
     """Draw marks of every state, those of one state side by side.
 
     Args:
         states: their labels.
-        marks: one set for each arm of each release.
+        marks: one set for each arm.
         ax: axes to draw into; new ones, if left out.
         level: of the intervals, for the legend.
-        truth: the true values, arm after arm, where they are known.
     """
     count = len(states)
     rows = count <= _MOST_ROWS
     axes = _axes(ax, count * (1 + 0.35 * (len(marks) - 1)) if rows else None, "plot()")
     places = np.arange(count, dtype=np.float64)
-    bottom, top = _limits(marks, truth)
+    bottom, top = _limits(marks)
     line = axes.hlines if rows else axes.vlines
     thin = 1.0 if rows else max(0.3, min(1.0, 250 / count))
     for at, each in enumerate(marks):
@@ -300,17 +266,6 @@ def _states(
                     linestyle="none",
                 )
         axes.plot([], [], _MARKS[at % len(_MARKS)], color=colour, label=each.name)
-    if truth is not None:
-        for part in truth.reshape(-1, count):
-            pair = (part, places)
-            axes.plot(
-                *(pair if rows else pair[::-1]),
-                "|" if rows else "_",
-                color="0.1",
-                markersize=14 if rows else 6,
-                linestyle="none",
-            )
-        axes.plot([], [], "|", color="0.1", markersize=12, linestyle="none", label="truth")
     percent = "" if level is None else f"{100 * level:g}% "
     if any(each.total is not None for each in marks):
         axes.plot([], [], color="0.3", linewidth=1.2, label=f"{percent}total interval")
@@ -335,9 +290,9 @@ def _states(
     return axes
 
 
-def _limits(marks: Sequence[Marks], truth: Floats | None) -> tuple[float, float]:
+def _limits(marks: Sequence[Marks]) -> tuple[float, float]:
     """Return the ends of the axis of values: a little more than all numbers need."""
-    seen = [truth] if truth is not None else []
+    seen: list[Floats] = []
     for each in marks:
         seen += [each.value, *(each.total or ()), *(each.privacy or ())]
     known = np.concatenate(seen)

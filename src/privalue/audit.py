@@ -97,48 +97,6 @@ def audit_events(
     )
 
 
-def audit_worst_pairs(
-    alpha: float,
-    beta: float,
-    *,
-    dimension: int,
-    epsilon: float,
-    claimed: float,
-    draws: int = 200_000,
-    seed: int = 0,
-) -> list[Audit]:
-    """Audit the abstract worst pairs: shift and ratio of scales at their limits.
-
-    N(0, I) against N(s e_1, r^2 I), r = e^{-beta/2}, 1, e^{beta/2} and s = min(1, r)/alpha: no
-    mechanism with these constants is worse (docs/proofs/exact-calibration.md).
-
-    Args:
-        alpha: of the calibration.
-        beta: of the calibration.
-        dimension: d.
-        epsilon: as claimed.
-        claimed: delta as claimed.
-        draws: of either law, for each pair.
-        seed: of the draws.
-
-    Returns:
-        One audit for each of the three ratios.
-    """
-    generator = np.random.default_rng(seed)
-    audits = []
-    for r in (math.exp(-beta / 2), 1.0, math.exp(beta / 2)):
-        shift = np.zeros(dimension)
-        shift[0] = min(1.0, r) / alpha
-        loss = _loss(np.zeros(dimension), 1.0, shift, r)
-        hits = [
-            int(np.count_nonzero(loss(mean + scale * noise) > epsilon))
-            for mean, scale in ((0.0, 1.0), (shift, r))
-            for noise in (generator.standard_normal((draws, dimension)),)
-        ]
-        audits.append(audit_events(*hits, draws=draws, epsilon=epsilon, claimed=claimed))
-    return audits
-
-
 def audit_release(
     study: Study,
     data: Any,
@@ -169,7 +127,7 @@ def audit_release(
     mechanism = inspected[0].mechanism
     center, other_center = (each.center / here.deviations for each in (here, there))
     ratio = there.sigma / here.sigma
-    loss = _loss(center, 1.0, other_center, ratio)
+    loss = _loss(center, other_center, ratio)
     losses = []
     for rows in (data, neighbour):
         released = [
@@ -186,14 +144,11 @@ def audit_release(
     threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
     in_p, in_q = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
     found = audit_events(in_p, in_q, draws=releases, epsilon=epsilon, claimed=claimed)
-    if isinstance(mechanism, DpSsp):
-        if set(mechanism.alphas) & {"bounds", "visits"}:
-            return found  # what later stages add depends on what earlier ones chose
-        distance = _distance_in_stages(mechanism, *(each.statistics for each in inspected))
-    elif isinstance(mechanism, DpOpe) and mechanism.laplace:
+    if isinstance(mechanism, DpSsp) and "bounds" in mechanism.alphas:
+        return found  # what the values add depends on what the stage before them chose
+    if isinstance(mechanism, DpOpe):
         return found  # the delta of a pair is 0 at its own loss
-    else:
-        distance = float(np.linalg.norm(center - other_center))
+    distance = float(np.linalg.norm(center - other_center))
     true = divergence(epsilon, len(center), ratio, distance).estimate
     return Audit(**{**vars(found), "true": true})
 
@@ -212,10 +167,7 @@ def _losses_of_weights(
         drawn = np.concatenate(
             [part / scale for part, scale in zip(parts, weights.scales, strict=False)]
         )
-        if mechanism.laplace:
-            found.append(float((abs(drawn - other) - abs(drawn - one)).sum()))
-        else:
-            found.append(float((np.square(drawn - other) - np.square(drawn - one)).sum()) / 2)
+        found.append(float((abs(drawn - other) - abs(drawn - one)).sum()))
     return np.array(found)
 
 
@@ -242,15 +194,6 @@ def _loss_in_stages(
     return loss
 
 
-def _distance_in_stages(mechanism: DpSsp, here: VisitStatistics, there: VisitStatistics) -> float:
-    """Return how far apart two data sets are in units of the noise, all stages together."""
-    total = 0.0
-    for stage in mechanism.alphas:
-        p, q = (mechanism.perturbation(each, stage) for each in (here, there))
-        total += float(np.sum(((p.center - q.center) / p.deviations) ** 2))
-    return math.sqrt(total)
-
-
 def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
     """Return the threshold above which P(L > t) - e^epsilon Q(L > t) is largest in these draws."""
     thresholds = np.concatenate([[epsilon], np.sort(np.concatenate([in_p, in_q]))])
@@ -269,15 +212,13 @@ def _drawn(
     return np.asarray(np.linalg.solve(matrix.T, thetas.T).T / here.deviations)
 
 
-def _loss(
-    center: Vector, sigma: float, other_center: Vector, other_sigma: float
-) -> Callable[[Vector], Vector]:
-    """Return L, the log of the density of N(center, sigma^2 I) over the other's, row by row."""
+def _loss(center: Vector, other_center: Vector, ratio: float) -> Callable[[Vector], Vector]:
+    """Return L, the log of the density of N(center, I) over that of N(other, ratio^2 I), by row."""
     dimension = len(center)
 
     def loss(x: Vector) -> Vector:
-        here = np.sum((x - center) ** 2, axis=1) / (2 * sigma**2)
-        there = np.sum((x - other_center) ** 2, axis=1) / (2 * other_sigma**2)
-        return np.asarray(dimension * math.log(other_sigma / sigma) + there - here)
+        here = np.sum((x - center) ** 2, axis=1) / 2
+        there = np.sum((x - other_center) ** 2, axis=1) / (2 * ratio**2)
+        return np.asarray(dimension * math.log(ratio) + there - here)
 
     return loss

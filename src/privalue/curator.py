@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from privalue import _charged as charged
+from privalue import planning
+from privalue._charged import Ready
+from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._outbox import Outbox
 from privalue._patience import tell
-from privalue._rooms import Room
 from privalue._types import Progress
+from privalue.artefact import Accepted, Release, policy_doubt
 from privalue.core import (
     Calibration,
     Design,
@@ -31,7 +35,15 @@ from privalue.core import (
     PublicSize,
     SeededForExperimentsOnly,
 )
-from privalue.errors import BudgetError, PrivalueWarning, StudyError, UsageError
+from privalue.errors import BudgetError, PrivalueWarning, UsageError
+from privalue.ledger import (
+    Ledger,
+    Reservation,
+    StoredRelease,
+    open_ledger,
+    refusing,
+    study_hash,
+)
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
 from privalue.study import (
     Study,
@@ -39,7 +51,6 @@ from privalue.study import (
     design,
     entries_of,
     gaussian_alpha,
-    is_settled,
     mechanism_for,
     policy_mechanism,
     public_size,
@@ -48,26 +59,12 @@ from privalue.study import (
     rules_that_need_trajectories,
 )
 
-if TYPE_CHECKING:
-    from privalue import _charged as charged
-    from privalue import _diagnostics as diagnostics
-    from privalue import artefact, planning
-    from privalue import ledger as ledgers
-    from privalue._charged import Ready
-    from privalue._diagnostics import Diagnostics, PolicyDiagnostics
-    from privalue.artefact import Accepted, Release
-    from privalue.ledger import Ledger, Reservation, StoredRelease
-else:  # what comes after the rows, and before the charge
-    charged, diagnostics = Room("privalue._charged"), Room("privalue._diagnostics")
-    artefact, planning = Room("privalue.artefact"), Room("privalue.planning")
-    ledgers = Room("privalue.ledger")
-
 MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """All that is settled before any data is opened; the mechanism, too, where it was "auto".
+    """All that is settled before any data is opened.
 
     ``mechanism`` is None where its constants depend on an m that the study does not declare.
     """
@@ -102,14 +99,12 @@ def prepare(study: Study) -> Prepared:
         study: what is public.
 
     Returns:
-        The study with its choices settled, the design, and the mechanism where it is known.
+        The study, the design, and the mechanism where it is known.
 
     Raises:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
     study = with_columns(study, None)
-    if not is_settled(study):
-        study = planning.resolve(study).study
     if study.values_a_policy:
         valued = policy_mechanism(study, declared_size(study))
         return Prepared(study=study, design=valued.design, mechanism=valued)
@@ -145,7 +140,7 @@ def inspect(
     memory: int = DEFAULT_MEMORY,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> "Diagnostics | PolicyDiagnostics":
+) -> Diagnostics | PolicyDiagnostics:
     """Return the curator's private diagnostics of ``data``; nothing is drawn, nothing is spent.
 
     Args:
@@ -176,7 +171,7 @@ def inspect(
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturbation(statistics)
     if isinstance(mechanism, DpOpe):
-        return diagnostics.PolicyDiagnostics(
+        return PolicyDiagnostics(
             study=study,
             statistics=statistics,
             mechanism=mechanism,
@@ -184,7 +179,7 @@ def inspect(
             by_query=asks_a_database(data),
         )
     chosen = planning.likely_choice(mechanism, statistics) if isinstance(mechanism, DpSsp) else None
-    return diagnostics.Diagnostics(
+    return Diagnostics(
         study=study,
         design=prepared.design,
         statistics=statistics,
@@ -201,9 +196,8 @@ def release(
     study: Study,
     data: Any,
     *,
-    ledger: "str | Path | Ledger | None" = None,
+    ledger: str | Path | Ledger | None = None,
     columns: Mapping[str, str] | None = None,
-    spend: str | None = None,
     outbox: str | Path | Outbox | None = None,
     expect_new: bool = False,
     accept_large_delta: bool = False,
@@ -215,7 +209,7 @@ def release(
     threads: int | None = None,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
-) -> "Release":
+) -> Release:
     """Release the value function of ``data``: each call is a new release, and spends anew.
 
     With a ledger the cost is reserved before the data is opened and charged as soon as statistics
@@ -229,8 +223,6 @@ def release(
         ledger: where the dataset's budget is kept: a file, the address of a server, or a ledger
             from ``open_ledger``.
         columns: names of columns, added to those of the study, e.g. {"trajectory": "stay_id"}.
-        spend: a share of what the ledger has left, e.g. "25%", in place of the study's epsilon and
-            delta: the release is of ``study.replace(spend="25%", epsilon=None, delta=None)``.
         outbox: a file that keeps what was drawn until the ledger has it, so that not even a process
             that is killed loses what was paid for; an ``Outbox`` stays until its block ends.
         expect_new: refuse to answer an identical request with the stored release.
@@ -271,10 +263,8 @@ def release(
     >>> release["well"].flags, release.private
     ((), True)
     """
-    study = with_columns(study, columns)
-    if spend is not None:
-        study = study.replace(spend=spend, epsilon=None, delta=None)
-    prepared = prepare(study) if study.privacy.is_fixed else None
+    prepared = prepare(with_columns(study, columns))
+    study = prepared.study
     if seed is not None:
         if entropy is not None:
             raise UsageError("seed= and entropy= both say where noise comes from; give one")
@@ -286,67 +276,46 @@ def release(
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
 
-    def ready(prepared: Prepared) -> "Callable[[], Ready]":
-        """Refuse what the study alone rules out, and return what reads the data."""
-        study, declared = prepared.study, declared_size(prepared.study).trajectories
-        known: list[Accepted] | None = None  # what can be decided before data is opened
-        if declared is not None or not study.limits.counts_trajectories:
-            known = _useful(prepared, prepared.mechanism, declared, accept_useless)
-
-        def read() -> "Ready":
-            """Read the statistics, and refuse what public sizes rule out.
-
-            All of it comes before the charge: whatever is refused here costs nothing.
-            """
-            statistics = gathered(
-                data, study, engine=engine, memory=memory, threads=threads, progress=progress
-            )
-            size = public_size(study, statistics)
-            accepted = planning.require_small_delta(study, size, accepted=accept_large_delta)
-            mechanism = prepared.mechanism_for(size)
-            useful = known
-            if useful is None:
-                useful = _useful(prepared, mechanism, size.trajectories, accept_useless)
-            _rehearse(mechanism, study, kept)
-            return charged.Ready(
-                study=study,
-                statistics=statistics,
-                size=size,
-                mechanism=mechanism,
-                accepted=(*useful, *accepted),
-            )
-
-        return read
-
-    read = None
-    if prepared is not None:
-        study, read = prepared.study, ready(prepared)
+    declared = declared_size(study).trajectories
+    known: list[Accepted] | None = None  # what can be decided before data is opened
+    if declared is not None or not study.limits.counts_trajectories:
+        known = _useful(prepared, prepared.mechanism, declared, accept_useless)
     own = outbox is not None and not isinstance(outbox, Outbox)
     box: AbstractContextManager[Outbox | None] = (
         Outbox(outbox) if own else nullcontext(outbox)  # type: ignore[arg-type]
     )
-    if kept_by is None:
-        if read is None:
-            raise UsageError(
-                f'[privacy] spend = "{study.privacy.spend}" is a share of what a ledger has left; '
-                "release with one, or give epsilon and delta"
-            )
-        with box as kept:
-            _make_room(kept, study)
-            return _told(_drawn(read(), source))
-    _require_room_on_ledger(study)
+    if kept_by is not None:
+        _require_room_on_ledger(study)
     with box as kept:
         _make_room(kept, study)
-        reserved = _reserve(kept_by, study)
-        if isinstance(reserved, ledgers.StoredRelease):
+        reserved = None if kept_by is None else _reserve(kept_by, study)
+        if reserved is not None and isinstance(reserved, StoredRelease):
             return _told(_answered(study, reserved, expect_new, say))
         # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
         # inner block while another error ends it, as when a terminal is closed: hence the outer.
-        with reserved, reserved:
-            tell(reserved.notices, say)
-            if read is None:  # the ledger fixed what the share comes to
-                read = ready(prepare(study.replace(**reserved.asked.as_dict())))
-            return _told(_paid_for(reserved, read(), source, kept_by, kept, say))
+        with reserved or nullcontext(), reserved or nullcontext():
+            if reserved is not None:
+                tell(reserved.notices, say)
+            statistics = gathered(
+                data, study, engine=engine, memory=memory, threads=threads, progress=progress
+            )
+            # Whatever public sizes rule out is refused here, before the charge, and costs nothing.
+            size = public_size(study, statistics)
+            accepted = planning.require_small_delta(study, size, accepted=accept_large_delta)
+            mechanism = prepared.mechanism_for(size)
+            if known is None:
+                known = _useful(prepared, mechanism, size.trajectories, accept_useless)
+            _rehearse(mechanism, study, kept)
+            ready = Ready(
+                study=study,
+                statistics=statistics,
+                size=size,
+                mechanism=mechanism,
+                accepted=(*known, *accepted),
+            )
+            if reserved is None or kept_by is None:
+                return _told(charged.drawn_release(ready, source, None))
+            return _told(charged.paid_for(reserved, ready, source, kept_by, kept, say))
 
 
 def _rehearse(mechanism: Mechanism | DpOpe, study: Study, outbox: Outbox | None) -> None:
@@ -356,32 +325,12 @@ def _rehearse(mechanism: Mechanism | DpOpe, study: Study, outbox: Outbox | None)
         outbox.get_ready()
 
 
-# Both are called with what was read, so that the room they go to is entered after the rows.
-
-
-def _drawn(ready: "Ready", source: Entropy) -> "Release":
-    """Draw without a ledger."""
-    return charged.drawn_release(ready, source, None)
-
-
-def _paid_for(
-    reserved: "Reservation",
-    ready: "Ready",
-    source: Entropy,
-    ledger: "Ledger",
-    outbox: Outbox | None,
-    say: Callable[[str], None] | None,
-) -> "Release":
-    """Charge, draw and commit."""
-    return charged.paid_for(reserved, ready, source, ledger, outbox, say)
-
-
-def _told(release: "Release") -> "Release":
+def _told(release: Release) -> Release:
     """Warn where a release itself says that it is not to be trusted, and return it.
 
     This is post-processing. Where warnings are errors it is silent: what was paid for is returned.
     """
-    doubt = artefact.policy_doubt(release)
+    doubt = policy_doubt(release)
     if doubt is not None:
         with suppress(PrivalueWarning):
             planning.warn_caller(doubt)
@@ -390,7 +339,7 @@ def _told(release: "Release") -> "Release":
 
 def _useful(
     prepared: Prepared, mechanism: Mechanism | DpOpe | None, m: int | None, accepted: bool
-) -> "list[Accepted]":
+) -> list[Accepted]:
     """Refuse what is predicted to be of no use; return what was accepted."""
     if isinstance(mechanism, DpOpe):
         return planning.require_useful_policy(mechanism, m, accepted=accepted)
@@ -399,14 +348,14 @@ def _useful(
 
 def _answered(
     study: Study,
-    stored: "StoredRelease",
+    stored: StoredRelease,
     expect_new: bool,
     say: Callable[[str], None] | None,
-) -> "Release":
+) -> Release:
     """Return the release of the identical request, unless a new one is expected."""
-    answer = artefact.Release.answered(stored.artefact)
+    answer = Release.answered(stored.artefact)
     if expect_new:
-        with ledgers.refusing("the release", "charged"):
+        with refusing("the release", "charged"):
             raise BudgetError(
                 f'dataset "{study.study.dataset}": the identical request was answered on '
                 f"{answer.created}, and a new release was expected; [study] period makes a request "
@@ -416,7 +365,7 @@ def _answered(
     return answer
 
 
-def reuse(answer: "Release") -> str:
+def reuse(answer: Release) -> str:
     """Return a sentence that says that a release is not new."""
     return (
         f"the identical request was answered on {answer.created}: this is that release again, and "
@@ -424,10 +373,10 @@ def reuse(answer: "Release") -> str:
     )
 
 
-def opened_ledger(ledger: "str | Path | Ledger") -> "Ledger":
+def opened_ledger(ledger: str | Path | Ledger) -> Ledger:
     """Return the ledger that somebody named, or raise UsageError if it is none."""
-    found = ledgers.open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if not isinstance(found, ledgers.Ledger):
+    found = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if not isinstance(found, Ledger):
         raise UsageError(
             f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
             "ledger from privalue.open_ledger(...)"
@@ -437,11 +386,11 @@ def opened_ledger(ledger: "str | Path | Ledger") -> "Ledger":
 
 def _require_room_on_ledger(study: Study) -> None:
     """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
-    each = 560 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
+    each = 560 if study.has_intervals else 100  # bytes, about
     if entries_of(study) * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
-            "fewer states, or ledger=None and keep count yourself"
+            "fewer states, or release without a ledger and keep count yourself"
         )
 
 
@@ -455,37 +404,14 @@ def _make_room(outbox: Outbox | None, study: Study) -> None:
         outbox.make_room(16_384 + 3 * described + 1_800 * entries_of(study))
 
 
-def require_ssp(study: Study) -> None:
-    """Refuse another mechanism for a share of what the ledger has left."""
-    if study.mechanism.name != "dp-ssp":
-        raise StudyError(
-            f'[privacy] spend = "{study.privacy.spend}" is for dp-ssp alone, and [mechanism] name '
-            f'= "{study.mechanism.name}"; name dp-ssp, or give epsilon and delta'
-        )
-
-
-def _reserve(ledger: "Ledger", study: Study) -> "Reservation | StoredRelease":
+def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
     """Set the cost aside before the data is opened, or find the identical request's release."""
     dataset = study.study.dataset
     if dataset is None:
         raise UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
-    request, privacy = ledgers.study_hash(study.public_description()), study.privacy
-    if not privacy.is_fixed:
-        require_ssp(study)
-        return ledger.reserve(
-            dataset,
-            request,
-            spend=privacy.spend,
-            unit=privacy.unit,
-            neighbours=privacy.neighbours,
-        )
-    if privacy.spend is not None:
-        raise StudyError(
-            f'[privacy] spend = "{privacy.spend}" takes the place of epsilon and delta, which the '
-            "ledger fixes; leave them out"
-        )
+    request, privacy = study_hash(study.public_description()), study.privacy
     return ledger.reserve(
         dataset,
         request,

@@ -21,9 +21,9 @@
     └── BoundaryError (RuntimeError)   70   a reader handed over rows that the core refuses
 
 A message is one line: what, which value, what is allowed, what to do. It names a key of the study
-as ``key = value`` and a parameter of the call as ``parameter=value``; the command line shows the
-latter as its option (``privalue.cli._options``). A ``DataError`` may quote the data: it is for the
-curator, and never part of a release.
+as ``key = value`` and a parameter of the call as ``parameter=value``: on the command line that is
+the option of the same name. A ``DataError`` may quote the data: it is for the curator, and never
+part of a release.
 """
 
 from typing import Any

@@ -136,19 +136,8 @@ def test_a_refit_has_the_same_pairs(release):
     index = pd.MultiIndex.from_tuples(PAIRS[::-1])
     tied = pv.refit(release, features=pd.DataFrame(np.ones((5, 1)), index=index))
     assert np.unique(tied.value).size == 1
-    shrunk = pv.refit(release, features=pv.Features(matrix=np.eye(5)[:, :2], shrink=True))
+    shrunk = pv.refit(release, features=np.eye(5)[:, :2], shrink=True)
     assert len(shrunk.theta) == 5
-
-
-def test_releases_of_the_same_pairs_are_compared(release, study):
-    truth = dict.fromkeys(PAIRS, 0.5)
-    both = pv.compare({"one": release, "two": seeded(study, PEOPLE, seed=2)}, truth=truth)
-    assert set(both.rmse) == {"one", "two"}
-    assert both.to_pandas()["action"].tolist() == 2 * [action for _, action in PAIRS]
-    assert "ill, =treat" in both._repr_html_()
-    other = seeded(study.replace(actions=LABELS), PEOPLE)
-    with pytest.raises(pv.UsageError, match="or actions"):
-        pv.compare([release, other.model_copy(update={"values": other.values[:-1]})])
 
 
 def test_notebooks_and_plots_name_pairs(release, study):
@@ -161,8 +150,6 @@ def test_notebooks_and_plots_name_pairs(release, study):
     assert "<th>action</th>" in shown
     axes = release.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == list(release.states)
-    both = pv.compare([release, release]).plot()
-    assert [label.get_text() for label in both.get_yticklabels()] == list(release.value_names)
     plan = pv.plan(study, trajectories=3000, draws=8)
     assert len(plan.by_state) == 5
     assert "of the pairs of a state and an action on average" in plan.paragraph
@@ -172,22 +159,23 @@ def test_notebooks_and_plots_name_pairs(release, study):
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 def test_persons_stages_limits_and_cuts_are_over_pairs(neighbours):
-    """Implied bounds, so that stages choose bounds and visits; two trajectories a person."""
+    """Implied bounds, so that a stage chooses others; two trajectories a person."""
     study = pv.Study(
-        study=pv.About(trajectories=6000),
-        privacy=pv.Privacy(
-            epsilon=2.0,
-            delta=1e-6,
-            unit="person",
-            neighbours=neighbours,
-            max_trajectories_per_person=2,
-            max_states_per_trajectory=2,
-        ),
-        values=pv.Values(discount=0.9, rewards=(0, 1), truncated="drop-unit"),
+        trajectories=6000,
+        epsilon=2.0,
+        delta=1e-6,
+        unit="person",
+        neighbours=neighbours,
+        max_trajectories_per_person=2,
+        max_states_per_trajectory=2,
+        discount=0.9,
+        rewards=(0, 1),
+        truncated="drop-unit",
         states=["ill", "better", "well"],
         actions=LABELS,
-        mechanism=pv.Mechanism(stages=["bounds", "visits"]),
-        data=pv.Columns(person="who", trajectory="stay", truncated="cut", invalid="drop-unit"),
+        stages=["bounds"],
+        invalid="drop-unit",
+        columns={"person": "who", "trajectory": "stay", "truncated": "cut"},
     )
     rows = [
         (at // 2, at % 2, step, *what, at < 4)
@@ -196,10 +184,8 @@ def test_persons_stages_limits_and_cuts_are_over_pairs(neighbours):
     ]
     names = ["who", "stay", "step", "state", "action", "reward", "cut"]
     release = seeded(study, pd.DataFrame(rows, columns=names))
-    assert [stage.name for stage in release.stages] == ["bounds", "visits", "limits", "values"]
-    assert release.limits.beyond_h is not None
+    assert [stage.name for stage in release.stages] == ["bounds", "values"]
     assert len(release.values) == 9
-    assert len(release.stages[1].numbers) == 9
     assert release.state_values.column("clamped") is not None
     again = pv.refit(release)
     assert again.state_values.value == pytest.approx(release.state_values.value)

@@ -64,8 +64,6 @@ def everything(release, armed, other, study, account, plan):
         "study": study,
         "account": account,
         "plan": plan,
-        "comparison": pv.compare([release, other]),
-        "known": pv.compare([release, other], truth=[0.8, 0.9, 1.0, 0.0]),
     }
 
 
@@ -74,7 +72,7 @@ def bundle(value):
     return DisplayFormatter().format(value)[0]
 
 
-NAMES = ["release", "armed", "other", "study", "account", "plan", "comparison", "known"]
+NAMES = ["release", "armed", "other", "study", "account", "plan"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,7 +132,7 @@ def test_texts_of_others_are_escaped():
         update={"states": {"labels": ["ill", "better", "well", EVIL]}}
     )
     release = seeded(evil)
-    for shown in (release, evil, pv.compare({EVIL: release, "b": release})):
+    for shown in (release, evil):
         text = shown._repr_html_()
         assert "<script" not in text
         assert "<img" not in text

@@ -90,16 +90,6 @@ def test_a_label_with_dollars_is_no_formula(study):
     assert release.plot().get_yticklabels()[3].get_text() == r"\$x_1\$ and \frac"
 
 
-def test_releases_are_compared_with_the_truth(release, other):
-    truth = [0.8, 0.9, 1.0, 0.0]
-    axes = pv.compare([release, other], truth=truth).plot()
-    legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend[:3] == ["dp-ssp (NOT PRIVATE)", "dp-lsw (NOT PRIVATE)", "truth"]
-    assert "NOT PRIVATE" in axes.get_title("left")
-    assert any(line.get_xdata().tolist() == truth for line in axes.lines if len(line.get_xdata()))
-    assert named(axes.yaxis) == LABELS
-
-
 def test_a_plan_is_drawn_with_every_mechanism_and_its_range(plan):
     axes = plan.plot()
     names = named(axes.yaxis)

@@ -121,9 +121,13 @@ def test_with_arms_a_state_is_arm_and_label(armed):
 
 def test_states_that_are_counted_are_numbers():
     study = pv.Study(
-        privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
-        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
-        states={"count": 3},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=3,
     )
     release = pv.release(study, [[(0, 0.5), (2, 1.0)]] * 900)
     assert release[2] == release["2"] == release.values[2]
@@ -166,7 +170,7 @@ def test_an_arm_that_there_is_not_is_answered(armed, label, told):
 
 
 def test_what_was_not_released_says_why(other, release):
-    with pytest.raises(pv.UsageError, match="noise_scale_share; dp-ssp always releases intervals"):
+    with pytest.raises(pv.UsageError, match="to themselves; dp-ssp releases intervals"):
         other.low  # noqa: B018
     with pytest.raises(AttributeError, match="only dp-ssp"):
         other.total_high  # noqa: B018
@@ -229,3 +233,8 @@ def test_many_states_are_a_table_without_an_object_each(monkeypatch):
     monkeypatch.setattr("privalue.artefact._values.StateValue", refuse)
     assert release.to_arrow().num_rows == count
     assert len(release.value) == count
+
+
+def test_the_states_of_two_arms_are_counted_once(armed):
+    assert len(armed) == 8
+    assert repr(armed).startswith("Release(dp-ssp, NOT PRIVATE, states=4, arms=2, ")

@@ -25,7 +25,6 @@ WORKS = [
     ),
     ("dict(zip(release.states, release.value))", lambda found: list(found) == LABELS),
     ("release.plot()", lambda found: found.get_xlabel() == "value"),
-    ("pv.compare([release, release]).plot()", lambda found: found.get_xlabel() == "value"),
     ("pv.plan(study, trajectories=3000, draws=8).rmse", lambda found: 0 < found < 0.3),
     ("pv.check(study)", lambda found: "valid" in repr(found)),
     ("study.replace(epsilon=2).privacy.epsilon", lambda found: found == 2),
@@ -47,16 +46,14 @@ ANSWERED = [
     ("release.V", AttributeError, "write release.value"),
     ("release.total_lo", AttributeError, "did you mean release.total_low?"),
     ("release.clamped", AttributeError, "no stage chose a bound of returns"),
-    ("other.low", AttributeError, "noise_scale_share"),
+    ("other.low", AttributeError, "dp-ssp releases intervals"),
     ("release.value[0] = 1", ValueError, "read-only"),
     ("study.epsilon", AttributeError, "study.privacy.epsilon"),
     ("pv.Stduy", AttributeError, "did you mean pv.Study?"),
     ("pv.Ledger('x.db')", AttributeError, 'write pv.open_ledger("ledger.db")'),
     ("pv.load('released')", AttributeError, "pv.Release.load"),
     ("pv.fit(study, people)", AttributeError, "write pv.release(study, data)"),
-    ("pv.compare([study])", pv.UsageError, "holds a Study; give releases"),
     ("release.plot(ax='left')", pv.UsageError, "ax is a str; give Matplotlib axes"),
-    ("pv.compare([release], truth=[1])", pv.UsageError, "give 4 finite numbers"),
 ]
 
 

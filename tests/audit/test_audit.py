@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.audits import audit_worst_pairs
 from oracles.studies import study
-from privalue.audit import audit_events, audit_release, audit_worst_pairs
+from privalue.audit import audit_events, audit_release
 from privalue.core._calibration import exact
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long

@@ -129,8 +129,7 @@ def in_arms(arm):
 
 
 def audit_of_a_move():
-    # Nothing is clamped here, so that what limits cost would be paid for and not be used.
-    chosen = described({**SSP, "stage_shares": {"limits": 0}})
+    chosen = described(SSP)
     chosen = chosen.model_copy(update={"arms": {"labels": ["control", "treated"]}})
     source = pv.SeededForExperimentsOnly(5)
     pair = map(in_arms, ("control", "treated"))
@@ -170,7 +169,7 @@ WORST = {
 
 def audit_of_pairs(pair, releases=2):
     """The distance of the two laws is computed whatever the number of releases is."""
-    chosen = described({**SSP, "stage_shares": {"limits": 0}}, 2, max_states_per_trajectory=2)
+    chosen = described(SSP, 2, max_states_per_trajectory=2)
     chosen = chosen.model_copy(update={"actions": {"count": 2}})
     source = pv.SeededForExperimentsOnly(5)
     return audit_release(chosen, *pair, releases=releases, entropy=lambda: source)

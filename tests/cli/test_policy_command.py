@@ -64,10 +64,18 @@ def test_check_and_plan_need_no_data(folder, capsys):
         capsys, "plan", folder / "study.toml", "--trajectories", 1200
     )
     short = ("plan", folder / "study.toml", "--trajectories", 1200, "--steps", 1)
-    assert "trajectories of 1 step (--steps N changes that)" in told(capsys, *short)
+    assert "trajectories of 1 step (steps=N changes that)" in told(capsys, *short)
     assert json.loads(told(capsys, *short, "--json"))["kept_mass"] > plan["kept_mass"]
     assert run(["plan", str(folder / "study.toml"), "--by-state"]) == 2
     assert "--by-state is not for dp-ope" in capsys.readouterr().err
+
+
+def test_a_check_says_once_that_returns_are_wide(folder, capsys):
+    wide = STUDY.replace("discount = 1.0\nreturns", "discount = 0.9\nrewards")
+    (folder / "wide.toml").write_text(wide)
+    notes = json.loads(told(capsys, "check", folder / "wide.toml", "--json"))["notes"]
+    assert sum("returns are bounded by rewards and discount alone" in note for note in notes) == 1
+    assert len(set(notes)) == len(notes)
 
 
 def test_inspect_is_private(folder, capsys):
@@ -101,7 +109,9 @@ def test_a_release_is_shown_and_written(folder, capsys, tmp_path, study):
     assert "pure epsilon-differential privacy" in (tmp_path / "out/registry.yaml").read_text()
     (tmp_path / "out/report.html").unlink()
     told(capsys, "report", tmp_path / "out", "--force")
-    assert (tmp_path / "out/report.html").exists()
+    page = (tmp_path / "out/report.html").read_text()
+    told(capsys, "report", tmp_path / "out", "--out", tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page
 
 
 def test_a_table_by_start_has_a_column_of_flags(folder, capsys, tmp_path):

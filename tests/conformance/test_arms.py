@@ -238,19 +238,6 @@ def test_and_in_no_other(text):
         local.statistics(table, chosen)
 
 
-def test_a_mark_in_an_incomplete_row_still_counts():
-    """The row would be dropped for its missing state; its trajectory is, for the mark."""
-    cells, chosen = small(
-        (1, "state", None),
-        (1, "cut", 1),
-        (4, "state", None),
-        values={"truncated": "drop-unit"},
-        data={"missing_rows": "drop-row"},
-    )
-    found = local.statistics(arrow(HEADING, cells), chosen)
-    assert (found.units_dropped, found.trajectories, found.rows_missing) == (1, 3, 1)
-
-
 def test_episodes_name_arms_and_marks_step_by_step():
     chosen = study(
         2,
@@ -285,11 +272,15 @@ def test_recordings_have_no_arms(tmp_path):
 def test_a_unit_that_is_left_out_is_not_blamed_for_its_arms():
     """Rows in no order; the first person was cut off, the second one changes arms."""
     described = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), truncated="drop-unit"),
-        states=pv.States(labels=["a", "b"]),
-        data=pv.Columns(truncated="cut"),
-        arms={"column": "arm", "labels": ["x", "y"]},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        truncated="drop-unit",
+        states=["a", "b"],
+        arms=["x", "y"],
+        columns={"truncated": "cut", "arm": "arm"},
     )
     rows = {
         "trajectory": [2, 1, 2, 1],

@@ -17,7 +17,7 @@ from privalue.core._contributions import Contributions
 from privalue.readers import RowRules
 from privalue.readers import _local as local
 from privalue.readers._chunks import Chunk, Location
-from privalue.readers._encode import Encoder, Tally
+from privalue.readers._encode import Encoder
 from privalue.readers._local import Pool
 from privalue.readers._order import CarryOver, hand_over
 from privalue.readers._partition import Partitions, pack
@@ -36,14 +36,14 @@ def batches(table, described, place, rows):
 
 
 def tallied(several):
-    return sum((rows.tally for rows in several), Tally())
+    return sum(rows.left_out for rows in several)
 
 
 def by_partitions(table, described):
     """As a cluster does it: whole units to each of three tasks, by what they hash to."""
     rules = RowRules.of(described)
     encoded = [rows for rows in batches(table, described, "a table", 17) if len(rows)]
-    total = Contributions(described.limits).finish(**tallied(encoded)._asdict())
+    total = Contributions(described.limits).finish(rows_left_out=tallied(encoded))
     for number in range(3):
         pool, partitions = Pool(described.limits), Partitions(2 << 30, None, rules, count=7)
         with closing(partitions):
@@ -52,7 +52,7 @@ def by_partitions(table, described):
             for partition in range(number, 7, 3):
                 partitions.hand_over(partition, pool.add)
             partitions.require_sound()
-        total += pool.finish(Tally())
+        total += pool.finish(0)
     return total.require_data(described.limits)
 
 
@@ -66,7 +66,7 @@ def ranges(table, described):
 
 def by_ranges(table, described, joined=lambda units: units):
     """As a cluster does it with rows in order: the units at the ends of ranges are joined."""
-    rules, pool, found = RowRules.of(described), Pool(described.limits), Tally()
+    rules, pool, found = RowRules.of(described), Pool(described.limits), 0
     carried = CarryOver(rules, lambda rows: hand_over(rows, pool.add, rules))
     for encoded in ranges(table, described):
         found += tallied(encoded)

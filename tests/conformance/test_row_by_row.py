@@ -14,7 +14,7 @@ from oracles.studies import study
 from privalue.readers import RowRules, open_source
 from privalue.readers import _encode as encode
 from privalue.readers import _objects as objects
-from privalue.readers._encode import Encoder, Tally
+from privalue.readers._encode import Encoder
 
 TABLES_DRAWN = 8 if os.environ.get("PRIVALUE_LONG") == "1" else 4  # make long
 
@@ -33,22 +33,20 @@ PLAIN = {
 STUDIES = {
     "text": study(STATES, data={"invalid": "drop-unit"}),
     "integer": study(STATES, data={"invalid": "drop-unit", "id_type": "integer"}),
-    "numbers": study(
-        STATES, data={"invalid": "drop-unit", "step_type": "number", "missing_rows": "drop-row"}
-    ),
+    "numbers": study(STATES, data={"invalid": "drop-unit", "step_type": "number"}),
 }
 
 
 def encoded(data, rules):
     """The numbers of every row, ids without the zeros at their ends; what was done on the way."""
-    rows, tally = [], Tally()
+    rows, left_out = [], 0
     for chunk in open_source(data, rules).chunks():
         for part in Encoder(rules).parts(chunk):
-            tally += part.tally
+            left_out += part.left_out
             for ids, step, state, reward in zip(*part.columns, strict=True):
                 words = [tuple(np.trim_zeros(one, "b").tolist()) for one in ids]
                 rows.append((words, int(step), int(state), repr(float(reward))))
-    return rows, tally
+    return rows, left_out
 
 
 def together(one, other):
@@ -91,12 +89,12 @@ def test_rows_of_recordings(kind, place):
 
     a, b = rows_of(5), rows_of(4)
     later = [(t + 5, *others) for t, *others in b]
-    (both, tally), first, second = (
+    (both, left_out), first, second = (
         encoded(RECORDINGS[kind](place, HEADING, rows), rules) for rows in (a + later, a, b)
     )
     apart, expected = together(first, second)
     assert [row[1:] for row in both] == [row[1:] for row in apart]
-    assert tally == expected
+    assert left_out == expected
 
 
 def test_rows_of_episodes():

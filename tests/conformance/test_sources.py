@@ -175,7 +175,7 @@ def test_progress_knows_how_many_rows_there_are(place, source):
 
 # The same mistakes get the same words
 
-MISSING = 'every row needs one, or [data] missing_rows = "drop-row" leaves such rows out'
+MISSING = "every row needs one"
 STATES_ARE = "states are the whole numbers 0 to 3, or what [states] labels lists"
 MISTAKES = {
     "missing state": ((9, 0, None, 1.0), f"row 10: state is missing; {MISSING}"),
@@ -874,7 +874,7 @@ def test_a_release_says_nothing_about_where_the_rows_are_from(place, source, cap
     assert run(["inspect", study_file, "--data", str(made), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == twin(EPISODES)[1]
     words = ["release", study_file, "--data", str(made), "--out", str(out), "--no-ledger"]
-    assert run([*words, "--anyway"]) == 0
+    assert run([*words, "--accept-useless"]) == 0
     written = (out / "release.json").read_text()
     for word in (str(made), folder.name, "postgresql", "minari", "keeper", "::"):
         assert word not in written

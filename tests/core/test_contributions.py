@@ -24,7 +24,7 @@ from privalue.core._terms import PublicSize
 from privalue.errors import BoundaryError, DataError, StudyError
 from privalue.readers import RowRules, open_source
 from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
-from privalue.readers._encode import Encoder, Tally
+from privalue.readers._encode import Encoder
 from privalue.readers._local import Pool
 from privalue.readers._partition import Partitions
 from privalue.study import design, mechanism_for
@@ -465,4 +465,4 @@ def test_a_pool_does_not_forget_a_refused_batch():
         pool.add(np.full((1, 1, 1), 2, np.int64), columns[0], columns[1] - 1, columns[2])
     pool.add(np.full((1, 1, 1), 3, np.int64), *columns)
     with pytest.raises(BoundaryError):
-        pool.finish(Tally())
+        pool.finish(0)

@@ -19,9 +19,7 @@ from privalue.core import (
     PublicSize,
     SeededForExperimentsOnly,
     Terms,
-    count_weight,
     draw,
-    gaussian,
 )
 from privalue.core._ope import weighted_block
 from privalue.errors import BoundaryError, StudyError
@@ -47,8 +45,8 @@ def limits(unit="trajectory", neighbours="replace-one", *, keys=1, most=1, clip=
     )
 
 
-def constants(noise="laplace", w=0.5, b=0.125, m=0.0):
-    return OpeTerms(noise=noise, count_weight=w, value_weight=b, size_weight=m)
+def constants(w=0.5, b=0.125, m=0.0):
+    return OpeTerms(count_weight=w, value_weight=b, size_weight=m)
 
 
 def mechanism(held, chosen=None, *, epsilon=1.0, delta=0.0):
@@ -178,64 +176,46 @@ CHOICES = [(0.5, 0.125, 0.0), (0.5, 0.125, 0.0625), (0.25, 0.5, 1.0), (1.0, 0.25
 
 
 def delta_of(held, chosen):
-    """Delta in the norm of sums, or of Euclid, squared, as the mechanism has it."""
-    private = {"delta": 1e-6} if chosen.noise == "gaussian" else {}
-    found = Fraction(mechanism(held, chosen, **private).sensitivity)
-    return found**2 if chosen.noise == "gaussian" else found
+    """Delta in the norm of sums, as the mechanism has it."""
+    return Fraction(mechanism(held, chosen).sensitivity)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("keys", [1, 2])
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("chosen", CHOICES)
-def test_no_neighbours_are_further_apart(noise, keys, relation, chosen):
-    power = 2 if noise == "gaussian" else 1
+def test_no_neighbours_are_further_apart(keys, relation, chosen):
     weights = tuple(map(Fraction, (1.0, *chosen)))
-    exact = slow.sensitivity(4, weights, power, keys=keys, add_remove=relation == "add-remove")
-    found = delta_of(limits(neighbours=relation, keys=keys), constants(noise, *chosen))
-    assert exact <= found <= exact * (1 + Fraction(1, 10**12))  # attained
-    if noise == "laplace":
-        assert found == exact
-    alone, both = weighted_block(constants(noise, *chosen), power)
-    assert alone == slow.sensitivity(4, weights, power, add_remove=True)
-    assert max(alone, both) == slow.sensitivity(4, weights, power)
+    exact = slow.sensitivity(4, weights, keys=keys, add_remove=relation == "add-remove")
+    assert delta_of(limits(neighbours=relation, keys=keys), constants(*chosen)) == exact  # attained
+    alone, both = weighted_block(constants(*chosen))
+    assert alone == slow.sensitivity(4, weights, add_remove=True)
+    assert max(alone, both) == slow.sensitivity(4, weights)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("keys", [1, 2])
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_no_persons_are_further_apart(noise, keys, relation):
-    power, times = (2 if noise == "gaussian" else 1), 2
-    chosen = (0.5, 0.125, 0.0625)
+def test_no_persons_are_further_apart(keys, relation):
+    times, chosen = 2, (0.5, 0.125, 0.0625)
     exact = slow.sensitivity(
         2,
         tuple(map(Fraction, (1.0, *chosen))),
-        power,
         keys=keys,
         times=times,
         add_remove=relation == "add-remove",
     )
     held = limits("person", relation, keys=keys, most=times)
-    found = delta_of(held, constants(noise, *chosen))
+    found = delta_of(held, constants(*chosen))
     assert exact <= found <= exact * (1 + Fraction(1, 10**12))
 
 
 def test_the_numbers_of_the_theorem():
-    """C R for the pair alone; with groups 2 C R, or c_w = 1/2; what sizes and differences add."""
+    """C R for the pair alone; with groups 2 C R; what sizes and differences add."""
     nearly = {"b": 2.0**-19}
     assert delta_of(limits(), constants(**nearly)) == 1 + Fraction(1, 2**19)
     assert delta_of(limits(keys=5), constants(**nearly)) == 2 + Fraction(1, 2**19)
     removed = delta_of(limits(neighbours="add-remove", keys=5), constants(**nearly))
     assert removed == 1 + Fraction(1, 2**20)
-    root = count_weight(1, 1)
-    assert root == math.sqrt(3) / 2
-    assert count_weight(5, 1) == count_weight(1, 1, add_remove=True) == 0.5
-    for keys, weight, squared in ((1, root, 1.0), (5, 0.5, 1.0), (5, root, 2.0)):
-        found = delta_of(limits(keys=keys), constants("gaussian", w=weight, **nearly))
-        assert float(found) == pytest.approx(squared, rel=1e-9)
-    # A size beside groups: 6% more noise, by either law.
-    third = delta_of(limits(keys=5), constants("gaussian", m=0.25, **nearly))
-    assert math.sqrt(third) == pytest.approx(1.0607, rel=1e-4)
+    # A size beside groups: 6% more noise.
     assert delta_of(limits(keys=5), constants(m=1 / 16, **nearly)) == 2.125 + 2.0**-19
 
 
@@ -254,25 +234,16 @@ def test_no_more_is_spent_than_a_ledger_charges(epsilon):
 def test_rounding_to_nearest_breaks_pure_epsilon_by_half_a_step():
     weights = tuple(map(Fraction, (1, Fraction(1, 2), Fraction(1, 8), 0)))
     for steps in (4, 8):
-        right = slow.sensitivity(steps, weights, 1)
-        wrong = slow.sensitivity(steps, weights, 1, product=slow.to_nearest)
+        right = slow.sensitivity(steps, weights)
+        wrong = slow.sensitivity(steps, weights, product=slow.to_nearest)
         assert right == 1 + Fraction(1, 8)
         assert wrong == right + Fraction(1, 2 * steps)
-
-
-def test_a_count_that_is_free_without_groups_is_not_with_them():
-    root = Fraction(math.sqrt(3) / 2)
-    weights = (Fraction(1), root, Fraction(0), Fraction(0))
-    nearly = constants("gaussian", w=math.sqrt(3) / 2, b=1e-6)
-    claimed = float(delta_of(limits(keys=1), nearly))
-    assert float(slow.sensitivity(4, weights, 2)) <= claimed
-    assert float(slow.sensitivity(4, weights, 2, keys=2)) == pytest.approx(2 * claimed)
 
 
 def test_a_replaced_trajectory_may_change_its_group():
     weights = tuple(map(Fraction, (1.0, 0.5, 0.125, 0.0)))
     without_the_factor = delta_of(limits(keys=1), constants())
-    assert slow.sensitivity(4, weights, 1, keys=2) > Fraction(3, 2) * without_the_factor
+    assert slow.sensitivity(4, weights, keys=2) > Fraction(3, 2) * without_the_factor
 
 
 @pytest.mark.parametrize(
@@ -313,28 +284,21 @@ def test_losses_of_neighbours_are_at_most_epsilon(unit, relation, keys):
 # What is drawn
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("keys", [1, 3])
-def test_numbers_are_the_sums_with_noise_of_their_scales(noise, keys):
+def test_numbers_are_the_sums_with_noise_of_their_scales(keys):
     held = limits(neighbours="add-remove", keys=keys)
     people = random_people(np.random.default_rng(3), keys, 300, most=1)
     statistics = gathered(people, held)
-    delta = {"delta": 1e-6} if noise == "gaussian" else {}
-    made = mechanism(held, constants(noise, m=0.0625), **delta)
+    made = mechanism(held, constants(m=0.0625))
     assert made.terms.mechanism == "dp-ope"
     drawn = draw(made, statistics, SeededForExperimentsOnly(1))
     assert drawn.numbers.shape == (4 * keys,)
-    assert drawn.scale is None
     exact = np.concatenate(sums_of(statistics))
     spread = made.perturbation(statistics).deviations
     assert (abs(drawn.numbers - exact) < 12 * spread).all()
     assert (drawn.numbers != exact).all()
-    if noise == "laplace":
-        assert (drawn.numbers == np.rint(drawn.numbers)).all()
-        assert made.scales == [2.0**30 * 1.125, 2.0**31 * 1.125, 2.0**33 * 1.125, 18.0]
-    else:
-        alpha = gaussian(1.0, 1e-6).alpha
-        assert made.scales[0] == pytest.approx(alpha * made.sensitivity * 2**30)
+    assert (drawn.numbers == np.rint(drawn.numbers)).all()
+    assert made.scales == [2.0**30 * 1.125, 2.0**31 * 1.125, 2.0**33 * 1.125, 18.0]
     with pytest.raises(BoundaryError):
         draw(mechanism(limits(keys=keys)), statistics, SeededForExperimentsOnly(1))
 

@@ -94,8 +94,6 @@ def test_sums_are_over_allowed_actions():
         counts=np.array([100.0, 200.0, 300.0, 50.0]),
         sum_noise=np.array([1.0, 2.0, 2.0, 5.0]),
         count_noise=np.array([3.0, 4.0, 12.0, 6.0]),
-        more_counts=np.array([90.0, 210.0, 280.0, 40.0]),
-        more_noise=2.0,
     )
     seen = []
 
@@ -111,7 +109,6 @@ def test_sums_are_over_allowed_actions():
     assert summed.counts.tolist() == [600.0, 50.0]
     assert summed.sum_noise == pytest.approx([3.0, 5.0])
     assert summed.count_noise == pytest.approx([13.0, 6.0])
-    assert summed.more_noise == pytest.approx([2.0 * 3**0.5, 2.0])
     assert alike.tolist() == [6, 3]
 
 

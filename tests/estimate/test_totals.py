@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import io
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles.studies import in_sections
 from privalue._written import written
 from privalue.cli import _app as cli
 from privalue.core._design import Design
@@ -31,7 +31,7 @@ TOTALS = ("total_low", "total_high", "total_band_low", "total_band_high")
 
 
 def described(start=None, mechanism=None, **privacy):
-    return pv.Study(
+    return in_sections(
         privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", **privacy},
         values={
             "discount": 0.9,
@@ -69,15 +69,6 @@ def literally(release, alike):
     return total_intervals(noisy.ratios, z, ratio_intervals(noisy.ratios, z), alike=alike)
 
 
-def without_totals(release):
-    """The text that the release would have had before there were total intervals."""
-    told = json.loads(release.to_json())
-    for entry in (*told["values"], told["policy_interval"]):
-        for name in TOTALS:
-            entry.pop(name, None)
-    return json.dumps(told)
-
-
 def test_a_release_has_them_first_and_they_hold_the_others():
     release = seeded(described())
     for entry, told in zip(release.values, release.values.fields(), strict=True):
@@ -107,51 +98,13 @@ def test_persons_may_have_trajectories_that_are_alike():
     strangers = literally(release, 1)
     assert (low < strangers[0]).all()
     assert (high[:2] > strangers[1][:2]).all()
-    refitted = pv.refit(release, mechanism={"shrinkage": False})
+    refitted = pv.refit(release, shrinkage=False)
     assert [entry.total_low for entry in refitted.values] == pytest.approx(low)
-
-
-def test_the_sampling_interval_of_persons_is_that_of_fewer_visits():
-    """L = 4 alike: the interval of a quarter of the visits, Wilson's at n/4."""
-    release = seeded(described(unit="person", max_trajectories_per_person=4), by_person())
-    entry, visits = release.values[0], release.statistics.counts[0] / 4
-    z2 = normal_quantile(release.level) ** 2
-    for end in (entry.sampling_low, entry.sampling_high):
-        assert (entry.value - end) ** 2 == pytest.approx(z2 * end * (1 - end) / visits, rel=1e-6)
-
-
-@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
-def test_without_counts_there_are_none(name):
-    """Not even where the noise scale was released: nobody knows how many visited a state."""
-    chosen = {"name": name, "noise_scale_share": 0.1, "beta": 0.01}
-    if name == "dp-lsl":
-        chosen["ridge"] = 1.0
-    release = seeded(described(mechanism=chosen))
-    assert release.values.column("low") is not None
-    assert all(release.values.column(column) is None for column in TOTALS)
-    assert "total_low" not in release.to_json()
-    assert f"is needed, and {name} does not release it" in public_page(release)
-
-
-def test_an_older_release_is_read_shown_and_refitted(tmp_path):
-    fresh = seeded(described())
-    old = pv.Release.parse(without_totals(fresh))
-    assert old.values[0].total_low is None
-    assert old.policy_interval.total_low is None
-    page = public_page(old)
-    assert "95% privacy interval" in page
-    assert "A refit of this release also has total intervals" in page
-    files = pv.publish(old, tmp_path / "old")
-    assert "total" not in files.values.read_text()
-    again = pv.refit(old, start=START)  # a refit names its own
-    assert again.values == fresh.values
-    assert again.policy_interval == fresh.policy_interval
-    assert "95% total interval" in public_page(again)
 
 
 def test_a_refit_with_features_keeps_intervals_for_the_values_themselves():
     fresh = seeded(described())
-    coarse = pv.refit(fresh, features={"kind": "aggregate", "size": 3})
+    coarse = pv.refit(fresh, size=3)
     for entry, own in zip(coarse.values, fresh.values, strict=True):
         assert entry.total_low <= min(entry.low, own.total_low + 1e-9)
         assert entry.total_high >= max(entry.high, own.total_high - 1e-9)
@@ -164,7 +117,7 @@ def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
     assert rows[0][:6] == ["state", "value", "total_low", "total_high", "low", "high"]
     assert [float(row[2]) for row in rows[1:]] == [entry.total_low for entry in release.values]
     page = files.page.read_text()
-    places = [page.index(word) for word in ("total interval", "privacy interval", "sampling int")]
+    places = [page.index(word) for word in ("total interval", "privacy interval", "band for all")]
     assert all(a < b for a, b in pairwise(places))
     assert "A total interval covers the noise of privacy and the choice of people" in page
     assert "total interval, median over the states" in page
@@ -284,10 +237,15 @@ def test_few_that_were_clamped_are_covered():
 
 def test_a_release_with_a_bound_of_its_own_says_so():
     study = pv.Study(
-        privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory"},
-        values={"discount": 0.9, "rewards": (0.0, 1.0), "start": START},
-        states={"labels": LABELS},
-        mechanism={"name": "dp-ssp", "stages": ["bounds"]},
+        epsilon=1.0,
+        delta=1e-5,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        start=START,
+        states=LABELS,
+        mechanism="dp-ssp",
+        stages=["bounds"],
     )
     release = seeded(study)
     stage = release.stages[0]

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from frozen.compare import differences
-from frozen.record import KEPT, Record, recorded
+from frozen.record import KEPT, loaded, recorded, saved
 from frozen.studies import STUDIES, Frozen
 
 PLAIN_KERNELS = {
@@ -55,12 +55,12 @@ def main(arguments: list[str]) -> int:
 
 def keep(study: Frozen) -> int:
     KEPT.mkdir(exist_ok=True)
-    recorded(study).save(study.name)
+    saved(recorded(study), study.name)
     return 0
 
 
 def compare(study: Frozen) -> int:
-    found = differences(Record.load(study.name), recorded(study), smooth=study.smooth)
+    found = differences(loaded(study.name), recorded(study), smooth=study.smooth)
     for line in found:
         print(f"{study.name}: {line}")
     return len(found)

@@ -52,7 +52,6 @@ step_type = "datetime"
 step_format = "%d.%m.%Y"
 invalid = "drop-unit"
 missing = ["", "NA"]
-missing_rows = "drop-row"
 decimal = ","
 delimiter = ";"
 encoding = "latin-1"
@@ -78,9 +77,6 @@ noise = "isotropic"
 beta = "auto"
 ridge = "sqrt"
 ridge_scale = 100.0
-noise_scale_share = 0.1
-[report]
-level = 0.9
 [study]
 trajectories = 1000
 """,

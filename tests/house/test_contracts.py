@@ -112,8 +112,7 @@ def _lazy(module):
 
 def test_the_package_shows_what_it_exports_and_nothing_else():
     assert dir(pv) == sorted(pv.__all__)
-    assert set(pv._ROOM_OF) == set(pv.__all__) - {"__version__"}
-    for name, room in pv._ROOM_OF.items():
+    for name, room in pv._MODULES.items():
         assert getattr(pv, name) is getattr(importlib.import_module(f"privalue.{room}"), name)
         assert name in vars(pv)  # it is fetched once
     with pytest.raises(AttributeError, match="no attribute 'Stduy'"):
@@ -128,11 +127,11 @@ def test_types_and_names_are_fetched_from_the_same_rooms():
         if isinstance(node, ast.If)
     )
     read = {
-        name.name: imported.module.removeprefix("privalue.")
+        name.asname: imported.module.removeprefix("privalue.")
         for imported in checked.body
         for name in imported.names
     }
-    assert read == pv._ROOM_OF
+    assert read == pv._MODULES
 
 
 def test_no_module_is_hidden_by_a_function_of_its_name():
@@ -235,10 +234,14 @@ def test_what_is_public_imports_nothing_private(room):
 
 def two_states(name, epsilon=1.0):
     return pv.Study(
-        privacy=pv.Privacy(epsilon=epsilon, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
-        mechanism={"name": name},
+        epsilon=epsilon,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=2,
+        mechanism=name,
     )
 
 

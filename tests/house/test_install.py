@@ -67,8 +67,6 @@ def test_the_script_installs_a_wheel_into_a_fresh_environment(wheel, packages, t
     assert (done.returncode, done.stderr) == (0, "")
     version = wheel.name.split("-")[1]
     assert done.stdout == f"privalue {version}\n"
-    (package,) = folder.glob("lib/python*/site-packages/privalue")
-    assert list(package.rglob("*.nbc"))  # kernels, compiled on the way
     assert [path.name for path in tmp_path.iterdir()] == ["installed"]
     # The command's own module is the installed one, and it has all that it needs beside the source.
     (tmp_path / "here").mkdir()

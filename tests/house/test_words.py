@@ -1,67 +1,11 @@
-"""The words of the package: only the command line speaks of its commands and options.
-
-Whoever calls the library from Python cannot act on an option: an error names the parameter, and
-``privalue.cli._options`` translates.
-"""
+"""The words of the package: the names of classes, and phrases to avoid."""
 
 import ast
-import re
 from pathlib import Path
 
 import privalue
 
 SOURCE = Path(privalue.__file__).parent
-COMMANDS = "demo|simulate|init|check|plan|ledger|inspect|release|report|refit|improve|reproduce"
-SPOKEN = re.compile(rf"(?<![\w-])--[a-z]|\bprivalue ({COMMANDS})\b")
-
-# What may name a command or an option outside of cli/, and why.
-ALLOWED = {
-    "_entry.py": "it answers for the command while that is still being imported",
-    "report/_pdf.py": "options of a browser",
-    "report/_private_page.py": "the curator's page, likewise",
-    "report/_registry.py": "a published file, likewise",
-    "simulation/_icu_sepsis.py": "options of pip",
-    "study/_study.py": "the command is the one way to get a study file written",
-}
-
-
-def spoken_in(path):
-    """The strings of a module that name a command or an option, but for docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
-    }
-    return [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and id(node) not in docstrings
-        and SPOKEN.search(node.value)
-    ]
-
-
-def test_only_the_command_line_names_commands_and_options():
-    found = {
-        path.relative_to(SOURCE).as_posix(): spoken
-        for path in SOURCE.rglob("*.py")
-        if "cli" not in path.relative_to(SOURCE).parts and (spoken := spoken_in(path))
-    }
-    surplus = {name: spoken for name, spoken in found.items() if name not in ALLOWED}
-    assert not surplus
-    assert set(ALLOWED) == set(found)  # what is mended leaves the list
-
-
-def test_the_check_itself_finds_what_it_looks_for(tmp_path):
-    (tmp_path / "module.py").write_text(
-        '"""It may say --here."""\nx = f"give {1} --memory 2GB"\ny = "privalue ledger show"\n'
-    )
-    assert len(spoken_in(tmp_path / "module.py")) == 2
-
-
 # Names of classes that mean two things, where both rooms have a claim to them.
 TWICE = {"Source"}
 

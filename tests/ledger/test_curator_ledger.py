@@ -107,7 +107,7 @@ def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, m
         raise RuntimeError
 
     if step == "noise":
-        monkeypatch.setattr("privalue.core._draw.gaussian_on_grid", crash)
+        monkeypatch.setattr("privalue.core._draw._noisy", crash)
     else:
         monkeypatch.setattr(_charged, step, crash)
     with pytest.raises(RuntimeError):
@@ -189,7 +189,7 @@ def test_kill_9_never_spends_less_than_is_released(kill, killed, monkeypatch, ca
     else:
         assert code == 4
         assert "in progress" in said or "not finished" in said
-        assert "privalue ledger settle" in said
+        assert "ledger.settle(" in said
 
 
 def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
@@ -232,10 +232,8 @@ def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
     assert account["ledger"] == "ledger.db"
     assert account["left"] == {"epsilon": 0.3, "delta": 9e-6}
     assert account["like_the_last"] == 0
-    assert 0 < account["if_planned_in_advance"]["epsilon"] <= 0.5
-    assert run(["ledger", "show", "--picture", "pictures"]) == 0
+    assert run(["ledger", "show"]) == 0
     assert "epsilon 0.3" in capsys.readouterr().out
-    assert (tmp_path / "pictures" / "spending.png").exists()
     assert run(["ledger", "show", "nobody"]) == 4
     assert run(["ledger", "settle", "1", "--charge", "--reason", "x"]) in {2, 4}
     assert run([*release, "r2", "--no-ledger"]) == 2

@@ -26,10 +26,9 @@ from oracles.accountings import SQUARES_FIRST
 from oracles.ledger_driver import ACCOUNTING
 from oracles.release_driver import COMMAND, drive, epsilons, lose_an_answer, prepare
 from privalue import _charged, _patience
-from privalue import ledger as ledger_room
 from privalue._files import partial_name
 from privalue._outbox import Outbox, Paid
-from privalue.cli import _finish, _report, run
+from privalue.cli import _finish, run
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger import Reservation, StoredRelease, open_ledger
 
@@ -39,10 +38,15 @@ PEOPLE = [[(0, 0.5), (1, 1.0)]] * 400
 
 def described(name="one"):
     return pv.Study(
-        study={"name": name, "dataset": "trial"},
-        privacy=pv.Privacy(epsilon=0.5, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
+        name=name,
+        dataset="trial",
+        epsilon=0.5,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=2,
     )
 
 
@@ -121,8 +125,8 @@ def test_kill_9_at_each_step_from_the_charge_to_the_last_file(
             assert run([*COMMAND, "out"]) == 4  # in progress: a person has to look
             said = one_line(capsys)
             charged = answer["step"] not in LOST[:2]
-            assert ("privalue ledger finish OUTBOX if it left an outbox" in said) == charged
-            assert "privalue ledger settle 3 --charge" in said
+            assert ("privalue.finish(OUTBOX) if it left an outbox" in said) == charged
+            assert "ledger.settle(3, charge=True" in said
             assert spent() == ((0.5, 0.0) if charged else (0.0, 0.5))
             assert not Path("out").exists() or not list(Path("out").iterdir())
             continue
@@ -190,7 +194,7 @@ def hurried(monkeypatch):
     """A user who waits for two seconds, not for a minute."""
     monkeypatch.setattr(_patience, "PATIENCE", 2.0)
     monkeypatch.setattr(_patience, "TOLD_AFTER", 0.05)
-    monkeypatch.setattr(ledger_room, "open_ledger", partial(open_ledger, wait=0.1))
+    monkeypatch.setattr("privalue.cli._release.open_ledger", partial(open_ledger, wait=0.1))
     monkeypatch.setattr(_finish, "open_ledger", partial(open_ledger, wait=0.1))
 
 
@@ -557,10 +561,13 @@ def test_the_room_that_is_made_suffices(folder, states, mechanism, monkeypatch):
     monkeypatch.setattr(Outbox, "make_room", lambda _, size: asked.append(size))
     labels = ['"é' * 60 + str(state) for state in range(states)]
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=0.123456789012345, delta=1.23456789e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(-1.23456789012345e-5, 2.3456789012345e-5)),
-        states=pv.States(labels=labels),
-        mechanism={"name": mechanism},
+        epsilon=0.123456789012345,
+        delta=1.23456789e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(-1.23456789012345e-5, 2.3456789012345e-5),
+        states=labels,
+        mechanism=mechanism,
     )
     released = pv.release(
         study, [[(labels[0], 1e-6)]] * 50, accept_useless=True, outbox="x", accept_large_delta=True
@@ -616,7 +623,9 @@ def test_what_is_on_record_and_cannot_be_published_is_handed_out_again(folder, m
 
 def test_publishing_that_fails_says_how_to_go_on(folder, monkeypatch, capsys):
     with monkeypatch.context() as failing:
-        failing.setattr(_report, "publish_and_tell", lambda *_, **__: Path("out/no").rmdir())
+        failing.setattr(
+            "privalue.cli._release.publish_and_tell", lambda *_, **__: Path("out/no").rmdir()
+        )
         assert run([*COMMAND, "out"]) == 3
     assert one_line(capsys).startswith(
         "privalue: charged, and on record: do not run again; `privalue ledger finish "
@@ -849,7 +858,7 @@ def test_an_empty_name_is_no_name(folder, hurried, monkeypatch, capsys):
             assert run([*COMMAND, "out"]) == 5
     capsys.readouterr()
     assert run(["ledger", "finish", "out"]) == 2
-    assert "give --ledger LEDGER" in one_line(capsys)
+    assert "name the ledger" in one_line(capsys)
     assert run(["ledger", "finish", "out", "--ledger", "ledger.db"]) == 0
 
 

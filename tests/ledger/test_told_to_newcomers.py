@@ -1,6 +1,5 @@
 """What somebody reads who tries a ledger for the first time: ways out, amounts, what is left."""
 
-import json
 import re
 
 import pytest
@@ -18,6 +17,8 @@ STUDY = """
 dataset = "trial"
 trajectories = 6000
 [privacy]
+epsilon = 0.475231
+delta = 1e-6
 unit = "trajectory"
 [values]
 discount = 0.9
@@ -35,7 +36,7 @@ def study(**keys):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a study without epsilon, its data, and a Gaussian book."""
+    """A folder with a study, its data, and a Gaussian book."""
     place = tmp_path_factory.mktemp("newcomer")
     (place / "study.toml").write_text(STUDY)
     rows = [f"{n},{t},{t},{(t + 1) / 2}" for n in range(6000) for t in range(2)]
@@ -50,64 +51,12 @@ def there(folder, monkeypatch):
     return folder
 
 
-# A share in place of epsilon and delta
-
-
-@pytest.mark.parametrize("command", ["check", "plan", "release"])
-def test_a_study_without_epsilon_is_told_both_ways_out(there, command, capsys):
-    release = ["--data", "data.csv", "--out", "no", "--ledger", "ledger.db"]
-    assert run([command, "study.toml", *(release if command == "release" else [])]) == 3
-    said = capsys.readouterr().err
-    for words in ("epsilon is missing", 'spend = "25%"', "--spend 25%"):
-        assert words in said
-
-
-def test_what_does_not_depend_on_epsilon_is_checked(there, capsys):
-    assert run(["check", "study.toml", "--spend", "25%"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "25% of what the ledger has left" in said
-    assert "a plan with --ledger LEDGER says what they would be now" in said
-    assert run(["check", "study.toml", "--spend", "25%", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert "alpha" not in told
-    assert told["study"]["privacy"] == {
-        "unit": "trajectory",
-        "neighbours": "replace-one",
-        "spend": "25%",
-    }
-    with pytest.raises(pv.StudyError, match="for dp-ssp alone"):
-        pv.check(study(spend="25%", mechanism="dp-lsw"))
-
-
-def test_a_plan_predicts_what_a_share_would_give_now(there, capsys):
-    plan = ["plan", "study.toml", "--draws", "8", "--json", "--spend", "25%"]
-    assert run(plan) == 3
-    assert "a plan with --ledger LEDGER" in capsys.readouterr().err
-    assert run([*plan, "--ledger", "none.db"]) == 4
-    found = pv.plan(study(spend="25%"), ledger="ledger.db", draws=8)
-    assert found.study.privacy.epsilon == 0.475231
-    assert "comes to epsilon = 0.475231 at delta = 1e-06 now" in found.notes[0]
-    with pytest.raises(pv.BudgetError, match="too little"):
-        pv.plan(study(spend="0.000001%"), ledger="ledger.db", draws=8)
-
-
-def test_an_epsilon_that_is_not_fixed_is_none_that_could_be_read():
-    asked = study(spend="25%")
-    with pytest.raises(pv.StudyError, match=r"epsilon is not fixed: spend = \"25%\""):
-        print(asked.privacy.epsilon)
-    assert not asked.privacy.is_fixed
-    for text in (repr(asked.privacy), repr(asked), asked._repr_html_()):
-        assert "5e-324" not in text
-    assert asked.privacy.replace(epsilon=1.0, delta=1e-6).epsilon == 1.0
-    assert pv.Study.from_description(asked.public_description()) == asked
-
-
 # What was charged, and what is left
 
 
 def test_a_release_says_what_it_charged_and_what_is_left(there, capsys):
     release = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db"]
-    release += ["--spend", "25%", "--no-report", "--json"]
+    release += ["--no-report", "--json"]
     assert run([*release, "--out", "first"]) == 0
     said = capsys.readouterr().err
     assert "Charged mu 0.118" in said
@@ -141,7 +90,6 @@ def test_an_account_leads_with_what_is_left_of_each_pool(pools):
     rows = dict(account_rows(account))
     assert rows["left"].startswith("87% of mu², 50% of the plain pool: mu 0.17")
     assert number == "1 (plain pool); gaussian pool: 6 like its last"
-    assert rows["over time"].endswith("| 50% of the plain pool's epsilon")
     assert "come to more than the total" in rows["spent and left"]
     assert account.last_pool == "plain"
 
@@ -200,13 +148,3 @@ def test_a_move_that_a_release_without_a_mu_forbids_names_it(tmp_path):
     with pytest.raises(pv.BudgetError, match=why) as refused:
         ledger.declare("trial", **TOTAL, replace=True, add_deltas=True)
     assert "release with dp-ssp" not in str(refused.value)
-
-
-def test_a_share_is_asked_for_at_the_call(tmp_path):
-    ledger = pv.open_ledger(tmp_path / "ledger.db")
-    ledger.declare("trial", **TOTAL)
-    fixed = study(epsilon=1.0, delta=1e-6)
-    made = pv.release(fixed, PEOPLE, ledger=ledger, spend="25%")
-    assert made.privacy.epsilon == 0.475231
-    again = pv.release(study(spend="25%"), PEOPLE, ledger=ledger)
-    assert (again.reused, again.to_json()) == (True, made.to_json())

@@ -18,8 +18,7 @@ def literal(rows, limits):
     counts, sums = [0] * limits.keys, [0] * limits.keys
     names = (
         "trajectories persons surplus_trajectories surplus_visits returns_clamped units_dropped "
-        "rewards_clamped trajectories_beyond trajectories_with_clamped_rewards "
-        "trajectories_with_clamped_returns persons_with_surplus"
+        "rewards_clamped"
     )
     scalars = dict.fromkeys(names.split(), 0)
     largest = [0] * limits.levels
@@ -38,27 +37,22 @@ def literal(rows, limits):
         trajectories = [list(own) for _, own in groupby(unit, key=lambda row: row[0])]
         scalars["persons"] += limits.by_person
         scalars["surplus_trajectories"] += max(len(trajectories) - limits.most_trajectories, 0)
-        scalars["persons_with_surplus"] += (
-            limits.by_person and len(trajectories) > limits.most_trajectories
-        )
         for trajectory in trajectories[: limits.most_trajectories]:
             scalars["trajectories"] += 1
             keys = [key for _, _, key, _ in trajectory]
             distinct = list(dict.fromkeys(keys))
             scalars["surplus_visits"] += max(len(distinct) - limits.most_keys, 0)
-            scalars["trajectories_beyond"] += len(distinct) > limits.most_keys
             rewards = [min(max(r, limits.reward_bounds[0]), limits.reward_bounds[1])
                        for *_, r in trajectory]  # fmt: skip
             changed = sum(r != row[-1] for r, row in zip(rewards, trajectory, strict=True))
             scalars["rewards_clamped"] += changed
-            scalars["trajectories_with_clamped_rewards"] += changed > 0
-            clamped, level = 0, 0
+            level = 0
             for key in distinct[: limits.most_keys]:
                 value = 0.0
                 for reward in reversed(rewards[keys.index(key) :]):
                     value = reward + limits.discount * value
                 inside = min(max(value, low), high)
-                clamped += value != inside
+                scalars["returns_clamped"] += value != inside
                 counts[key] += 1
                 grid = min(math.floor((inside - low) * (2**30 / (high - low)) + 0.5), 2**30)
                 sums[key] += grid
@@ -67,8 +61,6 @@ def literal(rows, limits):
                     total[key] += min(max(grid, a), b)
                 level = max(level, level_of(grid, limits))
             largest[level] += 1
-            scalars["returns_clamped"] += clamped
-            scalars["trajectories_with_clamped_returns"] += clamped > 0
     return {
         "counts": counts,
         "return_steps": sums,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from privalue.simulation import END, MDP, Policy
+from privalue.simulation import END, MDP, MarkovRewardProcess, Outcomes, Policy
 
 
 def outcomes_of(mdp: MDP) -> list[list[list[tuple[Fraction, int, Fraction]]]]:
@@ -89,3 +89,32 @@ def ever_taken(mdp: MDP, policy: Policy, state: int, action: int) -> Fraction:
                     system[here][successor] -= pi[here][choice] * chance
     found = solved(system, right)
     return sum((Fraction(float(p)) * h for p, h in zip(mdp.start, found, strict=True)), Fraction(0))
+
+
+def pairs_process(mdp: MDP, policy: Policy) -> MarkovRewardProcess:
+    """The process of the pairs: its state s * A + a is taking a in s; its values are Q.
+
+    P((s, a), (s', a')) = P(s' | s, a) pi(a' | s'), and the start is mu(s) pi(a | s).
+    """
+    table, rows = mdp.outcomes, []
+    for row, chance, successor, reward in zip(
+        table.rows, table.probabilities, table.successors, table.rewards, strict=True
+    ):
+        if successor == END:
+            rows.append((row, chance, END, reward))
+            continue
+        for action, share in enumerate(policy.probabilities[successor]):
+            rows.append((row, chance * share, successor * mdp.actions + action, reward))
+    row, chances, successors, rewards = zip(*rows, strict=True)
+    return MarkovRewardProcess(
+        outcomes=Outcomes.collect(
+            states=mdp.states * mdp.actions,
+            actions=1,
+            rows=row,
+            probabilities=chances,
+            successors=successors,
+            rewards=rewards,
+        ),
+        start=(mdp.start[:, None] * policy.probabilities).ravel(),
+        discount=mdp.discount,
+    )

@@ -12,7 +12,6 @@ from privalue.report._states import (
     CLAMPED,
     FEW_VISITS,
     GUESSED,
-    LIMITED,
     RARE,
     UNSUPPORTED,
     WEIGHTLESS,
@@ -37,7 +36,6 @@ def literal_rows(release, study=None):
     counts, weights = _counts(release), _weights(release, study)
     prior = None if counts else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")
-    limited = _limited(release, counts)
     rows = []
     for at, entry in enumerate(release.values):
         flags = [GUESSED] if "useless" in release.accepted else []
@@ -54,14 +52,9 @@ def literal_rows(release, study=None):
             flags.append(AT_A_BOUND)
         if entry.clamped and _clearly_beyond(release):
             flags.append(CLAMPED)
-        if 0 < len(limited) < len(release.values) and at in limited:
-            flags.append(LIMITED)
         more = {
             name: getattr(entry, name)
-            for name in (
-                *("total_low", "total_high", "total_band_low", "total_band_high"),
-                *("band_low", "band_high", "sampling_low", "sampling_high"),
-            )
+            for name in ("total_low", "total_high", "total_band_low", "total_band_high")
             if getattr(entry, name) is not None
         }
         rows.append(
@@ -95,37 +88,6 @@ def _clearly_beyond(release):
     """Whether the interval of the share beyond the chosen bound leaves 0 out."""
     (chosen,) = (stage.chosen for stage in release.stages if stage.name == "bounds")
     return chosen.beyond is None or chosen.beyond.low > 0
-
-
-def _limited(release, counts):
-    """The states that limits with a share above 0 may move by more than half an interval."""
-    found = set()
-    if release.limits is None:
-        return found
-    chosen = [stage.chosen for stage in release.stages if stage.name == "bounds"]
-    low, high = (chosen[0].low, chosen[0].high) if chosen else return_bounds(release)
-    (told,) = (stage for stage in release.stages if stage.name == "limits")
-    named = dict(zip(release.terms["tallies"], told.numbers, strict=True))
-    trajectories = release.trajectories or max(named["trajectories"], 1)
-    discount, rewards = (release.study["values"][key] for key in ("discount", "rewards"))
-    for at, entry in enumerate(release.values):
-        most = 0.0
-        for name in ("beyond_h", "rewards_clamped", "returns_clamped"):
-            share = getattr(release.limits, name)
-            if share is None or share.low == 0:
-                continue
-            reach = high - low
-            if name == "returns_clamped":
-                first, last = return_bounds(release)
-                forever = 1 / (1 - discount)
-                least = min(rewards[0], rewards[0] * forever)
-                reach = max(first - least, max(rewards[1], rewards[1] * forever) - last, 0.0)
-            visits = counts[at]["noisy_visits_low"]
-            changed = share.high * trajectories
-            most += reach * (changed / visits if visits > changed else 1.0)
-        if most > (entry.total_high - entry.total_low) / 2:
-            found.add(at)
-    return found
 
 
 def _counts(release):

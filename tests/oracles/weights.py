@@ -39,8 +39,8 @@ def possible(steps, product=towards_zero):
         yield product(j, g, steps), j, g - steps // 2, steps
 
 
-def sensitivity(steps, weights, power, *, keys=1, times=1, add_remove=False, product=towards_zero):
-    """The most by which neighbours differ, to the power: every pair of units.
+def sensitivity(steps, weights, *, keys=1, times=1, add_remove=False, product=towards_zero):
+    """The most by which neighbours differ in the norm of sums: every pair of units.
 
     A unit has up to ``times`` trajectories, each at one of ``keys`` keys; its contribution is a
     vector of four numbers for each key, weighted by four fractions. All of it in whole numbers.
@@ -62,8 +62,8 @@ def sensitivity(steps, weights, power, *, keys=1, times=1, add_remove=False, pro
         }
     others = [empty] if add_remove else units
     most = max(
-        sum([abs(a - b) ** power for a, b in zip(one, other, strict=True)])
+        sum([abs(a - b) for a, b in zip(one, other, strict=True)])
         for one in units
         for other in others
     )
-    return Fraction(most, (common * steps) ** power)
+    return Fraction(most, common * steps)

@@ -17,8 +17,8 @@ from privalue.core._design import Design
 from privalue.core._profile import privacy_profile
 from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.paper import theory
-from privalue.simulation import MarkovRewardProcess, chain_statistics, parse_world
+from privalue.paper import chain_statistics, theory
+from privalue.simulation import MarkovRewardProcess, parse_world
 from privalue.study._features import aggregation
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.studies import in_sections
 from privalue.cli._app import run
 from privalue.core._terms import PublicSize
 from privalue.planning import judge_planned
@@ -27,7 +28,7 @@ def described(name="dp-lsw", *, count=3, privacy=None, about=None, states=None, 
     mechanism = {"name": name}
     if name == "dp-lsw":
         mechanism |= {"calibration": "nissim", "noise": "isotropic"}
-    return pv.Study(
+    return in_sections(
         study={"dataset": "trial", **(about or {})},
         privacy={"epsilon": 0.1, "delta": 1e-6, "unit": "trajectory", **(privacy or {})},
         values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
@@ -137,9 +138,9 @@ def test_the_command_says_it_in_one_line_with_exit_3_and_its_own_flag(
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert printed.err.startswith("privalue: this release would be of no use: with 300 traj")
-    assert printed.err.endswith("(--anyway)\n")
+    assert printed.err.endswith("(accept_useless=True)\n")
     assert not (tmp_path / "refused").exists()
-    assert run([*command, "anyway", "--anyway"]) == 0
+    assert run([*command, "anyway", "--accept-useless"]) == 0
     assert pv.Release.load("anyway").accepted == ["useless"]
     assert "By its own plan" in (tmp_path / "anyway" / "report.html").read_text()
 
@@ -154,7 +155,10 @@ def test_plan_and_check_say_beforehand_that_it_would_be_refused(tmp_path, monkey
         capsys.readouterr()
         assert run([*command, "--json"]) == 0
         notes = json.loads(capsys.readouterr().out)["notes"]
-        assert any("would be refused, unless it is accepted (--anyway)" in note for note in notes)
+        assert any(
+            "would be refused, unless it is accepted (accept_useless=True)" in note
+            for note in notes
+        )
 
 
 # A release that is of use unless visits are unkind

@@ -12,7 +12,7 @@ from oracles.studies import study
 from privalue.core import count_weight
 from privalue.study._choices import sensitivity
 
-SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one", "stage_shares": {"limits": 0}}
+SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one"}
 TINY = [  # states, actions, H
     (1, 2, 1),
     (1, 3, 2),

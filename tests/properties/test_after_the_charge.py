@@ -7,6 +7,8 @@ errors here, as they are for whoever calls ``numpy.seterr(all="raise")``.
 """
 
 import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -16,12 +18,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
+from oracles.studies import in_sections
 from privalue import planning
 from privalue._charged import Ready, drawn_release, rehearse
-from privalue.core import _design as features
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
 from privalue.core._lsl import DpLsl
-from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid, scale_share
 from privalue.core._ssp import DpSsp
 from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
 from privalue.curator import prepare
@@ -84,7 +85,6 @@ def mechanisms(draw):
         keys["noise"] = draw(st.sampled_from(["whitened", "isotropic"]))
         if keys["calibration"] == "exact":
             keys["pseudo_count"] = draw(st.sampled_from([0.0, 0.5, 1e15]))
-    keys["noise_scale_share"] = draw(st.sampled_from([0.0, 0.01, 0.5]))
     return keys
 
 
@@ -119,12 +119,12 @@ def studies(draw):
         places["visits"] = {str(s): draw(chance) for s in range(states)}
     mechanism = draw(mechanisms())
     keys = {}
-    if mechanism["name"] == "dp-ssp" or mechanism["noise_scale_share"]:
+    if mechanism["name"] == "dp-ssp":
         keys["report"] = {"level": draw(st.sampled_from([1e-9, 0.95, 1 - 1e-11]))}
     if draw(st.booleans()):
         keys["weights"] = {"values": [draw(weight) for _ in range(states)]}
     try:
-        return pv.Study(
+        return in_sections(
             study={"trajectories": draw(st.sampled_from(MANY))},
             privacy=privacy,
             values=values,
@@ -184,35 +184,30 @@ def require_sound(study, released):
     for entry in released.values:
         assert low <= entry.value <= high
         if entry.low is not None:
-            assert low <= entry.band_low <= entry.low <= entry.value
-            assert entry.value <= entry.high <= entry.band_high <= high
+            assert low <= entry.low <= entry.value <= entry.high <= high
     if released.policy_interval is not None:
         interval = released.policy_interval
         assert low <= interval.low <= released.policy_value <= interval.high <= high
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "by gram"])
 @settings(max_examples=TRIED)
 @given(study=studies(), data=st.data())
-def test_after_the_charge_nothing_fails(sparse, study, data):
-    with pytest.MonkeyPatch.context() as patch:
-        if sparse:  # as if the matrices were too large to be dense
-            patch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
-        size, statistics = made_up(study, data.draw)
-        try:
-            built = prepare(study).design
-            mechanism = mechanism_for(study, built, size)
-            rehearse(mechanism, study)
-        except pv.StudyError:
-            return
-        released = everything_after(study, size, mechanism, statistics, seed=1)
-        require_sound(study, released)
+def test_after_the_charge_nothing_fails(study, data):
+    size, statistics = made_up(study, data.draw)
+    try:
+        built = prepare(study).design
+        mechanism = mechanism_for(study, built, size)
+        rehearse(mechanism, study)
+    except pv.StudyError:
+        return
+    released = everything_after(study, size, mechanism, statistics, seed=1)
+    require_sound(study, released)
 
 
 @settings(max_examples=TRIED)
 @given(study=studies(), data=st.data())
 def test_nothing_that_could_be_drawn_fails(study, data):
-    """Counts below 0, all equal, none; sums as large as can be; scales of the noise, too."""
+    """Counts below 0, all equal, none; sums as large as can be."""
     size, _ = made_up(study, data.draw)
     try:
         mechanism = mechanism_for(study, prepare(study).design, size)
@@ -220,7 +215,6 @@ def test_nothing_that_could_be_drawn_fails(study, data):
     except pv.StudyError:
         return
     low, high = study.return_bounds
-    scale = None
     if isinstance(mechanism, DpSsp):
         far = 64 * mechanism.noise.deviations
         most = np.repeat([GRID_STEPS / 2, 1.0], study.state_count) * size.most_count
@@ -230,44 +224,35 @@ def test_nothing_that_could_be_drawn_fails(study, data):
         most = _largest_center(mechanism)
         ends = np.array([-64 * sigma, 0.0, sigma, most, -most, most + 64 * sigma])
         ends = np.repeat(ends[:, None], mechanism.design.dimension, axis=1)
-        if study.mechanism.noise_scale_share:
-            share, _ = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
-            beta = mechanism.calibration.beta
-            scale = ReleasedScale(
-                sigma=data.draw(st.sampled_from([1e-308, 1e-9, 1.0, 1e150, 8e307])),
-                laplace=laplace_scale(beta, share),
-                grid=scale_grid(beta)[0],
-            )
     choice = st.integers(0, len(ends) - 1)
     if data.draw(st.booleans()):
         drawn = ends[data.draw(choice)]
     else:
         drawn = np.array([ends[data.draw(choice), i] for i in range(ends.shape[1])])
     with np.errstate(all="ignore"):
-        made = estimates_of(study, mechanism, drawn, scale)
+        made = estimates_of(study, mechanism, drawn)
         published(made, study)
     assert np.isfinite(made.theta).all()
     assert ((low <= made.values) & (made.values <= high)).all()
     if made.low is not None:
-        assert (made.band_low <= made.low).all()
         assert (made.low <= made.values).all()
         assert (made.values <= made.high).all()
-        assert (made.high <= made.band_high).all()
 
 
-def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts(monkeypatch):
-    """Cholesky's factor of the noiseless matrix exists for some of these counts, not for others."""
-    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
+def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts():
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=3),
-        features={"kind": "matrix", "matrix": sp.csr_array(np.full((3, 2), [0.7, 1.3]))},
-        mechanism={"name": "dp-ssp", "ridge": 1e-13},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=3,
+        features=np.full((3, 2), [0.7, 1.3]),
+        mechanism="dp-ssp",
+        ridge=1e-13,
     )
     built = prepare(study).design
-    assert built.by_gram
-    failed = []
     for m in range(480, 520):
         size = PublicSize(units=m, most_count=m, trajectories=m)
         counts = np.full(3, m, dtype=np.int64)
@@ -281,22 +266,23 @@ def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts(monkeypatch)
             counts=counts,
             return_steps=counts * (GRID_STEPS // 3),
         )
-        weighted = features.scaled_rows(built.phi, np.sqrt(counts.astype(float)))
-        failed.append(features.cholesky(features.gram(weighted), 5e-14) is None)
         mechanism = mechanism_for(study, built, size)
         rehearse(mechanism, study)
         require_sound(study, everything_after(study, size, mechanism, statistics, m))
         assert np.isfinite(theta_before_noise(study, mechanism, statistics)).all()  # inspect's
-    assert 0 < sum(failed) < len(failed)
 
 
 @pytest.mark.parametrize("name", ["dp-ssp", "dp-lsw", "dp-lsl"])
 def test_a_release_computes_nothing_that_only_inspect_shows(name, monkeypatch):
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
-        mechanism={"name": name},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=2,
+        mechanism=name,
     )
     people = [[(0, 0.0), (1, 1.0)]] * 3000
 
@@ -314,9 +300,13 @@ def test_a_release_computes_nothing_that_only_inspect_shows(name, monkeypatch):
 def test_private_values_travel_without_functions():
     """Post-processing is no closure that was made where statistics are in scope."""
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=2,
     )
     found = pv.inspect(study, [[(0, 0.0), (1, 1.0)]] * 9)
     for private in (found.statistics, found.perturbation):
@@ -326,3 +316,70 @@ def test_private_values_travel_without_functions():
     assert not any(isinstance(value, VisitStatistics) for value in vars(found.mechanism).values())
     assert isinstance(found.mechanism, DpSsp)
     assert not issubclass(DpSsp, DpLsl)
+
+
+RELEASE = """
+import sys
+import numpy as np
+import scipy.sparse as sp
+from numba.core.dispatcher import Dispatcher
+import privalue as pv
+from privalue import _charged
+from privalue.ledger import Reservation
+
+charge, compile, before, late = Reservation.charge, Dispatcher.compile, set(), []
+
+def charged(self):
+    before.update(sys.modules)
+    return charge(self)
+
+def watched(self, signature):
+    if before:
+        late.append(self.py_func.__name__)
+    return compile(self, signature)
+
+Reservation.charge, Dispatcher.compile = charged, watched
+if sys.argv[2] == "unprepared":
+    _charged.compile_draw = lambda _: None
+study = pv.Study(
+    states=6, discount=0.9, epsilon=1.0, delta=1e-6, unit="trajectory", dataset="people",
+    **eval(sys.argv[1]),
+)
+pv.open_ledger("ledger.db").declare("people", epsilon=9, delta=0.1, unit="trajectory")
+rows = [[(t % 6, 0.0), ((t + 1) % 6, 1.0)] for t in range(3000)]
+pv.release(study, rows, ledger="ledger.db", outbox="outbox", accept_useless=True)
+late += set(sys.modules) - before
+print(late)
+"""
+SPARSE = "'features': sp.csr_array(np.kron(np.eye(3), np.ones((2, 1))) + 0.1)"
+
+
+def compiled_late(folder, described, prepared="prepared"):
+    done = subprocess.run(
+        [sys.executable, "-c", RELEASE, described, prepared],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        "{'returns': (0, 1)}",
+        "{'rewards': (0, 1)}",
+        f"{{'returns': (0, 1), {SPARSE}}}",
+        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': {{'name': 'dp-lsl'}}}}",
+        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': {{'name': 'dp-lsw'}}}}",
+    ],
+    ids=["dp-ssp", "two stages", "sparse features", "dp-lsl", "dp-lsw"],
+)
+def test_nothing_is_compiled_or_imported_after_the_charge(tmp_path, described):
+    """In a process of its own, in which nothing is compiled yet."""
+    assert compiled_late(tmp_path, described) == "[]"
+
+
+def test_what_is_compiled_late_is_found(tmp_path):
+    assert compiled_late(tmp_path, "{'returns': (0, 1)}", "unprepared") == "['_go_ahead']"

@@ -1,15 +1,12 @@
 """How many threads read: as many as were asked for, or as the process may use."""
 
 import os
-import signal
-import sys
 
 import pytest
 
 import privalue as pv
 from oracles.studies import study
 from privalue.cli import run
-from privalue.readers import _local
 from privalue.readers._cores import chosen_threads, usable_cores
 from privalue.readers._local import statistics
 
@@ -82,25 +79,3 @@ def test_the_command_line_and_spark(tmp_path, capsys):
         pv.inspect(study(3), "x", engine="spark", threads=2)
     with pytest.raises(pv.UsageError, match="whole number"):
         pv.inspect(study(3), EPISODES, threads=0)
-
-
-class _Interrupted:
-    """A kernel whose import an interrupt hits."""
-
-    def __init__(self):
-        self.whole = False
-
-    @property
-    def compiled(self):
-        signal.raise_signal(signal.SIGINT)
-        self.whole = True
-
-
-def test_an_interrupt_waits_for_the_import_that_other_threads_need(monkeypatch):
-    """Broken off, it would leave a lock behind, and they would wait for it for ever."""
-    kernel = _Interrupted()
-    monkeypatch.delitem(sys.modules, "numba", raising=False)
-    monkeypatch.setattr(_local, "unit_hash", kernel)
-    with pytest.raises(KeyboardInterrupt):
-        statistics(EPISODES, study(3))
-    assert kernel.whole

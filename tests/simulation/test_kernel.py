@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privalue.simulation import MarkovRewardProcess, chain, random_chain
+from privalue.simulation import MarkovRewardProcess, chain, garnet
 from privalue.simulation._kernel import alias_table, next_word
 
 
@@ -51,7 +51,7 @@ def test_alias_tables_draw_what_they_should(weights):
     assert implied(table, size) == pytest.approx(process.start, abs=1e-14)
 
 
-@pytest.mark.parametrize("world", [chain(states=6, stay=0.3), random_chain(states=9, seed=1)])
+@pytest.mark.parametrize("world", [chain(states=6, stay=0.3), garnet(states=9, seed=1)])
 def test_the_table_of_a_world(world):
     process = world.process
     table = alias_table(process)

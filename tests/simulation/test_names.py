@@ -16,12 +16,9 @@ from privalue.simulation import parse_world
         ),
         ("chain:discount=1", "chain:N=40,p=0.5,start=uniform,discount=1.0"),
         (
-            "random-chain:N=20,seed=3",
-            "random-chain:N=20,branching=3,seed=3,start=uniform,discount=0.99",
-        ),
-        (
-            "grid:rows=4,columns=5,slip=0.1",
-            "grid:rows=4,columns=5,slip=0.1,policy=uniform,start=uniform,discount=0.99",
+            "garnet:N=9,A=2,seed=3",
+            "garnet:N=9,A=2,branching=3,least_end=0.02,most_end=0.25,seed=3,"
+            "policy=uniform,start=uniform,discount=0.95",
         ),
     ],
 )
@@ -32,7 +29,7 @@ def test_names_and_defaults(text, full):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("chian", "unknown world 'chian'; did you mean 'chain'\\? known: chain, random-chain, "),
+        ("chian", "unknown world 'chian'; did you mean 'chain'\\? known: chain, garnet, "),
         ("", "unknown world ''; known: chain"),
         ("frobnicate:N=3", "unknown world 'frobnicate'; known: chain"),
         (
@@ -52,7 +49,7 @@ def test_names_and_defaults(text, full):
         ("chain:N=3.5", "N is '3.5'; it must be a whole number"),
         ("chain:p=half", "p is 'half'; it must be a number"),
         ("chain:start=last", "start is 'last'; it must be uniform or first"),
-        ("grid:policy=best", "policy is 'best'; it must be uniform or greedy"),
+        ("garnet:policy=best", "policy is 'best'; it must be uniform or greedy"),
         ("chain:first", "'first' is not a setting; write key=value"),
         ("chain:N=", "'N=' is not a setting"),
         ("chain:=3", "'=3' is not a setting"),
@@ -65,7 +62,7 @@ def test_what_is_wrong_is_named(text, message):
         parse_world(text)
 
 
-@pytest.mark.parametrize("text", ["chain:p=1", "chain:N=0", "grid:slip=-1", "chain:discount=2"])
+@pytest.mark.parametrize("text", ["chain:p=1", "chain:N=0", "garnet:A=0", "chain:discount=2"])
 def test_values_out_of_range_are_refused(text):
     with pytest.raises(StudyError):
         parse_world(text)

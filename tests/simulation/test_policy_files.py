@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import tomllib
 
 import numpy as np
@@ -12,13 +13,16 @@ import privalue as pv
 from privalue.cli import run
 from privalue.errors import StudyError, UsageError
 from privalue.simulation import (
+    END,
+    MarkovRewardProcess,
+    Outcomes,
     Policy,
     chain,
     garnet,
     parse_world,
     policy_of,
     read_policy,
-    return_bounds,
+    return_range,
     simulate_episodes,
     write_policy,
     write_truth,
@@ -113,14 +117,15 @@ def test_what_is_true_is_written_beside_the_rows(tmp_path):
     assert q.max() <= high <= 1 / (1 - 0.95)
 
 
-def test_where_nobody_chooses_there_are_values_alone(tmp_path):
-    files = write_truth(chain(states=4), tmp_path, trajectories=10)
+@pytest.mark.parametrize("discount", [0.99, 1.0])
+def test_where_nobody_chooses_there_are_values_alone(discount, tmp_path):
+    files = write_truth(chain(states=4, discount=discount), tmp_path, trajectories=10)
     assert [file.name for file in files] == ["study.toml", "values.csv", "start.csv"]
     study = pv.Study.load(tmp_path / "study.toml")
     assert study.return_bounds == (0, 1)
     assert study.state_count == 4
     values = [float(value) for _, value in rows_of(tmp_path / "values.csv")[1:]]
-    assert values == chain(states=4).process.values.tolist()
+    assert values == chain(states=4, discount=discount).process.values.tolist()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
@@ -129,10 +134,10 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         write_truth(WORLD, tmp_path / "file", trajectories=1)
 
 
-def test_return_bounds_are_those_of_the_best_and_worst_that_can_happen():
-    assert return_bounds(parse_world("chain:N=10").process) == (0, 1)
+def test_returns_range_from_the_worst_to_the_best_that_can_happen():
+    assert return_range(parse_world("chain:N=10").process) == (0, 1)
     rows = simulate_episodes(WORLD, trajectories=3_000, seed=1)
-    low, high = return_bounds(WORLD.process)
+    low, high = return_range(WORLD.process)
     returns = rows.reward.copy()
     for row in range(len(rows) - 2, -1, -1):
         if rows.trajectory[row] == rows.trajectory[row + 1]:
@@ -140,6 +145,55 @@ def test_return_bounds_are_those_of_the_best_and_worst_that_can_happen():
     assert low <= returns.min() < low + 0.1
     assert returns.max() <= high
     assert high < 20
+
+
+def walk(rewards, ends, discount=1.0):
+    """Two states that lead to each other; the first may end with one of the rewards."""
+    return MarkovRewardProcess(
+        outcomes=Outcomes.collect(
+            states=2,
+            actions=1,
+            rows=[0, 1, *(0 for _ in ends)],
+            probabilities=[1 / (1 + len(ends)), 1.0, *(1 / (1 + len(ends)) for _ in ends)],
+            successors=[1, 0, *(END for _ in ends)],
+            rewards=[*rewards, *ends],
+        ),
+        start=[1.0, 0.0],
+        discount=discount,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rewards", "ends", "expected"),
+    [
+        ((0.0, 0.0), (2.0, -1.0), (-1.0, 2.0)),
+        ((0.0, 0.0), (1.0,), (1.0, 1.0)),
+        ((1.0, -1.0), (0.0, 5.0), (-1.0, 5.0)),  # what a loop pays it takes back
+        ((1.0, -0.5), (0.0,), (-0.5, math.inf)),
+        ((0.5, -1.0), (0.0,), (-math.inf, 0.0)),
+        ((0.1, 0.0), (), (-math.inf, math.inf)),  # it never ends
+    ],
+)
+def test_without_a_discount_a_range_may_have_no_end(rewards, ends, expected):
+    assert return_range(walk(rewards, ends)) == expected
+
+
+def test_a_discount_near_one_still_bounds_returns():
+    low, high = return_range(walk((1.0, 1.0), (0.0,), discount=0.999999))
+    assert low == 0
+    assert 1e6 - 1e-3 < high < 1.001e6
+
+
+def test_where_returns_have_no_bound_the_study_says_so(tmp_path):
+    """Bounds that only say where sweeps stopped would clamp what people really got."""
+    world = parse_world("garnet:seed=3,discount=1")
+    assert return_range(world.process)[1] == math.inf
+    write_truth(world, tmp_path, trajectories=10)
+    text = (tmp_path / "study.toml").read_text()
+    assert "returns" not in tomllib.loads(text)["values"]
+    assert "# Returns of this world have no bound: without a discount" in text
+    with pytest.raises(StudyError, match="returns"):
+        pv.Study.load(tmp_path / "study.toml")
 
 
 def test_the_command_writes_rows_and_truth(tmp_path, capsys):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.worlds import pair_probabilities
-from privalue.simulation import MarkovRewardProcess, chain, random_chain
+from privalue.simulation import MarkovRewardProcess, chain, garnet
 
 
 @st.composite
@@ -86,7 +86,7 @@ def test_from_the_first_state_everything_is_visited():
 
 
 def test_a_larger_process_with_branches():
-    process = random_chain(states=12, seed=4).process
+    process = garnet(states=12, seed=4).process
     for s, other in ((0, 5), (5, 0), (6, 7), (7, 6), (3, 11)):
         joint, without = pair_probabilities(process, s, other)
         assert process.visits.joint[s, other] == pytest.approx(joint)

@@ -3,16 +3,11 @@
 The whole table is ``python -m benchmarks accuracy``.
 """
 
-import importlib
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2]))  # benchmarks is not installed
-bench = importlib.import_module("benchmarks.accuracy")
-worlds = importlib.import_module("benchmarks.worlds")
+from benchmarks import accuracy as bench
+from benchmarks import worlds
 
 SEED, RELEASES = 500, 24  # a seed for tuning; no rule was tuned on its worlds
 
@@ -39,13 +34,11 @@ def test_a_private_bound_wins_most_of_what_loose_bounds_lose(small):
     assert np.median(ratios) < 0.25
 
 
-def test_visits_in_two_stages_reach_the_limit_on_the_chain_without_a_prior():
+def test_the_limit_is_reached_on_the_chain():
     (row,) = bench.of_chain((10**5,), 40)
-    one, prior, visits, auto = (float(cell.split(" ")[0]) for cell in row[2:])
+    one, prior = (float(cell.split(" ")[0]) for cell in row[2:])
     assert one < 1.2  # shrinkage alone comes near
     assert prior < 1.1
-    assert visits < 1.1
-    assert auto < 1.1
 
 
 def test_auto_costs_next_to_nothing_where_there_is_nothing_to_win(small):

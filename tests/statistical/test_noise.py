@@ -14,9 +14,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from oracles.discrete_laplace import discrete_laplace_mass
 from oracles.draws import gaussian_multiples
 from oracles.gaussian import CHECKS, RoundedGaussian, alarm_of_counts, alarm_of_distance
-from oracles.intervals import discrete_laplace_mass
 from privalue.core import _noise as noise
 from privalue.core._noise import (
     OperatingSystemEntropy,

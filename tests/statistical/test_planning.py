@@ -5,17 +5,12 @@ are ``python -m benchmarks planning``.
 """
 
 import dataclasses
-import importlib
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import planning as bench
 from privalue.planning import Forecaster, Option, public_model
-
-sys.path.append(str(Path(__file__).parents[2]))  # benchmarks is not installed
-bench = importlib.import_module("benchmarks.planning")
 
 NAMES = {"dp-lsw, exact", "dp-lsl, exact", "dp-ssp", "dp-lsw, exact, pseudo_count = 100"}
 

@@ -11,19 +11,18 @@ from scipy import stats
 
 from oracles.worlds import first_visits
 from privalue.core import GRID_STEPS as STEPS
+from privalue.paper import _chain_sampler as chain_sampler
+from privalue.paper import chain_statistics
 from privalue.simulation import (
     END,
     MarkovRewardProcess,
     Outcomes,
     chain,
-    chain_statistics,
-    grid,
+    garnet,
     parse_world,
-    random_chain,
     rollout,
     simulate_episodes,
 )
-from privalue.simulation import _chain_sampler as chain_sampler
 from privalue.simulation import _simulation as simulation
 
 LEVEL = 1e-6
@@ -76,8 +75,7 @@ def fits(rows, process):
 WORLDS = {
     "chain": chain(states=12, stay=0.5, discount=0.95),
     "chain from the first": chain(states=12, stay=0.8, start="first", discount=1.0),
-    "random chain": random_chain(states=15, seed=1),
-    "grid": grid(rows=3, columns=3, slip=0.2, policy="greedy"),
+    "garnet": garnet(states=15, seed=1),
 }
 
 
@@ -186,7 +184,7 @@ def test_a_changed_convention_for_gymnasium_is_caught():
     ],
 )
 def test_a_simulator_that_departs_from_the_process_is_caught(spoil, monkeypatch):
-    process = random_chain(states=8, seed=3).process
+    process = garnet(states=8, seed=3).process
     sound = simulation.alias_table
     monkeypatch.setattr(simulation, "alias_table", lambda process: spoil(sound(process)))
     assert not fits(simulate_episodes(process, trajectories=100_000, seed=16), process)

@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from benchmarks.worlds import grid, random_chain
 from oracles import literal
 from oracles.repeats import repeats
 from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
 from privalue.core._sensitivity_ssp import count_weight
+from privalue.estimate._ratios import normal_quantile, ratio_intervals
 from privalue.estimate._statistics import SURE, NoisyStatistics, estimate
-from privalue.simulation import chain_statistics, parse_world, simulate_episodes
+from privalue.paper import chain_statistics
+from privalue.simulation import parse_world, simulate_episodes
 from privalue.study._choices import sensitivity, shape_weights
 from privalue.study._features import aggregation
 
@@ -57,16 +60,22 @@ def first_visits(episodes, discount, states):
     return counts, np.bincount(episodes.state[first], value[first], minlength=states)
 
 
+MADE = {
+    "greedy grid": grid(policy="greedy"),
+    **{f"random chain {seed}": random_chain(states=20, seed=seed) for seed in range(3)},
+}
+
+
 @functools.cache
 def data(text, m, bounds=(0.0, 1.0), seed=1):
-    world = parse_world(text)
-    process, states = world.process, world.process.states
-    if world.name == "chain":
-        drawn = chain_statistics(world, trajectories=m, seed=seed, returns=bounds)
+    process = MADE[text] if text in MADE else parse_world(text).process
+    states = process.states
+    if text.startswith("chain"):
+        drawn = chain_statistics(parse_world(text), trajectories=m, seed=seed, returns=bounds)
         counts, steps = drawn.counts, drawn.return_steps
         sums = counts * bounds[0] + steps * ((bounds[1] - bounds[0]) / 2**30)
     else:
-        episodes = simulate_episodes(world, trajectories=m, seed=seed)
+        episodes = simulate_episodes(process, trajectories=m, seed=seed)
         counts, sums = first_visits(episodes, process.discount, states)
     unvisited = min(max(0.0, bounds[0]), bounds[1])
     means = np.where(counts > 0, sums / np.maximum(counts, 1), unvisited)
@@ -105,8 +114,7 @@ def tabular(states):
 
 
 def test_the_first_visits_of_this_page_are_those_of_the_definition():
-    world = parse_world("random-chain:N=6,branching=3,seed=2")
-    episodes = simulate_episodes(world, trajectories=50, seed=3)
+    episodes = simulate_episodes(random_chain(states=6, seed=2), trajectories=50, seed=3)
     counts, sums = first_visits(episodes, 0.9, 6)
     rows = [
         list(zip(episodes.state[at], episodes.reward[at], strict=True))
@@ -124,7 +132,7 @@ WORLDS = {
     "chain, 1e4": ("chain", 10**4, (0.0, 1.0)),
     "chain, 1e5": ("chain", 10**5, (0.0, 1.0)),
     "many never visited": ("gym:CliffWalking-v1,policy=greedy", 2000, (-20.0, 0.0)),
-    "near the bounds": ("grid:policy=greedy", 3000, (0.9, 1.0)),
+    "near the bounds": ("greedy grid", 3000, (0.9, 1.0)),
     "negative bounds": ("chain:start=first", 2000, (-3.0, 1.5)),
 }
 EXACT = {"chain, 1e5", "negative bounds"}  # where no value is near a bound, and no count near 0
@@ -225,16 +233,14 @@ def test_shrinkage_moves_values_and_not_intervals():
     )
     # An interval reaches out to a value that all states together allow, and is else as it was.
     for end, reach in (("low", np.minimum), ("high", np.maximum)):
-        for kind in ("", "band_"):
-            as_it_was = getattr(plain, kind + end)
-            assert (getattr(drawn, kind + end) == reach(as_it_was, drawn.values)).all()
-    surely = estimate(noisy, tabular(40), unvisited=0.0, shrinkage=False, level=SURE)
-    assert (drawn.values >= surely.band_low).all()
-    assert (drawn.values <= surely.band_high).all()
+        assert (getattr(drawn, end) == reach(getattr(plain, end), drawn.values)).all()
+    low, high = ratio_intervals(noisy.ratios, normal_quantile(SURE, 40))
+    assert (drawn.values >= np.clip(low, *found.bounds)).all()
+    assert (drawn.values <= np.clip(high, *found.bounds)).all()
     assert np.abs(plain.values - drawn.values).max() > 0.05
 
 
-# Coverage of all states at once, of sums over states, and of fits
+# Coverage of sums over states, and of fits
 
 RELEASES = repeats("PRIVALUE_RELEASES", 400, 1000)
 
@@ -268,7 +274,7 @@ def noiseless(found, design, ridge):
 
 @functools.cache
 def fitted(world, fit, factor=1.0, level=0.95):
-    """How often single values, all at once, and the policy's number are covered."""
+    """How often single values and the policy's number are covered."""
     found = data(*WORLDS[world])
     states = len(found.counts)
     build, ridge = FITS[fit]
@@ -278,7 +284,7 @@ def fitted(world, fit, factor=1.0, level=0.95):
     start = np.arange(1, states + 1) / np.arange(1, states + 1).sum()
     generator = np.random.default_rng(17)
     number = float(np.clip(start @ fit_without_noise, *found.bounds))
-    single = joint = policy = 0
+    single = policy = 0
     room = 1e-9 * (found.bounds[1] - found.bounds[0])
     for _ in range(RELEASES):
         noisy = scaled(factor)(release(found, generator))
@@ -286,10 +292,9 @@ def fitted(world, fit, factor=1.0, level=0.95):
             noisy, design, unvisited=found.unvisited, ridge=ridge, level=level, start=start
         )
         single += np.mean((made.low <= truth + room) & (truth <= made.high + room))
-        joint += np.all((made.band_low <= truth + room) & (truth <= made.band_high + room))
         low, high = made.policy_interval
         policy += low - room <= number <= high + room
-    return single / RELEASES, joint / RELEASES, policy / RELEASES
+    return single / RELEASES, policy / RELEASES
 
 
 ROOM = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go together
@@ -298,38 +303,23 @@ ROOM = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go to
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("world", ["chain, 1e3", "chain, 1e4", "many never visited"])
 def test_fits_cover(world, fit):
-    single, joint, policy = fitted(world, fit)
+    single, policy = fitted(world, fit)
     assert single >= 0.95 - ROOM
-    assert joint >= 0.95 - ROOM
     assert policy >= 0.95 - ROOM
 
 
 @pytest.mark.parametrize("fit", FITS)
-def test_the_bands_of_independent_states_are_exact_and_the_rest_is_not_far(fit):
-    single, joint, policy = fitted("chain, 1e5", fit)
+def test_intervals_are_not_far_from_exact_in_fits(fit):
+    single, policy = fitted("chain, 1e5", fit)
     assert abs(single - 0.95) <= ROOM
     assert abs(policy - 0.95) <= ROOM
-    if "overlapping" not in fit:  # there values go together, and the band is a wide one
-        assert abs(joint - 0.95) <= ROOM
 
 
 @pytest.mark.parametrize("fit", FITS)
 def test_too_little_noise_is_caught_in_fits(fit):
-    single, joint, policy = fitted("chain, 1e5", fit, 0.75)
+    single, policy = fitted("chain, 1e5", fit, 0.75)
     assert single < 0.95 - ROOM
-    assert joint < 0.95 - ROOM
     assert policy < 0.95 - ROOM
-
-
-def test_bands_of_single_intervals_are_caught():
-    """Intervals of 95% each do not cover 40 states at once."""
-    found = data(*WORLDS["chain, 1e5"])
-    generator = np.random.default_rng(23)
-    joint = 0
-    for _ in range(300):
-        made = estimate(release(found, generator), tabular(40), unvisited=0.0)
-        joint += np.all((made.low <= found.means) & (found.means <= made.high))
-    assert joint / 300 < 0.5
 
 
 def policy_covered(clarity, place, *, plain=False, states=2000, releases=RELEASES // 4):
@@ -366,7 +356,7 @@ def test_the_plain_ratio_would_be_caught():
     assert not policy_covered(8.0, 1.0, plain=True)
 
 
-# Flags and sampling bands
+# Flags
 
 
 def test_unvisited_states_are_seldom_called_supported():
@@ -379,25 +369,6 @@ def test_unvisited_states_are_seldom_called_supported():
         called.append(made.supported[found.counts > 0].mean())
     assert flagged / RELEASES <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / RELEASES)
     assert np.mean(called) > 0.9
-
-
-@pytest.mark.parametrize("text", ["chain", "random-chain:N=20"])
-def test_sampling_bands_cover_the_values_where_there_is_next_to_no_noise(text):
-    bounds = (0.0, 1.0) if text == "chain" else (0.0, 25.0)
-    hits = []
-    for seed in range(60):
-        found = data(text, 400, bounds, seed)
-        states = len(found.counts)
-        noisy = NoisyStatistics(
-            return_bounds=bounds,
-            sums=found.centred,
-            counts=found.counts,
-            sum_noise=np.full(states, 1e-9),
-            count_noise=np.full(states, 1e-9),
-        )
-        made = estimate(noisy, tabular(states), unvisited=0.0)
-        hits.append((made.sampling_low <= found.values) & (found.values <= made.sampling_high))
-    assert np.mean(hits) >= 0.95
 
 
 # Accuracy
@@ -441,8 +412,8 @@ ACCURACY = [
     *(("gym:FrozenLake-v1", m, (0.0, 1.0)) for m in (10**2, 10**3, 10**4)),
     *(("gym:FrozenLake-v1,policy=greedy", m, (0.0, 1.0)) for m in (10**2, 10**3)),
     *(("gym:CliffWalking-v1,policy=greedy", m, (-20.0, 0.0)) for m in (10**2, 10**3)),
-    *(("grid:policy=greedy", m, (0.0, 1.0)) for m in (10**2, 10**3, 10**4)),
-    *((f"random-chain:N=20,seed={s}", m, (0.0, 25.0)) for s in range(3) for m in (10**3, 10**4)),
+    *(("greedy grid", m, (0.0, 1.0)) for m in (10**2, 10**3, 10**4)),
+    *((f"random chain {s}", m, (0.0, 25.0)) for s in range(3) for m in (10**3, 10**4)),
 ]
 
 

@@ -6,9 +6,7 @@ import pytest
 import privalue as pv
 from oracles.studies import study
 from privalue._described import described as described_terms
-from privalue.planning import resolve
 from privalue.study import declared_size, design, mechanism_for, public_size, study_template
-from privalue.study._stages import limit_tallies
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 ARMS = {"labels": ["control", "treated"]}
@@ -73,13 +71,6 @@ def test_only_dp_ssp_has_arms(name):
     with pytest.raises(pv.StudyError, match="no bound is proved for a unit that moves") as told:
         described(mechanism={"name": name})
     assert 'use "dp-ssp"' in str(told.value)
-
-
-def test_auto_is_dp_ssp_with_arms():
-    chosen = described(study={"trajectories": 1000})
-    resolution = resolve(chosen.model_copy(update={"mechanism": {"name": "auto"}}))
-    assert resolution.study.mechanism.name == "dp-ssp"
-    assert "values by arm" in resolution.why
 
 
 def test_very_many_arms_of_very_many_states_are_refused():
@@ -155,10 +146,3 @@ def test_the_template_shows_arms_and_is_a_study():
     assert pv.Study.parse(text).arm_labels == ()
     wanted = study_template({("arms", "labels"): '["a", "b"]'})
     assert pv.Study.parse(wanted).arm_labels == ("a", "b")
-
-
-def test_no_visit_is_beyond_a_limit_that_there_is_not():
-    """A trajectory is in one arm: it cannot have more keys than there are states."""
-    assert "trajectories_beyond" not in limit_tallies(described())
-    limited = described(privacy={"max_states_per_trajectory": 2})
-    assert "trajectories_beyond" in limit_tallies(limited)

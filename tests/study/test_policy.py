@@ -1,7 +1,5 @@
 """``[policy]``: what a study must say to value another policy, and what it may not."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -17,7 +15,7 @@ def described(**changes):
     keywords = {
         "states": 2, "actions": 2, "discount": 1.0, "returns": (0, 1), "epsilon": 1.0,
         "unit": "trajectory", "mechanism": "dp-ope",
-        "policy": pv.TargetPolicy(**{key: v for key, v in policy.items() if v is not None}),
+        "policy": {key: v for key, v in policy.items() if v is not None},
     }  # fmt: skip
     return pv.Study(**{key: v for key, v in (keywords | changes).items() if v is not None})
 
@@ -64,20 +62,16 @@ def test_other_studies_are_described_as_they_were():
         ),
         ({"policy": {"clip": None}}, r"\[policy\] clip is missing"),
         ({"mechanism": "dp-ssp", "delta": 1e-6}, r"\[policy\] is for dp-ope, and .* \"dp-ssp\""),
-        ({"delta": 1e-6}, r"delta = 1e-06: noise = \"laplace\" promises epsilon alone"),
+        ({"delta": 1e-6}, "delta = 1e-06: the Laplace noise of dp-ope promises epsilon alone"),
         (
-            {"mechanism": pv.Mechanism(name="dp-ope", noise="gaussian")},
-            r"\[privacy\] delta is missing; it must be a number between 0 and 1",
+            {"noise": "laplace"},
+            "noise applies to dp-lsl and dp-lsw only",
         ),
         ({"max_states_per_trajectory": 2}, r"max_states_per_trajectory has no effect with dp-ope"),
         ({"start": [0.5, 0.5]}, r"\[values\] start has no effect with dp-ope"),
         ({"visits": [0.5, 0.5]}, r"\[states\] visits has no effect"),
         ({"weights": [1.0, 2.0]}, r"\[weights\] has no effect"),
         ({"arms": ["a", "b"]}, r"\[actions\] and \[arms\] do not go together"),
-        (
-            {"data": pv.Columns(missing_rows="drop-row")},
-            r'missing_rows = "drop-row" leaves what was done in a row out of the weight',
-        ),
         ({"columns": {"probability": "p"}}, r"names the column of logged probabilities, and"),
         (
             {"columns": {"probability": "reward"}, "policy": {"behaviour": "column"}},
@@ -115,7 +109,7 @@ def test_what_is_no_policy_is_refused(policy, message):
 @pytest.mark.parametrize("clip", [0.5, 0.0, -1.0, 2e6, "ten"])
 def test_a_clip_below_one_is_refused(clip):
     with pytest.raises(StudyError, match=r"clip = .* must be a number from 1 to 1e\+06"):
-        pv.TargetPolicy(target=TARGET, behaviour=BEHAVIOUR, clip=clip)
+        described(policy={"clip": clip})
 
 
 def test_a_delta_is_needed_wherever_there_was_one():
@@ -165,31 +159,12 @@ def test_files_of_policies_are_read_and_hashed(tmp_path):
         pv.Study.load(tmp_path / "study.toml")
 
 
-def test_a_behaviour_may_be_the_frequencies_of_a_release(tmp_path):
-    entries = [{"state": s, "action": a} for s in ("0", "1") for a in ("0", "1")]
-    released = {"values": entries, "statistics": {"counts": [30.0, 10.0, -4.0, -1.0]}}
-    (tmp_path / "release.json").write_text(json.dumps(released))
-    study = described(policy={"behaviour": str(tmp_path / "release.json")})
-    assert study.policies.estimated
-    assert study.policies.behaviour.tolist() == [0.75, 0.25, 0.5, 0.5]
-    assert any("noisy frequencies" in note for note in pv.check(study).notes)
-    assert any("FIRST VISITS" in note for note in pv.check(study).notes)
-    (tmp_path / "seeded.json").write_text(json.dumps(released | {"private": False}))
-    with pytest.raises(StudyError, match="is a seeded experiment, and NOT PRIVATE"):
-        described(policy={"behaviour": str(tmp_path / "seeded.json")})
-    (tmp_path / "release.json").write_text('{"values": []}')
-    with pytest.raises(StudyError, match="is no release of dp-ssp with actions"):
-        described(policy={"behaviour": str(tmp_path / "release.json")})
-
-
 def test_a_check_says_what_is_lost_before_any_data():
     never = {"0": {"0": 1.0}, "1": {"0": 0.3, "1": 0.7}}
     notes = pv.check(described(policy={"behaviour": never})).notes
     assert any("takes 1 action(s) that the behaviour never takes" in note for note in notes)
     same = pv.check(described(policy={"target": BEHAVIOUR})).notes
     assert any("checks nothing" in note for note in same)
-    half = {"study": pv.About(part="1/2", trajectories=900)}
-    assert any("may be in both parts" in note for note in pv.check(described(**half)).notes)
 
 
 @pytest.mark.parametrize("target", [{"0": "1", "1": "1"}, {"0": 1, "1": {"1": 1.0}}, "target.csv"])

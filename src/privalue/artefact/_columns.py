@@ -101,16 +101,6 @@ class Arrays(Tabular):
         return self._released("total_high", _NO_TOTALS)
 
     @property
-    def band_low(self) -> Floats:
-        """Return the lower ends of the privacy band, which holds in all states at once."""
-        return self._released("band_low", _NO_INTERVALS)
-
-    @property
-    def band_high(self) -> Floats:
-        """Return the upper ends of the privacy band."""
-        return self._released("band_high", _NO_INTERVALS)
-
-    @property
     def total_band_low(self) -> Floats:
         """Return the lower ends of the total band, which holds in all states at once."""
         return self._released("total_band_low", _NO_TOTALS)
@@ -119,16 +109,6 @@ class Arrays(Tabular):
     def total_band_high(self) -> Floats:
         """Return the upper ends of the total band."""
         return self._released("total_band_high", _NO_TOTALS)
-
-    @property
-    def sampling_low(self) -> Floats:
-        """Return the lower ends of the sampling intervals: the choice of people alone."""
-        return self._released("sampling_low", _NO_TOTALS)
-
-    @property
-    def sampling_high(self) -> Floats:
-        """Return the upper ends of the sampling intervals."""
-        return self._released("sampling_high", _NO_TOTALS)
 
     @property
     def supported(self) -> Truths:
@@ -223,8 +203,7 @@ class Flags(Sequence[tuple[str, ...]]):
 NO_FLAGS = Flags((), np.zeros(0, dtype=np.uint8))
 
 _NO_INTERVALS = (
-    "dp-lsw and dp-lsl keep the scale of their noise to themselves, unless the study gives "
-    "[mechanism] noise_scale_share; dp-ssp always releases intervals"
+    "dp-lsw and dp-lsl keep the scale of their noise to themselves; dp-ssp releases intervals"
 )
 _NO_TOTALS = "only dp-ssp releases intervals that hold the choice of people, too"
 

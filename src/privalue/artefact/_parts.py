@@ -48,19 +48,10 @@ class Guarantee(Part):
         )
 
 
-class NoiseScale(Part):
-    """The noise scale of a smooth mechanism, released with noise of its own."""
-
-    sigma: float = Field(gt=0, description="e^{Y/2} times the true one, Y ~ Laplace(spread)")
-    spread: float = Field(gt=0, description="the scale of Y, public")
-    epsilon: float = Field(gt=0, description="what this part cost, of the whole epsilon")
-
-
 class PublicNoise(Part):
     """What is public about the noise: its constants and its grid.
 
-    Its scale is a secret of the data, unless it was released (``scale``), or is the same for all
-    data sets (dp-ssp: ``sigma``).
+    Its scale is a secret of the data, unless it is the same for all data sets (``sigma``).
     """
 
     calibration: Literal["exact", "nissim", "appendix"]
@@ -71,7 +62,6 @@ class PublicNoise(Part):
     grid: float = Field(
         gt=0, description="every drawn number (with dp-ssp: every sum) is a multiple of it"
     )
-    scale: NoiseScale | None = None
     sigma: float | None = Field(
         default=None,
         gt=0,
@@ -92,7 +82,7 @@ class ReleasedStatistics(Part):
 
 
 class Share(Part):
-    """A share of trajectories or persons, from noisy numbers, with its interval."""
+    """A share of trajectories, from noisy numbers, with its interval."""
 
     value: float = Field(ge=0, le=1)
     low: float = Field(ge=0, le=1)
@@ -113,16 +103,12 @@ class StageChoice(Part):
         default=None,
         description="stage bounds: the share of trajectories with a return that they clamp",
     )
-    shaped: bool | None = Field(
-        default=None,
-        description="stage visits: whether some states are released more precisely than others",
-    )
 
 
 class ReleasedStage(Part):
     """One of the Gaussian stages of dp-ssp; the squares of their mu add up to no more than mu^2."""
 
-    name: Literal["bounds", "visits", "limits", "values"]
+    name: Literal["bounds", "values"]
     mu: float = Field(gt=0, description="1/alpha, rounded")
     alpha: float = Field(gt=0, description="noise is alpha times the sensitivity of the stage")
     chosen: StageChoice
@@ -134,29 +120,13 @@ class ReleasedStage(Part):
     )
 
 
-class ReleasedLimits(Part):
-    """What limits cost: shares of trajectories (the last one: of persons) that they changed."""
-
-    beyond_h: Share | None = Field(
-        default=None,
-        description="the share with visits beyond max_states_per_trajectory (with actions: visits "
-        "of pairs)",
-    )
-    rewards_clamped: Share | None = None
-    returns_clamped: Share | None = None
-    surplus_trajectories: Share | None = Field(
-        default=None,
-        description="the share of persons with more than max_trajectories_per_person trajectories",
-    )
-
-
 class PolicyInterval(Part):
     """The intervals of the overall value of the policy, for the noise alone and for the total."""
 
     low: float
     high: float
-    total_low: float | None = None
-    total_high: float | None = None
+    total_low: float
+    total_high: float
     clamped: bool | None = Field(default=None, description="as for a state")
 
 
@@ -185,12 +155,6 @@ class ReleasedWeights(Part):
     )
 
 
-_ESTIMATED = (
-    "the behaviour is from noisy shares of first visits in a release with actions, which are not "
-    "the probabilities of actions where people return to a state and act otherwise"
-)
-
-
 class PolicyTrust(Part):
     """How far to trust the value of another policy than the data's."""
 
@@ -199,7 +163,6 @@ class PolicyTrust(Part):
     effective_trajectories: float = Field(
         ge=0, description="about so many, equally weighted, would be as good, or more: n/C"
     )
-    behaviour_estimated: bool | None = Field(default=None, description=_ESTIMATED)
     behaviour_contradicted: bool | None = Field(
         default=None, description="the kept mass is above 1: the behaviour is wrong"
     )
@@ -211,7 +174,6 @@ class PolicyTrusts(Part):
     clipping_bias: Numbers
     largest_clipping_bias: Numbers
     effective_trajectories: Numbers
-    behaviour_estimated: bool | None = Field(default=None, description=_ESTIMATED)
     behaviour_contradicted: bool | None = Field(
         default=None,
         description="the kept mass of a start is above 1, at a level that holds for all starts at "

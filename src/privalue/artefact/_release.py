@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
-from privalue._above import above
 from privalue._files import read_whole, write_whole
 from privalue._folder import FILE_NAME, require_vacant
 from privalue._guessed import about_release
@@ -33,7 +32,6 @@ from privalue.artefact._parts import (
     PolicyTrust,
     PolicyTrusts,
     PublicNoise,
-    ReleasedLimits,
     ReleasedStage,
     ReleasedStatistics,
     ReleasedWeights,
@@ -61,9 +59,8 @@ class Release(Arrays, Part):
 
     >>> import privalue as pv
     >>> study = pv.Study(
-    ...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
-    ...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-    ...     states=pv.States(labels=["ill", "well"]),
+    ...     states=["ill", "well"], discount=0.9, returns=(0, 1),
+    ...     epsilon=1.0, delta=1e-5, unit="trajectory",
     ... )
     >>> release = pv.release(study, [[("ill", 0.0), ("well", 1.0)]] * 1000)
     >>> release["well"].flags, release.value.shape, [record.state for record in release]
@@ -137,12 +134,11 @@ class Release(Arrays, Part):
     gaussian_mu: float | None = Field(
         default=None,
         gt=0,
-        description="dp-ssp, and dp-ope with Gaussian noise: the release is mu-Gaussian-DP",
+        description="dp-ssp: the release is mu-Gaussian-DP",
     )
     stages: list[ReleasedStage] | None = Field(
         default=None, description="dp-ssp only: the stages, in the order in which they were drawn"
     )
-    limits: ReleasedLimits | None = None
     accepted: list[Accepted] = Field(
         default=[],
         description="what was accepted explicitly: a plan no better than guessing, delta >= 1/m",
@@ -166,9 +162,11 @@ class Release(Arrays, Part):
     def __repr__(self) -> str:
         kind = "private" if self.private else NOT_PRIVATE
         use = ", no better than guessing" if "useless" in self.accepted else ""
-        count = f"states={len(self.values)}"
+        count = f"states={self.state_count}"
+        if self.arms:
+            count += f", arms={len(self.arms)}"
         if self.state_values is not None:
-            count = f"states={len(self.state_values)}, pairs={len(self.values)}"
+            count += f", pairs={len(self.values)}"
         if self.policy_value is not None and self.mechanism == "dp-ope":
             count = f"policy_value={self.policy_value:.4g}"
         doubt = policy_doubt(self)
@@ -358,13 +356,6 @@ class Release(Arrays, Part):
         return tuple(map(str, self.values.states[: self.state_count]))
 
     @property
-    def value_names(self) -> tuple[str, ...]:
-        """Return what the values of one arm are called: states, or "state, action"."""
-        if self.state_values is None:
-            return self.states
-        return tuple(f"{entry['state']}, {entry['action']}" for entry in self.values.fields())
-
-    @property
     def flags(self) -> Flags:
         """Return what to be careful about in each state, as texts; mostly there is nothing."""
         return self.values.flags
@@ -375,9 +366,11 @@ class Release(Arrays, Part):
         It has the columns of values.csv, and of one number also its rows; its metadata holds the
         sentence on what is promised.
         """
+        from privalue.report import policy_table, state_table  # noqa: PLC0415 - it imports this package
+
         if self._is_one_number:
-            return above("report", "policy_table")(self)
-        table = above("report", "state_table")(self)
+            return policy_table(self)
+        table = state_table(self)
         columns = {name: self.column(name) for name in ("arm", "action", "value")}
         more = {name: self.column(name) for name in ("clamped", "supported")}
         told = {"privalue": self.sentence()}
@@ -397,12 +390,14 @@ class Release(Arrays, Part):
         Raises:
             MissingComponentError: Matplotlib is not installed.
         """
-        axes: Axes = above("_plots", "plot_release")(self, ax)
-        return axes
+        from privalue._plots import plot_release  # noqa: PLC0415 - it imports this package
+
+        return plot_release(self, ax)
 
     def _repr_html_(self) -> str:
-        html: str = above("_notebook", "release_html")(self)
-        return html
+        from privalue._notebook import release_html  # noqa: PLC0415 - it imports this package
+
+        return release_html(self)
 
     # Flags are found when they are asked for: what is public about a state, and the words, stand in
     # the room that writes pages.
@@ -411,8 +406,9 @@ class Release(Arrays, Part):
     def _flags_of_values(self) -> Flags:
         """Return the flags of all values, found once."""
         if self._flagged is None:
-            self._flagged = above("report", "flags_by_state")(self)
-        assert self._flagged is not None
+            from privalue.report import flags_by_state  # noqa: PLC0415 - it imports this package
+
+            self._flagged = flags_by_state(self)
         return self._flagged
 
     def _flags_of_differences(self) -> Flags:
@@ -425,8 +421,9 @@ class Release(Arrays, Part):
 
     def _flags_of_states(self) -> Flags:
         """Return the flags of the values of states, which are made of those of pairs."""
-        flags: Flags = above("report", "flags_of_states")(self)
-        return flags
+        from privalue.report import flags_of_states  # noqa: PLC0415 - it imports this package
+
+        return flags_of_states(self)
 
     def model_post_init(self, _: Any) -> None:
         """Let every value know its flags."""

@@ -108,9 +108,8 @@ class Entry(BaseModel):
     """The released value of one state.
 
     ``total_low`` and ``total_high`` cover the value among people at large: they hold the noise and
-    the choice of people. The other intervals explain its parts: ``low`` and ``high``, privacy
-    intervals, cover what would have been released without noise; the sampling interval is about how
-    far the people in the data may be from people at large. Bands hold in all states at once.
+    the choice of people. ``low`` and ``high``, privacy intervals, cover what would have been
+    released without noise. The band is a total interval that holds in all states at once.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, title="StateValue")
@@ -125,10 +124,6 @@ class Entry(BaseModel):
     high: float | None = None
     total_band_low: float | None = None
     total_band_high: float | None = None
-    band_low: float | None = None
-    band_high: float | None = None
-    sampling_low: float | None = None
-    sampling_high: float | None = None
     clamped: bool | None = Field(
         default=None,
         description="where a stage chose tighter bounds of returns: true if the total interval is "
@@ -150,8 +145,8 @@ class StateValue:
     """The released value of one state, with its intervals and what to be careful about.
 
     An interval that was not released is None. ``total_low`` and ``total_high`` cover the value
-    among people at large; ``low`` and ``high`` what would have been released without noise; the
-    sampling interval is about the choice of people alone. Bands hold in all states at once.
+    among people at large; ``low`` and ``high`` what would have been released without noise. The
+    band is a total interval that holds in all states at once.
     """
 
     state: str
@@ -164,10 +159,6 @@ class StateValue:
     high: float | None = None
     total_band_low: float | None = None
     total_band_high: float | None = None
-    band_low: float | None = None
-    band_high: float | None = None
-    sampling_low: float | None = None
-    sampling_high: float | None = None
     clamped: bool | None = None
     supported: bool | None = None
     kept_mass: KeptMass | None = None

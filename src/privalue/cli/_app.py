@@ -7,38 +7,26 @@ Each command is the function of its name in a module of its own, whose docstring
 This module imports none of them: ``--help`` and ``--version`` answer at once.
 """
 
-import atexit
 import logging
 import os
 import re
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import islice, pairwise, takewhile
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import typer
 import typer.exceptions
 
-from privalue._entry import INTERRUPTED
-from privalue.cli._options import in_options
 from privalue.errors import PrivalueError
 from privalue.version import VERSION
 
-# Libraries read these when they are loaded, whichever option or command is the first to do so.
-_SETTINGS = {
-    # To look for plugins of Pydantic takes a file or more of every package that is installed.
-    "PYDANTIC_DISABLE_PLUGINS": "__all__",
-    # NumPy's and SciPy's linear algebra both start a thread for each core, which look for work over
-    # and over before they sleep (for 2^26 cycles): most commands have none for them.
-    "OPENBLAS_THREAD_TIMEOUT": "4",
-}
+INTERRUPTED = 130
 # In the order of work; the first sentence of each one's help, which a test compares.
 COMMANDS = {
     "demo": "Try every step on made-up data, from a study to a report.",
@@ -91,7 +79,6 @@ _ONCE_LOADED: list[Callable[[], None]] = []  # what the program does before its 
 
 def _loaded(name: str) -> Any:
     """Import a command's module, and return the command."""
-    import_module("privalue.cli._lighter").import_lightly()
     module = import_module(f"privalue.cli._{name}")
     for prepare in _ONCE_LOADED:
         prepare()
@@ -184,27 +171,12 @@ def main() -> None:
     logging.getLogger().addHandler(LibraryLog())
     try:
         # Until its command is imported nothing is under way, and an interrupt just ends the process
-        # (``_entry``): an import that an exception breaks off may end as another error.
+        # (``privalue.__main__``): an import that it broke off might end as another error.
         _ONCE_LOADED.append(lambda: _listen(_once()))
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before or after the command itself
         code = _failed("interrupted", INTERRUPTED, False)
     _listen(lambda *_: os._exit(INTERRUPTED))  # nothing is left but to leave
-    _leave(code)
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process with what modules registered for its end, and nothing more.
-
-    Python would also take every module and piece of memory apart, one by one, which takes a third
-    of the time of a small release.
-    """
-    with suppress(OSError, ValueError):  # nobody reads it any more: that is for Python to tell
-        for stream in filter(None, (sys.stdout, sys.stderr)):
-            stream.flush()
-        threading._shutdown()  # type: ignore[attr-defined] # waits for threads, as Python does
-        atexit._run_exitfuncs()
-        os._exit(code)
     sys.exit(code)
 
 
@@ -251,8 +223,6 @@ def _ran(arguments: list[str]) -> int:
     Only known errors show their message: any other exception may quote private data, so its type
     alone is shown, unless the user asks for a traceback.
     """
-    for name, setting in _SETTINGS.items():
-        os.environ.setdefault(name, setting)
     if not arguments:
         app(["--help"], prog_name="privalue", standalone_mode=False)
         return 2
@@ -273,7 +243,7 @@ def _ran(arguments: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED, debug)
     except PrivalueError as problem:
-        return _failed(in_options(str(problem)), problem.exit_code, debug)
+        return _failed(str(problem), problem.exit_code, debug)
     except MemoryError:
         return _failed("there is not enough memory for this; use fewer states", 3, debug)
     except UnicodeEncodeError:  # the name of a file, or of what is in it, as the system has it

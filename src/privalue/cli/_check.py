@@ -1,19 +1,16 @@
 """Define ``privalue check``: everything that can be said without data."""
 
-from pathlib import Path
 from typing import Any
 
 from privalue._checked import check as checked
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, SideFiles, StudyFile, print_json, say, screen
-from privalue.cli._given import Share, settled
-from privalue.cli._options import in_options
 from privalue.study import Study
 
 
 def _stages(study: Study) -> dict[str, Any]:
     """Return what dp-ssp does before the values and after the noise, "auto" decided."""
-    if study.mechanism.name != "dp-ssp" or not study.privacy.is_fixed:
+    if study.mechanism.name != "dp-ssp":
         return {}
     towards = "features" if study.features.shrink else "states"
     return {
@@ -24,12 +21,11 @@ def _stages(study: Study) -> dict[str, Any]:
 
 def check(
     study_file: StudyFile,
-    spend: Share = None,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
     """Check a study, and say what follows from it; opens no data."""
-    found = checked(settled(study_file, side_files, spend=spend, shares=True))
+    found = checked(Study.load(study_file, side_files=side_files))
     study, design = found.study, found.prepared.design
     if as_json:
         print_json(
@@ -48,23 +44,12 @@ def check(
                 **({} if found.ridge is None else {"ridge": found.ridge}),
                 **_stages(study),
                 "condition_number": design.weighted.condition if design.full_rank else None,
-                "notes": [in_options(note) for note in found.notes],
+                "notes": list(found.notes),
             }
         )
     else:
         terminal.print_check(screen(), found)
-        say(_next(study_file, study, spend))
-
-
-def _next(study_file: Path, study: Study, spend: str | None) -> str:
-    """Return what to do next: a share of the ledger is known to the ledger alone."""
-    if study.privacy.is_fixed:
-        return (
+        say(
             f"Next: privalue plan {study_file} predicts the error; then privalue inspect "
             f"{study_file} --data DATA shows the curator the results before noise"
         )
-    share = "" if spend is None else f" --spend {spend}"
-    return (
-        f"Next: privalue plan {study_file}{share} --ledger LEDGER predicts the error; then "
-        f"privalue release {study_file}{share} --ledger LEDGER --data DATA --out DIR releases it"
-    )

@@ -25,7 +25,6 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from privalue.cli._options import in_options
 from privalue.errors import PrivalueWarning
 
 _AT_ONCE = 1 << 16  # numbers of an array that are written as one text
@@ -169,7 +168,7 @@ def say(line: str) -> None:
 def tell(notices: Iterable[str]) -> None:
     """Log what a ledger found, in the words of the command line."""
     for line in notices:
-        log.print(f"Ledger: {in_options(line)}")
+        log.print(f"Ledger: {line}")
 
 
 def print_release_json(parts: Iterable[str]) -> None:
@@ -216,7 +215,7 @@ def notes() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, PrivalueWarning):
-                log.warn(f"Note: {in_options(str(message))}.", style="yellow")
+                log.warn(f"Note: {message}.", style="yellow")
             else:
                 usual(message, category, filename, lineno, file, line)
 

@@ -18,8 +18,7 @@ from privalue._outbox import NAME, Outbox, Paid
 from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
-from privalue.cli._given import DEFAULT_LEDGER, study_of
-from privalue.cli._options import in_options
+from privalue.cli._given import DEFAULT_LEDGER
 from privalue.cli._paid import ADDRESS
 from privalue.cli._report import publish_and_tell
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
@@ -72,7 +71,7 @@ def finish(
     finish_release(
         paid,
         ledger=None if ledger is None else open_ledger(ledger),
-        say=lambda line: log.print(f"Ledger: {in_options(line)}"),
+        say=lambda line: log.print(f"Ledger: {line}"),
     )
     publish_and_tell(
         release,
@@ -129,7 +128,7 @@ def _study(paid: Paid) -> Study | None:
         return None
     try:
         release = Release.parse(paid.text)
-        study = study_of(release, Path(paid.study))
+        study = Study.load(Path(paid.study))
         require_same_study(release, study)
     except PrivalueError as problem:
         log.warn(f"The pages go without what {paid.study} says of states: {problem}")

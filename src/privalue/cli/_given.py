@@ -1,33 +1,15 @@
-"""Define what several commands are given: data, an engine, memory, a study that is settled."""
+"""Define what several commands are given: data, an engine, memory, a study."""
 
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from pydantic_core import PydanticCustomError
 
-from privalue._rooms import Room
-from privalue.cli._console import log
 from privalue.errors import UsageError
-from privalue.study import Study, is_settled
 
-if TYPE_CHECKING:
-    from privalue import planning
-    from privalue.artefact import Release
-else:
-    planning = Room("privalue.planning")
-
-Share = Annotated[
-    str | None,
-    typer.Option(
-        "--spend",
-        metavar="<share>",
-        help="Spend this share of what the ledger has left, e.g. 25%; the study then leaves out "
-        "epsilon and delta.",
-    ),
-]
 Justification = Annotated[
     str | None,
     typer.Option(
@@ -110,43 +92,6 @@ Threads = Annotated[
         "--threads", **WHOLE, help="How many threads read rows; by default one for each core."
     ),
 ]
-
-
-def settled(
-    study_file: Path, side_files: Path | None, *, spend: str | None = None, shares: bool = False
-) -> Study:
-    """Return the study with its mechanism chosen.
-
-    If the study leaves the choice open ("auto"), log which mechanism was chosen, and why.
-
-    Args:
-        study_file: where it is.
-        side_files: another folder for side files.
-        spend: a share of what the ledger has left, which fixes epsilon and delta later.
-        shares: whether a study may ask for a share: only a release may.
-    """
-    study = Study.load(study_file, side_files=side_files, spend=spend)
-    if shares and not study.privacy.is_fixed:
-        return study
-    if is_settled(study):
-        return study
-    chosen = planning.resolve(study)
-    log.print(f"Mechanism: {chosen.why}.")
-    return chosen.study
-
-
-def study_of(release: "Release", study_file: Path, side_files: Path | None = None) -> Study:
-    """Return the study in a file, with what the ledger fixed for a release of it."""
-    spend = release.study["privacy"].get("spend")
-    study = Study.load(study_file, side_files=side_files, spend=spend)
-    return planning.resolve(fixed(study, release)).study
-
-
-def fixed(study: Study, release: "Release") -> Study:
-    """Return the study with epsilon and delta as the ledger fixed them for its release."""
-    if study.privacy.is_fixed:
-        return study
-    return study.replace(epsilon=release.privacy.epsilon, delta=release.privacy.delta)
 
 
 def parse_memory(text: str) -> int:

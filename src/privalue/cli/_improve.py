@@ -84,5 +84,5 @@ def _print(better: Improvement) -> None:
     say(WARNING)
     say(
         "To find out what this policy is worth (dp-ope), use other people than those it was made "
-        "from, e.g. the other half ([study] part): on the same people it looks better than it is."
+        "from: on the same people it looks better than it is."
     )

@@ -7,11 +7,12 @@ import typer
 
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
-from privalue.cli._given import Data, Engine, Memory, Threads, parse_memory, settled
+from privalue.cli._given import Data, Engine, Memory, Threads, parse_memory
 from privalue.cli._memory import keep_freed_memory
 from privalue.curator import inspect as inspect_data
 from privalue.errors import UsageError
 from privalue.report import require_private_place, write_private_page
+from privalue.study import Study
 
 
 def inspect(
@@ -31,7 +32,7 @@ def inspect(
     limit = parse_memory(memory)
     if page is not None:
         require_private_place(page)
-    study = settled(study_file, side_files)
+    study = Study.load(study_file, side_files=side_files)
     if page is not None and study.values_a_policy:
         raise UsageError(
             "--page is not for dp-ope, whose private numbers are few; leave it out, or use --json"

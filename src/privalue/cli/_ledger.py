@@ -8,10 +8,9 @@ import typer
 
 from privalue.artefact import Release
 from privalue.cli import _screen as terminal
-from privalue.cli._console import Json, log, print_json, screen, tell
+from privalue.cli._console import Json, print_json, screen, tell
 from privalue.cli._finish import finish
 from privalue.cli._given import DEFAULT_LEDGER, NUMBER, WHOLE
-from privalue.cli._options import in_options
 from privalue.errors import UsageError
 from privalue.ledger import (
     MARK,
@@ -22,7 +21,7 @@ from privalue.ledger import (
     require_signed,
     sign_head,
 )
-from privalue.report import account_json, account_rows, draw_spending
+from privalue.report import account_rows
 
 ledgers = typer.Typer(
     rich_markup_mode=None,
@@ -125,21 +124,12 @@ def declare(
 def show(
     dataset: Annotated[str | None, typer.Argument(help="One dataset; by default all.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", help="A folder for a picture of spending.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a dataset has spent, reserved and left."""
     opened = open_ledger(ledger)
     names = opened.datasets() if dataset is None else (dataset,)
     accounts = [opened.show(name) for name in names]
-    if picture is not None:
-        picture.mkdir(parents=True, exist_ok=True)
-        for number, account in enumerate(accounts, start=1):
-            name = "spending" if len(accounts) == 1 else f"spending-{number}"
-            for file in draw_spending(account, folder=picture, name=name):
-                log.print(f"Wrote {file}")
     if as_json and dataset is None:
         print_json({"datasets": [_json(account, opened) for account in accounts]})
         return
@@ -201,7 +191,7 @@ def verify(
                 "head": verified.head,
                 "seals": verified.seals,
                 "releases": len(releases),
-                "notices": [in_options(line) for line in verified.notices],
+                "notices": list(verified.notices),
             }
         )
         return
@@ -330,5 +320,5 @@ def _print_account(account: Account, ledger: Ledger, as_json: bool) -> None:
 def _json(account: Account, ledger: Ledger) -> dict[str, Any]:
     """Return an account as JSON, with all notices in the words of the command line."""
     found = (*ledger.notices, *account.notices)
-    told = {"ledger": ledger.place, "notices": [in_options(line) for line in found]}
-    return account_json(account) | told
+    told = {"ledger": ledger.place, "notices": list(found)}
+    return account.as_dict() | told

@@ -38,7 +38,7 @@ def require_finished(out: Path) -> None:
 
 @contextmanager
 def published(
-    out: Path, *, study: Path, justification: str | None, ready: Callable[[], None]
+    out: Path, *, study: Path, justification: str | None, ready: Callable[[], None] | None
 ) -> Iterator[Outbox]:
     """Yield the outbox of a release, which goes away once the block has published everything.
 

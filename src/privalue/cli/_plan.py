@@ -1,26 +1,21 @@
 """Define ``privalue plan``: what to expect of a study, before any data is opened."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from privalue._planned import named_world
 from privalue._planned import plan as planned
-from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
-from privalue.cli._given import NUMBER, WHOLE, Share
-from privalue.cli._options import in_options
+from privalue.cli._console import Json, SideFiles, StudyFile, print_json, progress, screen
+from privalue.cli._given import NUMBER, WHOLE
 from privalue.cli._plan_screen import (
-    book_json,
     plan_json,
     policy_plan_json,
-    print_book,
     print_plan,
     print_policy_plan,
 )
 from privalue.errors import UsageError
-from privalue.planning import STEPS, PolicyPlan, Prediction, plan_policy
-from privalue.report import checked_picture, curves_of, draw_plan, trajectories_around
+from privalue.planning import STEPS, PolicyPlan, plan_policy
 from privalue.study import Study
 
 
@@ -44,23 +39,17 @@ def plan(
     ] = None,
     solve: Annotated[
         str | None,
-        typer.Option(
-            "--solve", help="What to change to reach it: trajectories, epsilon or aggregation."
-        ),
+        typer.Option("--solve", help="What to change to reach it: trajectories or epsilon."),
     ] = None,
     world: Annotated[
         str | None,
         typer.Option("--world", help="A public world that the data will resemble: chain, gym:..."),
     ] = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            "--picture",
-            help="Draw the error by number of trajectories into this .png or .svg file.",
-        ),
-    ] = None,
     by_state: Annotated[
         bool, typer.Option("--by-state", help="Also show the predicted error of every state.")
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also show the other mechanisms and calibrations.")
     ] = False,
     draws: Annotated[
         int | None,
@@ -75,55 +64,17 @@ def plan(
             f"{STEPS}.",
         ),
     ] = None,
-    releases: Annotated[
-        str | None,
-        typer.Option(
-            "--releases",
-            help="Divide one total among several releases: 52 (weekly for a year), 1+12 (one now, "
-            "one each month).",
-        ),
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            help="With --releases: divide what this ledger has left, instead of the study's "
-            "epsilon and delta. With --spend: the ledger that the share is of.",
-        ),
-    ] = None,
-    spend: Share = None,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
     """Predict the error of a study before any data is opened."""
-    study = Study.load(study_file, side_files=side_files, spend=spend)
+    study = Study.load(study_file, side_files=side_files)
     if steps is not None and not study.values_a_policy:
         raise UsageError("--steps is for dp-ope; leave it out")
-    if releases is not None:
-        if picture is not None or target is not None or solve is not None or by_state:
-            raise UsageError(
-                "--releases plans a book of releases: leave out --picture, --target-rmse, --solve "
-                "and --by-state"
-            )
-        book = planned(
-            study,
-            trajectories,
-            releases=releases,
-            ledger=ledger,
-            world=world,
-            draws=draws,
-            phase=progress,
-        )
-        if as_json:
-            print_json(book_json(book))
-        else:
-            print_book(screen(), book)
-        return
-    if picture is not None:
-        checked_picture(picture)
     if study.values_a_policy:
-        idle = {"--target-rmse": target, "--solve": solve, "--picture": picture, "--draws": draws}
-        for option, given in {**idle, "--by-state": by_state or None}.items():
+        idle = {"--target-rmse": target, "--solve": solve, "--draws": draws}
+        idle |= {"--by-state": by_state or None, "--all": every or None}
+        for option, given in idle.items():
             if given is not None:
                 raise UsageError(f"{option} is not for dp-ope; leave it out")
         valued = _policy_plan(study, trajectories, world, steps)
@@ -136,17 +87,20 @@ def plan(
         solve=solve,
         world=world,
         draws=draws,
-        ledger=ledger,
         phase=progress,
     )
-    changes, notes = found.advice, [in_options(note) for note in found.notes]
-    if picture is not None:
-        _draw(found.prediction, picture, target)
+    changes, notes = found.advice, list(found.notes)
     if as_json:
-        print_json(plan_json(found.prediction, changes, found.solved, notes, found.improvement))
+        print_json(plan_json(found.prediction, changes, found.solved, notes))
     else:
         print_plan(
-            screen(), found.prediction, changes, found.solved, notes, by_state, found.improvement
+            screen(),
+            found.prediction,
+            changes,
+            found.solved,
+            notes,
+            by_state=by_state,
+            every=every,
         )
 
 
@@ -158,15 +112,3 @@ def _policy_plan(
         raise UsageError("--world and --steps both say how long trajectories are; give one")
     known = None if world is None else named_world(world)
     return plan_policy(study, trajectories, world=known, steps=STEPS if steps is None else steps)
-
-
-def _draw(prediction: Prediction, file: Path, target: float | None) -> None:
-    """Draw the error against m, and log the file."""
-    numbers = trajectories_around(prediction.trajectories)
-    with progress("Drawing") as report:
-        curves = curves_of(prediction, numbers, progress=report)
-        try:
-            draw_plan(prediction, curves, numbers, file=file, target=target)
-        except OSError as problem:
-            raise UsageError(f"cannot write {file}: {problem.strerror}") from None
-    log.print(f"Wrote {file}")

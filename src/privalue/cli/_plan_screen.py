@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -10,13 +9,10 @@ from rich.table import Table
 
 from privalue._planned import Solved
 from privalue._written import counted
-from privalue.cli._options import in_options
 from privalue.planning import (
     Answer,
-    BookPlan,
     Change,
     Forecast,
-    ImprovementForecast,
     PolicyPlan,
     Prediction,
     shown,
@@ -24,10 +20,8 @@ from privalue.planning import (
     unvisited_states,
 )
 from privalue.report import (
-    aggregation_in_words,
     answer_in_words,
     approximation_shown,
-    improvement_in_words,
     keys_of,
     misfit_known,
     name_of,
@@ -52,7 +46,7 @@ def print_policy_plan(console: Console, plan: PolicyPlan) -> None:
         table.add_row(f"{each.clip:g}{mark}", f"{each.kept:.0%}", *map(shown, numbers))
     console.print(table)
     for note in plan.notes:
-        console.print(f"Note: {in_options(note)}.", style="yellow", soft_wrap=True)
+        console.print(f"Note: {note}.", style="yellow", soft_wrap=True)
 
 
 def policy_plan_json(plan: PolicyPlan) -> dict[str, Any]:
@@ -70,7 +64,7 @@ def policy_plan_json(plan: PolicyPlan) -> dict[str, Any]:
             for each in plan.forecasts
         ],
         "verdict": plan.verdict,
-        "notes": [in_options(note) for note in plan.notes],
+        "notes": list(plan.notes),
     }
 
 
@@ -80,8 +74,9 @@ def print_plan(
     changes: Sequence[Change],
     solved: Solved | None,
     notes: Sequence[str],
-    by_state: bool,
-    improvement: ImprovementForecast | None = None,
+    *,
+    by_state: bool = False,
+    every: bool = False,
 ) -> None:
     """Print the verdict, the numbers, what would help, and a paragraph for the protocol.
 
@@ -92,19 +87,16 @@ def print_plan(
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
         by_state: whether to print the error of every state too.
-        improvement: what improved policies are worth, where there is a world.
+        every: whether to print the other mechanisms too.
     """
     colour = "red" if prediction.hopeless else "yellow" if prediction.doubtful else "green"
     console.print(verdict(prediction), style=f"bold {colour}")
     if solved is not None:
-        _print_solved(console, solved)
-    console.print(_table(prediction))
+        _print_solved(console, solved, every)
+    console.print(_table(prediction, every))
     of_pairs = pairs_in_words(prediction)
     if of_pairs is not None:
         console.print(f"{of_pairs}.")
-    if improvement is not None:
-        for sentence in improvement_in_words(improvement):
-            console.print(f"{sentence}.")
     if by_state:
         console.print(_states(prediction))
     if changes:
@@ -117,15 +109,11 @@ def print_plan(
     for note in notes:
         console.print(f"Note: {note}.", style="yellow")
     console.print("For the protocol:", style="bold")
-    console.print(_paragraph(prediction, solved, improvement), soft_wrap=True)
+    console.print(_paragraph(prediction, solved), soft_wrap=True)
 
 
-def _print_solved(console: Console, solved: Solved) -> None:
-    """Print the answers, one row for each mechanism."""
-    if solved.aggregation is not None:
-        text = aggregation_in_words(solved.aggregation)
-        console.print(f"{text[0].upper()}{text[1:]}.", style="bold")
-        return
+def _print_solved(console: Console, solved: Solved, every: bool) -> None:
+    """Print the answer for the study's own mechanism, or one row for each mechanism."""
     table = Table(
         title=f"{solved.quantity.capitalize()} for an error of at most {solved.target:g}",
         title_justify="left",
@@ -133,13 +121,15 @@ def _print_solved(console: Console, solved: Solved) -> None:
     table.add_column("mechanism")
     table.add_column(solved.quantity, overflow="fold")
     for answer in solved.answers:
+        if not (every or answer.option.chosen):
+            continue
         own = " (this study)" if answer.option.chosen else ""
         table.add_row(f"{answer.option.label}{own}", answer_in_words(answer))
     console.print(table)
 
 
-def _table(prediction: Prediction) -> Table:
-    """Return the table of predicted errors, one row for each mechanism."""
+def _table(prediction: Prediction, every: bool) -> Table:
+    """Return the table of predicted errors: of the study's own mechanism, or of every one."""
     table = Table(
         title=f"Predicted root mean square error over the {keys_of(prediction.study)}, "
         f"{counted(prediction.trajectories, 'trajectory')}",
@@ -147,29 +137,21 @@ def _table(prediction: Prediction) -> Table:
     )
     ranged = prediction.ranged
     shares = ("noise", "sampling", "approx.", *([] if ranged else ["better"]))
-    for name in ("mechanism", "", "error", *(["range"] if ranged else []), *shares):
-        table.add_column(
-            name,
-            justify="left" if name in {"mechanism", ""} else "right",
-            no_wrap=name != "",
-            overflow="fold" if name == "" else "ellipsis",  # a word is broken, never cut
-        )
-    for forecast in prediction.forecasts:
-        option = forecast.option
-        own = "*" if option.chosen else ""
-        details = [] if option.mechanism == "dp-ssp" else [option.calibration]
-        details += [option.detail] if option.detail else []
+    table.add_column("mechanism", overflow="fold")
+    for name in ("error", *(["range"] if ranged else []), *shares):
+        table.add_column(name, justify="right", no_wrap=True)
+    for forecast in prediction.forecasts if every else [prediction.chosen]:
+        own = forecast.option.chosen
         table.add_row(
-            f"{option.mechanism}{own}",
-            ", ".join(details),
+            forecast.option.label + "*" * (own and every),
             *_numbers(prediction, forecast),
-            style="bold" if option.chosen else None,
+            style="bold" if own else None,
         )
     low, high = prediction.study.return_bounds
     plain = "plain means" if steadied(prediction) else "no privacy"
-    table.add_row(plain, "", shown(prediction.floor), style="dim")
-    table.add_row("guessing", f"{(low + high) / 2:g}", shown(prediction.guess), style="dim")
-    table.caption = "* this study; approx.: approximation error; " + (
+    table.add_row(plain, shown(prediction.floor), style="dim")
+    table.add_row(f"guessing {(low + high) / 2:g}", shown(prediction.guess), style="dim")
+    table.caption = f"{'* this study; ' * every}approx.: approximation error; " + (
         "range: from the optimistic end to the cautious one, all else is the middle case"
         if ranged
         else "better: how many times better than guessing"
@@ -181,7 +163,7 @@ def _table(prediction: Prediction) -> Table:
 def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
     """Return the cells of a forecast."""
     if forecast.refused is not None:
-        return ["not possible"]
+        return ["refused"]
     parts = [
         shown(forecast.noise),
         shown(forecast.sampling),
@@ -209,11 +191,9 @@ def _states(prediction: Prediction) -> Table:
     return table
 
 
-def _paragraph(
-    prediction: Prediction, solved: Solved | None, improvement: ImprovementForecast | None
-) -> str:
+def _paragraph(prediction: Prediction, solved: Solved | None) -> str:
     """Return the paragraph for the protocol."""
-    return paragraph(prediction, None if solved is None else solved.own, improvement)
+    return paragraph(prediction, None if solved is None else solved.own)
 
 
 # For programs
@@ -224,7 +204,6 @@ def plan_json(
     changes: Sequence[Change],
     solved: Solved | None,
     notes: Sequence[str],
-    improvement: ImprovementForecast | None = None,
 ) -> dict[str, Any]:
     """Return what ``plan --json`` prints.
 
@@ -233,7 +212,6 @@ def plan_json(
         changes: what would help.
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
-        improvement: what improved policies are worth, where there is a world.
 
     Returns:
         Plain values; numbers that are not finite are None.
@@ -265,7 +243,6 @@ def plan_json(
             "visits": model.visits.tolist(),
         },
         "pairs": None if prediction.chosen.of_pairs is None else vars(prediction.chosen.of_pairs),
-        "improvement": None if improvement is None else asdict(improvement),
         "target": None if solved is None else _solved_json(solved),
         "advice": [
             {
@@ -277,7 +254,7 @@ def plan_json(
             for change in changes
         ],
         "notes": list(notes),
-        "paragraph": _paragraph(prediction, solved, improvement),
+        "paragraph": _paragraph(prediction, solved),
     }
 
 
@@ -320,18 +297,9 @@ def _range_json(prediction: Prediction, forecast: Forecast) -> dict[str, Any] | 
 
 def _solved_json(solved: Solved) -> dict[str, Any]:
     """Return the answers as plain values."""
-    asked: dict[str, Any] = {"rmse": solved.target, "solved_for": solved.quantity}
-    if solved.aggregation is not None:
-        found = solved.aggregation
-        return {
-            **asked,
-            "coarsest": found.coarsest,
-            "finest": found.finest,
-            "approximation_known": found.known,
-            "rmse_by_size": {str(size): _finite(error) for size, error in found.errors.items()},
-        }
     return {
-        **asked,
+        "rmse": solved.target,
+        "solved_for": solved.quantity,
         solved.quantity: None if solved.own is None else _value(solved.own),
         "answers": [
             {
@@ -360,56 +328,3 @@ def _value(answer: Answer) -> float | int | None:
 def _finite(value: float) -> float | None:
     """Return a number, or None, which JSON has in place of infinities."""
     return value if math.isfinite(value) else None
-
-
-def print_book(console: Console, plan: BookPlan) -> None:
-    """Print every split of a book, with the error of each release, and which is the best."""
-    console.print(f"Split: {plan.total}.", soft_wrap=True)
-    made = Table(title=f"{counted(plan.trajectories, 'trajectory')} in each release")
-    for name in ("accounting", "split", "releases", "epsilon", "delta", "error", "all errors"):
-        made.add_column(name, justify="left" if name in {"accounting", "split"} else "right")
-    for split in plan.splits:
-        for number, group in enumerate(split.groups):
-            epsilon = "too little" if group.epsilon is None else f"{group.epsilon:.4g}"
-            head = ("", "") if number else (split.accounting, split.name)
-            whole = "" if number else shown(split.rmse)
-            delta = f"{group.delta:.4g}"
-            made.add_row(*head, f"{group.count:,}", epsilon, delta, shown(group.rmse), whole)
-    console.print(made)
-    best = plan.best
-    console.print(
-        f"Best over all releases: {best.name}, {best.accounting} accounting, error "
-        f"{shown(best.rmse)}; guessing the middle of the bounds has {shown(plan.guess)}.",
-        style="bold",
-    )
-    if plan.how_to_ask is not None:
-        console.print(f"For equal shares: {in_options(plan.how_to_ask)}.", soft_wrap=True)
-
-
-def book_json(plan: BookPlan) -> dict[str, Any]:
-    """Return what ``plan --releases --json`` prints; errors that are not finite are None."""
-    splits = [
-        {
-            "accounting": split.accounting,
-            "split": split.name,
-            "rmse": _finite(split.rmse),
-            "releases": [
-                {
-                    "count": group.count,
-                    "share": group.share,
-                    "epsilon": group.epsilon,
-                    "delta": group.delta,
-                    "rmse": _finite(group.rmse),
-                }
-                for group in split.groups
-            ],
-        }
-        for split in plan.splits
-    ]
-    return {
-        "trajectories": plan.trajectories,
-        "guessing_rmse": plan.guess,
-        "total": plan.total,
-        "splits": splits,
-        "best": plan.splits.index(plan.best),
-    }

@@ -2,18 +2,15 @@
 
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from importlib import import_module
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from privalue._folder import require_publishable
-from privalue._rooms import Room
+from privalue.artefact import Release
+from privalue.cli import _screen as terminal
 from privalue.cli._console import (
     Json,
     SideFiles,
@@ -30,30 +27,18 @@ from privalue.cli._given import (
     Engine,
     Justification,
     Memory,
-    Share,
     Threads,
-    fixed,
     parse_memory,
-    settled,
 )
 from privalue.cli._memory import keep_freed_memory
 from privalue.cli._paid import published, require_finished
+from privalue.cli._report import publish_and_tell
 from privalue.core import SeededForExperimentsOnly
 from privalue.curator import release as release_data
 from privalue.errors import UsageError
-
-if TYPE_CHECKING:
-    from privalue import ledger as ledgers
-    from privalue import report as pages
-    from privalue.artefact import Release
-    from privalue.cli import _report as publishing
-    from privalue.cli import _screen as terminal
-else:
-    ledgers, pages = Room("privalue.ledger"), Room("privalue.report")
-    publishing, terminal = Room("privalue.cli._report"), Room("privalue.cli._screen")
-
-# What a release needs after its rows, in that order.
-_LATER = ("privalue.planning", "privalue._charged", "privalue.cli._report", "privalue.cli._screen")
+from privalue.ledger import open_ledger
+from privalue.report import load_page
+from privalue.study import Study
 
 
 def release(
@@ -77,13 +62,14 @@ def release(
             "--expect-new", help="Fail (exit 4) if the ledger would answer with an earlier release."
         ),
     ] = False,
-    spend: Share = None,
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Go ahead although delta is at least 1/m.")
     ] = False,
-    anyway: Annotated[
+    accept_useless: Annotated[
         bool,
-        typer.Option("--anyway", help="Go ahead although the plan is no better than guessing."),
+        typer.Option(
+            "--accept-useless", help="Go ahead although the plan is no better than guessing."
+        ),
     ] = False,
     justification: Justification = None,
     no_report: Annotated[
@@ -115,34 +101,30 @@ def release(
     limit = parse_memory(memory)
     require_finished(out)
     require_publishable(out)
-    if spend is not None and no_ledger:
-        raise UsageError("--spend is a share of what a ledger has left: give --ledger FILE")
-    study = settled(study_file, side_files, spend=spend, shares=True)
+    study = Study.load(study_file, side_files=side_files)
     keep_freed_memory()
-    rest = _Rest(page=not no_report)
-    with published(
-        out, study=study_file, justification=justification, ready=rest.require
-    ) as outbox:
+    ready = None if no_report else load_page
+    with published(out, study=study_file, justification=justification, ready=ready) as outbox:
         with notes(), progress("Reading rows", then="Computing") as update:
             released = release_data(
                 study,
                 data,
-                ledger=None if ledger is None else ledgers.open_ledger(ledger),
+                ledger=None if ledger is None else open_ledger(ledger),
                 outbox=outbox,
                 expect_new=expect_new,
                 accept_large_delta=accept_large_delta,
-                accept_useless=anyway,
+                accept_useless=accept_useless,
                 entropy=None if seed is None else SeededForExperimentsOnly(seed),
                 engine=engine,
                 memory=limit,
                 threads=threads,
-                progress=rest.beside(update),
+                progress=update,
                 say=lambda line: tell([line]),
             )
-        publishing.publish_and_tell(
+        publish_and_tell(
             released,
             out,
-            study=fixed(study, released),
+            study=study,
             ledger=ledger,
             justification=justification,
             page=not no_report,
@@ -153,48 +135,7 @@ def release(
         terminal.print_release(screen(), released)
 
 
-class _Rest:
-    """All that comes after the rows: loaded while they are read, and before the charge."""
-
-    def __init__(self, *, page: bool) -> None:
-        self._page = page
-        self._thread: Thread | None = None
-
-    def beside(
-        self, update: Callable[[int, int | None], None]
-    ) -> Callable[[int, int | None], None]:
-        """Return ``update``, which has a thread load the rest when it is first called.
-
-        Threads that read rows need Python for moments only, and ought to get it at once.
-        """
-
-        def also(done: int, total: int | None) -> None:
-            if self._thread is None:
-                sys.setswitchinterval(2e-4)
-                self._thread = Thread(target=self._try, daemon=True)
-                self._thread.start()
-            update(done, total)
-
-        return also
-
-    def require(self) -> None:
-        """Load what is not loaded yet; raise whatever goes wrong."""
-        if self._thread is not None:
-            self._thread.join()
-        self._load()
-
-    def _try(self) -> None:
-        with suppress(Exception):  # ``require`` tells
-            self._load()
-
-    def _load(self) -> None:
-        for name in _LATER:
-            import_module(name)
-        if self._page:
-            pages.load_page()
-
-
-def _with_reuse(released: "Release") -> Iterator[str]:
+def _with_reuse(released: Release) -> Iterator[str]:
     """Yield the text of the release, with the one entry that is not part of it: ``reused``."""
     parts = released.json_parts()
     yield f'{{\n  "reused": {json.dumps(released.reused)},'

@@ -9,19 +9,15 @@ import typer
 from privalue._folder import FILE_NAME, PAGE, REGISTRY, VALUES, require_no_private_page
 from privalue.artefact import Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
-from privalue.cli._given import Justification, study_of
-from privalue.cli._options import in_options
+from privalue.cli._given import Justification
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Standing, open_ledger
 from privalue.report import (
     answers_in,
     charge_words,
-    checked_paper,
-    public_page,
     publish,
-    require_printer,
+    release_page,
     require_same_study,
-    write_pdf,
     write_report,
     write_text,
 )
@@ -52,12 +48,6 @@ def report(
         ),
     ] = None,
     justification: Justification = None,
-    pdf: Annotated[
-        bool, typer.Option("--pdf", help="Also write report.pdf; needs Chromium or WeasyPrint.")
-    ] = False,
-    paper: Annotated[
-        str, typer.Option("--paper", help="The paper of the PDF: A4 or Letter.")
-    ] = "A4",
     force: Annotated[
         bool,
         typer.Option("--force", help="Overwrite existing files, but never the release itself."),
@@ -68,18 +58,13 @@ def report(
     release = Release.load(release_file)
     folder = _folder(release_file, out)
     names = [PAGE, REGISTRY, VALUES] if out is None else [out.name]
-    printed = folder / Path(names[0]).with_suffix(".pdf")
-    if pdf:
-        require_printer()
-        checked_paper(paper)
-        names.append(printed.name)
     # What a release with --no-report left is made anew with its page.
     beside = {REGISTRY, VALUES} if out is None and not (folder / PAGE).exists() else set()
     for name in names:
         if (folder / name).exists() and name not in beside and not force:
             raise UsageError(f"{folder / name} exists; use --force to overwrite it, or --out FILE")
     require_no_private_page(folder)
-    study = None if study_file is None else study_of(release, study_file, side_files)
+    study = None if study_file is None else Study.load(study_file, side_files=side_files)
     if study is not None:
         require_same_study(release, study)
     answers = answers_in(_folder(release_file, None) / REGISTRY)
@@ -96,10 +81,8 @@ def report(
         )
         written = list(made.values())
     else:
-        text = public_page(release, study=study, account=account, justification=why)
+        text = release_page(release, study=study, account=account, justification=why)
         written = [write_text(out, text)]
-    if pdf:
-        written.append(write_pdf(written[-1].read_text(encoding="utf-8"), printed, paper=paper))
     if as_json:
         print_json({"files": [str(path) for path in written]})
         return
@@ -128,7 +111,7 @@ def _account_if_known(release: Release) -> Standing | None:
         if ledger:
             return account_of(release, ledger)
     except PrivalueError as problem:
-        why = f"PRIVALUE_LEDGER: {in_options(str(problem))}"
+        why = f"PRIVALUE_LEDGER: {problem}"
     log.warn(f"{why}; the page shows no budget: --ledger LEDGER names it")
     return None
 
@@ -180,7 +163,7 @@ def publish_and_tell(
             return found
         except UnavailableError as problem:
             log.warn(
-                f"Ledger: {in_options(str(problem))}; the page shows no budget: privalue report "
+                f"Ledger: {problem}; the page shows no budget: privalue report "
                 f"{out} --ledger LEDGER --force makes it again"
             )
             return None

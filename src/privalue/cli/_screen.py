@@ -4,25 +4,24 @@ Functions that show what is private have "private" in their name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from privalue._checked import Checked
 from privalue._written import Written, counted, written
 from privalue.artefact import PolicyInterval, Release
-from privalue.cli._options import in_options
 from privalue.core import DpOpe, privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.report import (
     DATA_WORDS,
+    DIFFERENCES_COVER,
     Guesses,
     PrivateDiagnostics,
     accepted_in_words,
     bound_in_words,
-    cost_in_words,
-    covered_by,
     doubts,
     ends_of,
     listed,
@@ -33,9 +32,6 @@ from privalue.report import (
     verdict_words,
 )
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
-
-if TYPE_CHECKING:  # most commands check nothing, and it brings all of planning along
-    from privalue._checked import Checked
 
 MOST_ROWS = 50
 MOST_FLAGGED = 20  # values that are named for each flag
@@ -63,14 +59,12 @@ def print_guesses(console: Console, guessed: Guesses) -> None:
         console.print(f"  {named(about)}: {asked}", soft_wrap=True)
 
 
-def print_check(console: Console, found: "Checked") -> None:
+def print_check(console: Console, found: Checked) -> None:
     """Print everything that can be said about a study without data."""
     prepared, study = found.prepared, found.study
     privacy, mechanism = study.privacy, study.mechanism
     low, high = study.return_bounds
-    promised = f"{privacy.spend} of what the ledger has left"
-    if privacy.is_fixed:
-        promised = f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}"
+    promised = f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}"
     console.print(
         facts(
             f"{study.study.name}: the study is complete and valid",
@@ -102,7 +96,7 @@ def print_check(console: Console, found: "Checked") -> None:
         )
     )
     for note in found.notes:
-        console.print(f"Note: {in_options(note)}.", style="yellow")
+        console.print(f"Note: {note}.", style="yellow")
 
 
 def _arms(study: Study) -> list[tuple[str, object]]:
@@ -124,11 +118,7 @@ def _policies(study: Study) -> list[tuple[str, object]]:
     """Return what the study says of another policy; nothing where it values none."""
     if not study.values_a_policy:
         return []
-    behaviour = "given"
-    if study.policy.is_logged:
-        behaviour = "logged in the rows"
-    elif study.policies.estimated:
-        behaviour = "noisy shares of FIRST VISITS in a release, not known probabilities"
+    behaviour = "logged in the rows" if study.policy.is_logged else "given"
     starts = (
         f", one number for each of {counted(len(study.start_names), 'start')}"
         if study.start_names
@@ -167,20 +157,9 @@ def _mechanism(study: Study) -> str:
     if chosen.name == "dp-ssp":
         shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
         towards = " towards the features" if study.features.shrink else ""
-        if chosen.stages == "auto" and not study.privacy.is_fixed:
-            first = ", stages as epsilon and delta allow"
-        elif study.stages:
-            first = f", stages {' and '.join(study.stages)} first"
-        else:
-            first = ", the values in one stage"
+        first = ", a stage for bounds first" if study.stages else ", the values in one stage"
         return f"dp-ssp, {shrunk}{towards}{first}, intervals at level {study.report.level:g}"
-    share = (
-        f"; {chosen.noise_scale_share:g} of epsilon releases the noise scale, intervals at level "
-        f"{study.report.level:g}"
-        if chosen.noise_scale_share
-        else ""
-    )
-    return f"{chosen.name}, {chosen.noise} noise{share}"
+    return f"{chosen.name}, {chosen.noise} noise"
 
 
 def _contribution(study: Study) -> str:
@@ -203,17 +182,15 @@ def _contribution(study: Study) -> str:
 def _constants(prepared: Prepared) -> str:
     """Return what the constants of the calibration mean, and the delta that they truly achieve."""
     mechanism = prepared.mechanism
-    if not prepared.study.privacy.is_fixed:
-        return "constants follow from epsilon and delta, which the ledger fixes"
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
-    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
-    moved = f"alpha = {alpha:.6g} times what one {prepared.study.privacy.unit} can change"
     if isinstance(mechanism, DpOpe):
         noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
-        return f"{noise}; {'pure epsilon' if mechanism.laplace else moved}"
+        return f"{noise}; pure epsilon"
+    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
+    moved = f"alpha = {alpha:.6g} times what one {prepared.study.privacy.unit} can change"
     dimension = prepared.design.dimension
-    true = privacy_profile(alpha, beta, dimension, mechanism.epsilon_values).upper
+    true = privacy_profile(alpha, beta, dimension, mechanism.terms.epsilon).upper
     smoothed = f"; beta = {beta:.6g} limits how fast that varies with the data" if beta else ""
     return f"noise of {moved}{smoothed}; true delta at most {true:.3g}"
 
@@ -254,7 +231,7 @@ def print_release(console: Console, release: Release) -> None:
     if useless is not None:
         console.print(useless, style="bold red")
     console.print(_what_was_public(release))
-    for line in (bound_in_words(release), cost_in_words(release), _cut_in_words(release)):
+    for line in (bound_in_words(release), _cut_in_words(release)):
         if line is not None:
             console.print(line, soft_wrap=True)
     if release.arms:
@@ -341,11 +318,6 @@ def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:
     level = f"{100 * (release.level or 0):g}%"
     if release.level is None:
         return {}, ""
-    if release.values.column("total_low") is None:
-        return {f"{level} privacy interval": ("low", "high")}, (
-            "The intervals are for the noise of privacy alone: they cover what would have been "
-            "released without it. How far these people are from people at large is another matter."
-        )
     return {f"{level} interval": ("total_low", "total_high"), "privacy alone": ("low", "high")}, (
         f"The intervals cover the value among people at large{_counted(release)}: they hold the "
         "noise of privacy and the choice of people. The column beside them is for the noise alone."
@@ -365,7 +337,7 @@ def _policy(release: Release) -> str:
     found = f"Overall value of the policy (averaged over where people start): {shown}"
     if release.actions:
         found += " (exact only where nobody returns to a state and acts otherwise)"
-    if within is None or within.total_low is None:
+    if within is None:
         return found
     return (
         f"{found}; privacy alone: {written(release.policy_value, within.low, within.high).within}"
@@ -402,7 +374,7 @@ def _print_arms(console: Console, release: Release) -> None:
             text += f"; more than {first} by {apart}"
         console.print(Text(text))
     console.print(
-        f"The interval of a difference covers {covered_by(release)}. A difference is an effect "
+        f"The interval of a difference covers {DIFFERENCES_COVER}. A difference is an effect "
         "only where chance decided who was in which arm. How many are in each is not public."
     )
 
@@ -465,7 +437,6 @@ _SYMBOLS = {
     "psi": "psi, the bound squared",
     "sigma": "sigma, the sd of the noise",
     "likely_bounds": "bounds of returns that a stage would choose",
-    "likely_shaped": "whether a stage would shape the noise by visits",
 }
 
 

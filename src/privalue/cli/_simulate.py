@@ -18,9 +18,8 @@ def simulate(
         str,
         typer.Argument(
             metavar="WORLD",
-            help="The world: chain, chain:N=40,p=0.5, random-chain:N=20, grid:rows=4,columns=5, "
-            "garnet:seed=7, gym:FrozenLake-v1,policy=greedy, icu-sepsis, or "
-            "icu-sepsis:groups=50 (its states in 50 public groups).",
+            help="The world: chain, chain:N=40,p=0.5, garnet:seed=7, "
+            "gym:FrozenLake-v1,policy=greedy, or icu-sepsis.",
         ),
     ],
     trajectories: Annotated[

@@ -13,7 +13,7 @@ from privalue.core._blocks import block_sensitivity, checked_whole
 from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
 from privalue.core._contributions import SCALARS, Contributions, Covered, VisitStatistics, unit_hash
 from privalue.core._design import Design, absolute, column_squares, dense, is_indicator, scaled_rows
-from privalue.core._draw import Mechanism, draw, mechanism_of
+from privalue.core._draw import Mechanism, compile_draw, draw, mechanism_of
 from privalue.core._kernels import kernel
 from privalue.core._least_squares import lsl, lsw
 from privalue.core._lsl import DpLsl, lsl_bound
@@ -26,7 +26,6 @@ from privalue.core._noise import (
     gaussian_on_grid,
     public_grid,
 )
-from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid, scale_share
 from privalue.core._ope import DpOpe
 from privalue.core._private import Private, sealed
 from privalue.core._profile import Profile, divergence, exact_alpha, privacy_profile
@@ -34,7 +33,7 @@ from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._sensitivity_ssp import count_weight, visit_block
 from privalue.core._ssp import DpSsp
-from privalue.core._stages import BY_PERSON, LEAST_SHAPE, Chosen, Stage, stage_alphas
+from privalue.core._stages import Chosen, Stage, stage_alphas
 from privalue.core._terms import (
     GRID_STEPS,
     MOST_LEVELS,
@@ -50,15 +49,15 @@ from privalue.core._terms import (
 )
 
 __all__ = [
-    "BY_PERSON", "GRID_STEPS", "LEAST_SHAPE", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS",
+    "GRID_STEPS", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS",
     "Calibration", "Chosen", "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpOpe",
     "DpSsp", "Entropy", "Integers", "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix",
     "Mechanism", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile",
-    "PublicSize", "ReleasedScale", "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage",
+    "PublicSize", "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage",
     "StageRules", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute",
-    "block_sensitivity", "checked_whole", "column_squares", "count_weight", "dense", "divergence",
-    "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number",
-    "kernel", "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of",
-    "nissim", "privacy_profile", "public_grid", "scale_grid", "scale_share", "scaled_rows",
-    "sealed", "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
+    "block_sensitivity", "checked_whole", "column_squares", "compile_draw", "count_weight",
+    "dense", "divergence", "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid",
+    "is_indicator", "is_number", "kernel", "largest_exact_beta", "lsl", "lsl_bound", "lsw",
+    "mechanism_of", "nissim", "privacy_profile", "public_grid", "scaled_rows", "sealed",
+    "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
 ]  # fmt: skip

@@ -72,8 +72,7 @@ REASONS = ("", "order", "duplicate", "key", "reward", "span", "arm")
 # "last" is the number of the last one, that of a dropped unit included.
 _TALLY = (
     *("met", "trajectories", "persons", "returns_clamped", "surplus_visits", "units_dropped"),
-    *("last", "rewards_clamped", "trajectories_beyond", "trajectories_with_clamped_rewards"),
-    *("trajectories_with_clamped_returns", "persons_with_surplus", "weights_clipped"),
+    *("last", "rewards_clamped", "weights_clipped"),
 )
 
 
@@ -121,13 +120,8 @@ class VisitStatistics(Private):
     persons: int = 0  # U, where the unit is a person
     surplus_trajectories: int = 0
     surplus_visits: int = 0
-    trajectories_beyond: int = 0  # that count, and have visits beyond H
-    trajectories_with_clamped_rewards: int = 0
-    trajectories_with_clamped_returns: int = 0
-    persons_with_surplus: int = 0
     units_dropped: int = 0  # for a row that is invalid, where the study says so
     rows_left_out: int = 0  # that belong to nobody
-    rows_missing: int = 0  # dropped for a missing state or reward
     weights_clipped: int = 0  # trajectories whose weight is above C
     covered: tuple[Covered, ...] = ()
     limits: Limits | None = None  # that units were held to; made-up numbers may have none
@@ -344,11 +338,11 @@ class Contributions(Private):
         self._rows += other._rows
         other._covered = None
 
-    def finish(self, **found: int) -> VisitStatistics:
-        """Return the statistics of all that was added, with what reading ``found`` besides.
+    def finish(self, *, rows_left_out: int = 0) -> VisitStatistics:
+        """Return the statistics of all that was added.
 
         Args:
-            found: ``rows_left_out``, ``rows_missing``, for the curator.
+            rows_left_out: how many rows belong to nobody, for the curator.
 
         Raises:
             BoundaryError: two batches share a unit.
@@ -357,12 +351,13 @@ class Contributions(Private):
         tallied = dict(zip(_TALLY, tally.tolist(), strict=True))
         met, _ = tallied.pop("met"), tallied.pop("last")
         if not self._limits.by_person:
-            tallied |= {"persons": 0, "persons_with_surplus": 0}
+            tallied["persons"] = 0
         arrays = zip(_ARRAYS, (counts, steps, *by_level), strict=True)
-        named: dict[str, Any] = {**dict(arrays), **tallied, **found}
+        named: dict[str, Any] = {**dict(arrays), **tallied}
         return VisitStatistics(
             return_bounds=self._limits.return_bounds,
             rows=self._rows,
+            rows_left_out=rows_left_out,
             surplus_trajectories=met - tallied["trajectories"],
             **named,
             covered=tuple(self._batches()),
@@ -455,8 +450,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     span = (np.uint64(rules.span_low), np.uint64(rules.span_high))
     whole = rules.span_low == 0 and rules.span_high == 2**32
     row, mark = 0, tally[6]
-    met = counted = units = clamped = beyond = dropped = rewards_clamped = 0
-    with_beyond = with_rewards = with_returns = with_surplus = clipped = 0
+    met = counted = units = clamped = beyond = dropped = rewards_clamped = clipped = 0
     while row < rows:
         if not whole:
             # Another batch may cover the other hashes, and with them this unit once more.
@@ -521,13 +515,12 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             continue
         begins[trajectories] = row
         met, units = met + trajectories, units + 1
-        with_surplus += trajectories > rules.most_trajectories
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
         for trajectory in range(min(trajectories, rules.most_trajectories)):
             counted += 1
-            begin, end, over = begins[trajectory], begins[trajectory + 1], surplus[trajectory]
-            value, outside, weight, before, most_level = 0.0, 0, 1.0, clamped, 0
+            begin, end = begins[trajectory], begins[trajectory + 1]
+            value, weight, most_level = 0.0, 1.0, 0
             if ratios is not None:
                 for at in range(end - 1, begin - 1, -1):
                     weight *= ratios[at]
@@ -536,7 +529,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             for back in range(end - begin):
                 t = np.uint64(end - 1 - back)  # what has no sign cannot count from an array's end
                 reward = min(max(np.float64(rewards[t]), rules.reward_low), rules.reward_high)
-                outside += reward != rewards[t]
+                rewards_clamped += reward != rewards[t]
                 value = reward + rules.discount * value
                 # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it, and so
                 # does the sum of 2^33 of them, which has to fit into 63 bits.
@@ -569,11 +562,8 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     weight_sums[key] += j
                     weighted_sums[key] += size if centred >= 0 else -size
             largest[most_level] += 1
-            beyond, with_beyond = beyond + over, with_beyond + (over > 0)
-            rewards_clamped, with_rewards = rewards_clamped + outside, with_rewards + (outside > 0)
-            with_returns += clamped > before
-    first = (met, counted, units, clamped, beyond, dropped, mark - tally[6], rewards_clamped)
-    last = (with_beyond, with_rewards, with_returns, with_surplus, clipped)
-    for at, more in enumerate((*first, *last)):
+            beyond += surplus[trajectory]
+    found = (met, counted, units, clamped, beyond, dropped, mark - tally[6], rewards_clamped)
+    for at, more in enumerate((*found, clipped)):
         tally[at] += more
     return 0, 0

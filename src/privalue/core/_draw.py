@@ -14,9 +14,14 @@ from privalue.core._contributions import VisitStatistics
 from privalue.core._lsl import DpLsl
 from privalue.core._lsw import DpLsw
 from privalue.core._mechanism import Perturbation
-from privalue.core._noise import Entropy, gaussian_on_grid, laplace_on_grid
-from privalue.core._noise_scale import ReleasedScale, release_scale
+from privalue.core._noise import (
+    Entropy,
+    SeededForExperimentsOnly,
+    gaussian_on_grid,
+    laplace_on_grid,
+)
 from privalue.core._ope import DpOpe
+from privalue.core._sensitivity_lsl import sum_of_capped_counts
 from privalue.core._ssp import DpSsp
 from privalue.core._stages import Chosen, Stage
 from privalue.core._terms import LslTerms, LswTerms, SspTerms, Terms
@@ -41,9 +46,16 @@ class Drawn:
     """What leaves: the output of the analysed mechanism, and public from here on."""
 
     numbers: Vector  # the centre plus noise, on its grid; of DP-SSP, those of the last stage
-    scale: ReleasedScale | None = None  # of the noise, where a share of epsilon released it
     stages: tuple[Stage, ...] = ()  # of DP-SSP, in the order in which they were drawn
     chosen: Chosen | None = None  # by the stages before the last
+
+
+def compile_draw(mechanism: Mechanism | DpOpe) -> None:
+    """Compile every kernel that ``draw`` calls, before a charge: afterwards nothing may fail."""
+    if not isinstance(mechanism, DpOpe):
+        gaussian_on_grid(np.zeros(1), sigma=1.0, grid=1.0, entropy=SeededForExperimentsOnly(0))
+    if isinstance(mechanism, DpLsl):
+        sum_of_capped_counts(np.zeros(1, dtype=np.int64), np.ones(1), cap=1, per_person=1)
 
 
 # A caller may have turned warnings into errors, and an error after the charge would depend on
@@ -61,20 +73,13 @@ def draw(mechanism: Mechanism | DpOpe, statistics: VisitStatistics, entropy: Ent
         entropy: where the noise comes from.
 
     Returns:
-        The noisy numbers and, where a share of epsilon pays for it, the scale of their noise.
+        The noisy numbers.
     """
     if statistics.limits != mechanism.terms.limits:  # noise and data are held to the same
         raise BoundaryError("limits", 0)
     if isinstance(mechanism, DpSsp):
         return _in_stages(mechanism, statistics, entropy)
-    perturbation = mechanism.perturbation(statistics)
-    numbers = _noisy(perturbation, entropy)
-    # The noise of the scale is independent of that of the numbers: the two releases compose,
-    # epsilon' + (epsilon - epsilon') (docs/proofs/noise-scale.md).
-    scale, beta = None, mechanism.calibration.beta
-    if mechanism.epsilon_scale:
-        scale = release_scale(perturbation.sigma, beta, mechanism.epsilon_scale, entropy)
-    return Drawn(numbers=numbers, scale=scale)
+    return Drawn(numbers=_noisy(mechanism.perturbation(statistics), entropy))
 
 
 def _in_stages(mechanism: DpSsp, statistics: VisitStatistics, entropy: Entropy) -> Drawn:

@@ -24,12 +24,10 @@ from privalue.core._arrays import Integers, Vector
 from privalue.core._calibration import PUBLISHED, Calibration, exact
 from privalue.core._contributions import VisitStatistics
 from privalue.core._noise import public_grid
-from privalue.core._noise_scale import laplace_scale, scale_share
 from privalue.core._private import Private, sealed
 from privalue.core._terms import SmoothTerms, Terms
 from privalue.errors import StudyError
 
-WIDEST_SPREAD = 20.0  # of ln sigma^2: a released scale is off by e^{spread/2} or more, often
 LARGEST = 1e150  # of what is multiplied: its square is a double
 
 
@@ -111,11 +109,8 @@ class SmoothMechanism(ABC):
     def __init__(self, terms: Terms, constants: SmoothTerms, bound: SmoothBound) -> None:
         self.terms, self.design, self.bound = terms, terms.design, bound
         bound.require_representable()
-        # What the noise scale costs comes off the epsilon of the values.
-        split = scale_share(terms.epsilon, constants.scale_share)
-        self.epsilon_scale, self.epsilon_values = split
         # A beta of the terms goes with exact calibration; the published pairs bring their own.
-        promise = (self.epsilon_values, terms.delta, terms.design.dimension)
+        promise = (terms.epsilon, terms.delta, terms.design.dimension)
         self.calibration = (
             PUBLISHED[constants.calibration](*promise)
             if constants.beta is None
@@ -129,12 +124,6 @@ class SmoothMechanism(ABC):
             )
         # From the least sigma over all data sets: that of this one would give itself away.
         self.grid = public_grid(self.sigma(bound.least))
-        if split[0] and not laplace_scale(self.calibration.beta, split[0]) <= WIDEST_SPREAD:
-            raise StudyError(
-                f"[mechanism] noise_scale_share = {constants.scale_share:g} leaves too little to "
-                f"the noise scale: its own noise would be a factor of more than "
-                f"e^{WIDEST_SPREAD / 2:g}, and intervals no use to anybody; use a share such as 0.1"
-            )
 
     def sigma(self, psi: float) -> float:
         """Return alpha (factor sqrt(psi) + 2 tau). PRIVATE if psi is."""

@@ -228,12 +228,10 @@ def _multiples(
     words = _Words(entropy, _BLOCK)
     multiples = np.zeros(len(center), dtype=np.int64)
     rare: dict[int, int] = {}
-    _drawn_here[0] += len(center)
     i = 0
     while i < len(center):
         words.fetch()
-        if _drawn_here[0] >= _WORTH_COMPILING:
-            i, words.at = _go_ahead(words.block, words.at, whole, rest, scale, i, multiples)
+        i, words.at = _go_ahead(words.block, words.at, whole, rest, scale, i, multiples)
         if i == len(center):
             break
         # Coordinate i starts again from its first word: had it started from a later one, giving
@@ -434,8 +432,6 @@ def _survives_ratio(p: int, q: int, word: _Word) -> bool:
 # decides. Functions return the place after the last word that they used, _GIVE_UP if words of the
 # block run out or two of them agree; they read up to three words at a time.
 
-_WORTH_COMPILING = 2048  # coordinates; fewer are drawn before a compiler has even started
-_drawn_here = [0]  # by this process, in all
 _GIVE_UP = -1
 _WORD_HALF = np.uint64(_HALF)
 _LOW_BITS = np.uint64(_BITS - 53)

@@ -13,8 +13,8 @@ A trajectory counts once, for the key at which it starts; one key stands for all
 groups. It adds (x, c_w rho, c_b y, c_m) there, in units of C R: |y| <= 1/2 is its centred return,
 rho from 0 to 1 its weight, and 2|x| <= rho. The size of data set and groups is private but where
 one trajectory is replaced and there are no groups: then c_m is 0, and the last number left out.
-Everything is a whole number of steps, to which discrete Laplace noise makes pure epsilon, and
-Gaussian noise (epsilon, delta). docs/proofs/weights.md has the proof.
+Everything is a whole number of steps, to which discrete Laplace noise is added: pure epsilon.
+docs/proofs/weights.md has the proof.
 """
 
 import math
@@ -23,25 +23,19 @@ from fractions import Fraction
 import numpy as np
 
 from privalue.core._arrays import is_number
-from privalue.core._blocks import sensitivity_within
-from privalue.core._calibration import Calibration, gaussian
+from privalue.core._calibration import Calibration
 from privalue.core._contributions import VisitStatistics
 from privalue.core._mechanism import Perturbation
-from privalue.core._noise import public_grid
 from privalue.core._terms import GRID_STEPS, OpeTerms, Terms
 from privalue.errors import StudyError
 
-_ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
-
 
 class DpOpe:
-    """Laplace or Gaussian noise on sums of weights and of weighted returns; all of it public."""
-
-    epsilon_scale = 0.0  # the scale of the noise is the same for all data sets
+    """Laplace noise on sums of weights and of weighted returns; all of it public."""
 
     def __init__(self, terms: Terms, constants: OpeTerms) -> None:
-        self.terms, self.design, self.epsilon_values = terms, terms.design, terms.epsilon
-        limits, self.laplace = terms.limits, constants.noise == "laplace"
+        self.terms, self.design = terms, terms.design
+        limits = terms.limits
         weights = (1.0, constants.count_weight, constants.value_weight, constants.size_weight)
         inside = all(1e-6 <= weight <= 1e6 for weight in weights[:3]) and 0 <= weights[3] <= 1e6
         if not (limits.clip and inside):
@@ -49,27 +43,20 @@ class DpOpe:
         sizes = zip(weights, (GRID_STEPS, GRID_STEPS, GRID_STEPS, 1), strict=True)
         # In steps of each part, what one unit of the analysed vector is.
         units = [Fraction(steps) / Fraction(weight) for weight, steps in sizes if weight]
-        alone, both = weighted_block(constants, 1 if self.laplace else 2)
-        if self.laplace:
-            if not is_number(terms.epsilon) or not 1e-6 <= terms.epsilon <= 1e6 or terms.delta:
-                raise StudyError("[privacy] laplace noise: epsilon from 1e-6 to 1e6, delta = 0")
-            self.calibration = Calibration(name="laplace", alpha=1 / terms.epsilon, beta=0.0)
-            if not limits.add_remove:  # one that is replaced may have another key
-                alone = max(alone if limits.keys == 1 else 2 * alone, both)
-            exact = alone * limits.most_trajectories
-            # A ledger charges the decimal that epsilon is written as: no more than that is spent.
-            spent = min(Fraction(terms.epsilon), Fraction(repr(float(terms.epsilon))))
-            self.sensitivity, per_unit = float(exact), exact / spent
-        else:
-            self.calibration = gaussian(terms.epsilon, terms.delta)
-            largest, furthest = float(alone) * _ROUNDING, float(both) * _ROUNDING
-            self.sensitivity = sensitivity_within(limits, np.ones(limits.keys), largest, furthest)
-            per_unit = Fraction(self.calibration.alpha * self.sensitivity * _ROUNDING)
-        self.exact_scales = [per_unit * unit for unit in units]  # of Laplace: nothing is rounded
+        if not is_number(terms.epsilon) or not 1e-6 <= terms.epsilon <= 1e6 or terms.delta:
+            raise StudyError("[privacy] laplace noise: epsilon from 1e-6 to 1e6, delta = 0")
+        self.calibration = Calibration(name="laplace", alpha=1 / terms.epsilon, beta=0.0)
+        alone, both = weighted_block(constants)
+        if not limits.add_remove:  # one that is replaced may have another key
+            alone = max(alone if limits.keys == 1 else 2 * alone, both)
+        exact = alone * limits.most_trajectories
+        # A ledger charges the decimal that epsilon is written as: no more than that is spent.
+        spent = min(Fraction(terms.epsilon), Fraction(repr(float(terms.epsilon))))
+        self.sensitivity = float(exact)
+        self.exact_scales = [exact / spent * unit for unit in units]  # nothing is rounded
         self.scales = [float(scale) for scale in self.exact_scales]
-        self.grids = [1.0 if self.laplace else public_grid(scale) for scale in self.scales]
         # Standard deviations, and that of the weighted returns in units of returns.
-        self.deviations = np.array(self.scales) * (math.sqrt(2) if self.laplace else 1.0)
+        self.deviations = np.array(self.scales) * math.sqrt(2)
         low, high = limits.return_bounds
         self.sigma = float(self.deviations[0]) * (limits.clip * (high - low) / GRID_STEPS)
 
@@ -81,20 +68,20 @@ class DpOpe:
         return Perturbation(
             center=np.concatenate(sums[:parts]),
             deviations=np.repeat(self.deviations, keys),
-            grids=np.repeat(self.grids, keys),
-            laplace=tuple(scale for scale in self.exact_scales for _ in range(keys * self.laplace)),
+            grids=1.0,
+            laplace=tuple(scale for scale in self.exact_scales for _ in range(keys)),
             psi=self.sensitivity**2,
             sigma=self.sigma,
             calibration=self.calibration,
         )
 
 
-def weighted_block(constants: OpeTerms, power: int) -> tuple[Fraction, Fraction]:
-    """Return M and D in the norm of sums (power 1), or of Euclid, squared (power 2); exactly.
+def weighted_block(constants: OpeTerms) -> tuple[Fraction, Fraction]:
+    """Return M and D in the norm of sums, exactly.
 
-    In units of C R. One trajectory adds at most M = 2^-p + c_w^p + (c_b/2)^p + c_m^p, and two of
-    one key differ by at most D = max(1, 2^-p + c_w^p) + c_b^p (docs/proofs/weights.md, lemma 1).
+    In units of C R. One trajectory adds at most M = 1/2 + c_w + c_b/2 + c_m, and two of one key
+    differ by at most D = max(1, 1/2 + c_w) + c_b (docs/proofs/weights.md, lemma 1).
     """
     given = (0.5, constants.count_weight, constants.value_weight, constants.size_weight)
-    half, w, b, m = (Fraction(each) ** power for each in given)
+    half, w, b, m = map(Fraction, given)
     return half + w + half * b + m, max(Fraction(1), half + w) + b

@@ -18,8 +18,6 @@ visits), so nothing is rounded before the noise. sigma is the same for all data 
 values, intervals, other features are post-processing.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from privalue.core._arrays import Vector
@@ -29,7 +27,7 @@ from privalue.core._contributions import VisitStatistics
 from privalue.core._mechanism import Perturbation
 from privalue.core._noise import public_grid
 from privalue.core._sensitivity_ssp import visit_block
-from privalue.core._stages import LEAST_SHAPE, Chosen, numbers_of, sensitivity_of, stage_alphas
+from privalue.core._stages import Chosen, bounds_sensitivity, stage_alphas
 from privalue.core._terms import GRID_STEPS, SspTerms, Terms
 
 _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
@@ -39,7 +37,7 @@ class StatisticsNoise:
     """How much noise each statistic gets: public, and settled by what was released before."""
 
     def __init__(self, terms: Terms, constants: SspTerms, alpha: float, chosen: Chosen) -> None:
-        limits, weight, shape = terms.limits, constants.count_weight, chosen.shape
+        limits, weight, shape = terms.limits, constants.count_weight, constants.shape
         low, high = limits.return_bounds
         delta = sensitivity_within(limits, shape, *visit_block(weight))
         self.interval = first, last = limits.interval(chosen.level)
@@ -66,17 +64,17 @@ class DpSsp:
     """The Gaussian mechanism on the statistics: its scale is the same for all data sets."""
 
     def __init__(self, terms: Terms, constants: SspTerms) -> None:
-        self.terms, self.design, self.epsilon_values = terms, terms.design, terms.epsilon
+        self.terms, self.design = terms, terms.design
         self._constants = constants
         # The analytic Gaussian mechanism (Balle and Wang 2018), certified.
         self.calibration: Calibration = gaussian(terms.epsilon, terms.delta)
         self.alphas = stage_alphas(self.calibration.alpha, constants.shares)
-        self.unchosen = Chosen(level=terms.limits.levels - 1, shape=constants.shape)
+        self.unchosen = Chosen(level=terms.limits.levels - 1)
         self.noise = StatisticsNoise(terms, constants, self.alphas["values"], self.unchosen)
         self.stage_noise = dict[str, float]()
-        for stage in constants.shares:
-            delta = sensitivity_of(stage, terms.limits, constants.tallies)
-            self.stage_noise[stage] = self.alphas[stage] * delta * _ROUNDING
+        if "bounds" in constants.shares:
+            delta = bounds_sensitivity(terms.limits)
+            self.stage_noise["bounds"] = self.alphas["bounds"] * delta * _ROUNDING
 
     def noise_for(self, chosen: Chosen) -> StatisticsNoise:
         """Return the noise of the values, by what earlier stages chose."""
@@ -96,12 +94,7 @@ class DpSsp:
             if rules is not None and stage == "bounds":
                 level = rules.bound(numbers, self.stage_noise[stage])
                 if level in range(limits.levels):
-                    return replace(chosen, level=int(level))
-            if rules is not None and stage == "visits":
-                shape = np.array(rules.shape(numbers, self.stage_noise[stage]), dtype=np.float64)
-                shape = shape / shape.max()
-                if shape.shape == (limits.keys,) and ((shape >= LEAST_SHAPE) & (shape <= 1)).all():
-                    return replace(chosen, shape=shape)
+                    return Chosen(level=int(level))
         except Exception:
             pass
         return chosen
@@ -124,7 +117,7 @@ class DpSsp:
             sigma = self.stage_noise[stage]
             deviations: float | Vector = sigma
             grids: float | Vector = public_grid(sigma)
-            center = numbers_of(stage, statistics, self._constants.tallies)
+            center = statistics.largest_levels
             psi = (sigma / alpha) ** 2
         else:
             noise, counts = self.noise_for(chosen), statistics.counts

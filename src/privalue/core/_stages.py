@@ -14,8 +14,6 @@ released (Smith and Thakurta 2022; docs/proofs/stages.md).
 | stage  | what gets noise                                                    | block: M, D  |
 |--------|--------------------------------------------------------------------|--------------|
 | bounds | trajectories by their largest level                                | 1, 2         |
-| visits | counts                                                             | 1, 0         |
-| limits | t numbers to which a trajectory adds 0 or 1, some of a person      | t, t         |
 | values | sums and counts, returns clamped to the interval that was chosen   | see ``_ssp`` |
 """
 
@@ -26,17 +24,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from privalue.core._arrays import Integers, Vector
+from privalue.core._arrays import Vector
 from privalue.core._blocks import sensitivity_within
-from privalue.core._contributions import SCALARS, VisitStatistics
 from privalue.core._terms import Limits
 from privalue.errors import StudyError
 
-STAGES = ("bounds", "visits", "limits", "values")  # in the order in which they are drawn
-# To each of these numbers a trajectory (a person) that counts adds 0 or 1; a test lists them.
-BY_TRAJECTORY = frozenset(name for name in SCALARS if name.startswith("trajectories"))
-BY_PERSON = frozenset(name for name in SCALARS if name.startswith("persons"))
-LEAST_SHAPE = 1e-6  # of the largest omega: with less, doubles might not hold the noise
+STAGES = ("bounds", "values")  # in the order in which they are drawn
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,7 +37,6 @@ class Chosen:
     """What the stages so far chose from what they released; public."""
 
     level: int  # of the interval that returns are clamped to; the last is the whole range
-    shape: Vector  # omega of the values
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,25 +67,6 @@ def stage_alphas(alpha: float, shares: Mapping[str, float]) -> dict[str, float]:
     return alphas
 
 
-def sensitivity_of(stage: str, limits: Limits, tallies: tuple[str, ...]) -> float:
-    """Return Delta of the vector that a stage other than the values releases."""
-    if not set(tallies) <= BY_TRAJECTORY | BY_PERSON:
-        raise StudyError(f"these are no numbers of trajectories or persons: {tallies}")
-    by_person = len(set(tallies) & BY_PERSON) if stage == "limits" else 0
-    keys, largest, furthest = {
-        "bounds": (1, 1, 2),
-        "visits": (limits.keys, 1, 0),
-        "limits": (1, max(len(tallies) - by_person, 1), len(tallies) - by_person),
-    }[stage]
-    delta = sensitivity_within(limits, np.ones(keys), largest, furthest)
-    # Numbers of persons change by at most 1, however many trajectories a person has.
-    return math.hypot(delta, math.sqrt(by_person)) * (1 + 1e-15)
-
-
-def numbers_of(stage: str, statistics: VisitStatistics, tallies: tuple[str, ...]) -> Integers:
-    """Return what gets noise in a stage other than the values. PRIVATE."""
-    if stage == "bounds":
-        return statistics.largest_levels
-    if stage == "visits":
-        return statistics.counts
-    return np.array([getattr(statistics, name) for name in tallies], dtype=np.int64)
+def bounds_sensitivity(limits: Limits) -> float:
+    """Return Delta of the numbers of trajectories by their largest level."""
+    return sensitivity_within(limits, np.ones(1), 1, 2) * (1 + 1e-15)

@@ -26,7 +26,7 @@ What is public about how many there are, ``PublicSize``, is the only size that a
 
 Replacing one trajectory leaves m as it is, and replacing one person U: both may be published.
 Replacing a person changes m, and adding or removing anyone changes both; so does replacing a unit
-by one of which nothing is left, where invalid units or incomplete rows are dropped.
+by one of which nothing is left, where invalid units are dropped.
 """
 
 import math
@@ -181,14 +181,13 @@ class PublicSize:
 
 @dataclass(frozen=True, kw_only=True)
 class StageRules:
-    """Public rules by which stages choose, each from noisy numbers and their standard deviation.
+    """A public rule by which a stage chooses, from noisy numbers and their standard deviation.
 
-    They are no part of the core: whatever they return is checked, and costs accuracy at most.
+    It is no part of the core: whatever it returns is checked, and costs accuracy at most.
     """
 
     name: str
     bound: Callable[[Vector, float], int]  # noisy trajectories by largest level -> a level
-    shape: Callable[[Vector, float], Vector]  # noisy counts -> omega
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -199,14 +198,12 @@ class SspTerms:
     count_weight: float  # c_w, in units of R: what a count weighs beside a sum
     shares: Mapping[str, float] = field(default_factory=dict)  # of mu^2, by stage; values: the rest
     rules: StageRules | None = None
-    tallies: tuple[str, ...] = ()  # the numbers of the stage "limits"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpeTerms:
     """The constants of DP-OPE: what its numbers weigh beside the weighted return, in its range."""
 
-    noise: Literal["laplace", "gaussian"]
     count_weight: float  # c_w: the weight of a trajectory
     value_weight: float  # c_b: its return without the weight
     size_weight: float  # c_m: one for each trajectory; 0 where their number is public
@@ -218,7 +215,6 @@ class SmoothTerms:
 
     calibration: Literal["exact", "nissim", "appendix"]
     beta: float | None  # None where the calibration says it
-    scale_share: float  # of epsilon: what the release of the noise scale may cost
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

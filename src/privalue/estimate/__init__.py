@@ -12,11 +12,9 @@ from privalue.estimate._greedy import (
     StateChange,
     greedy_step_of,
     step_of_noisy,
-    with_clear_gains,
 )
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._policies import (
-    estimates_of_policy,
     largest_weights,
     noisy_weights,
     published_policy,
@@ -43,7 +41,6 @@ __all__ = [
     "StateChange",
     "clear_limit",
     "estimates_of",
-    "estimates_of_policy",
     "greedy_step_of",
     "largest_weights",
     "noise_factors",
@@ -60,5 +57,4 @@ __all__ = [
     "state_values_of",
     "step_of_noisy",
     "values_of",
-    "with_clear_gains",
 ]

@@ -180,13 +180,6 @@ def greedy_step(
     )
 
 
-def with_clear_gains(step: GreedyStep, states: Integers) -> GreedyStep:
-    """Return the step of the same numbers that moves only where the gain is clear."""
-    lowered = step.means - CAUTION * step.deviations
-    chosen, policy = _moved(step.gains, lowered, step.behaviour, states, len(step.chosen))
-    return replace(step, chosen=chosen, policy=policy)
-
-
 def _moved(
     candidates: NDArray[np.bool_], lowered: Vector, behaviour: Vector, states: Integers, number: int
 ) -> tuple[Integers, Vector]:

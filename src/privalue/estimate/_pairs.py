@@ -67,8 +67,8 @@ def summed_over_actions(noisy: NoisyStatistics, pairs: PairNames, *, most: int) 
     def total(numbers: Vector) -> Vector:
         return summed(numbers, pairs.state_of, pairs.states.count)
 
-    def together(noise: Vector | float) -> Vector:
-        return np.sqrt(total(np.square(np.broadcast_to(noise, pairs.count))))
+    def together(noise: Vector) -> Vector:
+        return np.sqrt(total(np.square(noise)))
 
     return NoisyStatistics(
         return_bounds=noisy.return_bounds,
@@ -76,7 +76,5 @@ def summed_over_actions(noisy: NoisyStatistics, pairs: PairNames, *, most: int) 
         counts=total(noisy.counts),
         sum_noise=together(noisy.sum_noise),
         count_noise=together(noisy.count_noise),
-        more_counts=None if noisy.more_counts is None else total(noisy.more_counts),
-        more_noise=None if noisy.more_noise is None else together(noisy.more_noise),
         clamped=noisy.clamped and replace(noisy.clamped, visits=_repeats(pairs, most)),
     )

@@ -19,7 +19,7 @@ from privalue.core import GRID_STEPS, DpOpe, Vector
 from privalue.estimate._weights import NoisyWeights, PolicyEstimates, Quantity, policy_estimates
 from privalue.study import Study
 
-_INTERVALS = ("total_", "", "total_band_", "band_")  # in the order of release.json
+_INTERVALS = ("total_", "", "total_band_")  # in the order of release.json
 
 
 def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
@@ -41,16 +41,9 @@ def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
         returns=parts[2] * steps[2],
         sizes=parts[3],
         scales=(scales[0] * steps[0], scales[1] * steps[1], scales[2] * steps[2], scales[3]),
-        laplace=mechanism.laplace,
         clip=limits.clip,
         alike=limits.most_trajectories,
     )
-
-
-def estimates_of_policy(study: Study, mechanism: DpOpe, drawn: Vector) -> PolicyEstimates:
-    """Return the target's value, and what vouches for it, by key."""
-    noisy = noisy_weights(mechanism, drawn)
-    return policy_estimates(noisy, study.return_bounds, study.report.level)
 
 
 def largest_weights(mechanism: DpOpe) -> Vector:
@@ -82,14 +75,13 @@ def published_policy(study: Study, mechanism: DpOpe, drawn: Vector) -> dict[str,
         "theta": as_numbers(np.zeros(0)),
         "level": found.level,
         "weights": weights,
-        "gaussian_mu": None if mechanism.laplace else 1 / mechanism.calibration.alpha,
     }
     if study.start_names:
         return {**common, **_by_start(study, found)}
-    return {**common, "values": StateValues([], {"value": np.zeros(0)}), **_alone(study, found)}
+    return {**common, "values": StateValues([], {"value": np.zeros(0)}), **_alone(found)}
 
 
-def _alone(study: Study, found: PolicyEstimates) -> dict[str, Any]:
+def _alone(found: PolicyEstimates) -> dict[str, Any]:
     """Return the fields of a release with one number."""
     return {
         "policy_value": float(found.target.value[0]),
@@ -104,18 +96,10 @@ def _alone(study: Study, found: PolicyEstimates) -> dict[str, Any]:
             clipping_bias=float(found.bias[0]),
             largest_clipping_bias=float(found.largest_bias[0]),
             effective_trajectories=float(found.effective[0]),
-            **_on_behaviour(study, found),
+            behaviour_contradicted=bool(found.refuted.any()) or None,
         ),
         "behaviour_value": _compared(found.behaviour),
         "policy_difference": _compared(found.difference),
-    }
-
-
-def _on_behaviour(study: Study, found: PolicyEstimates) -> dict[str, bool | None]:
-    """Return what is known against the behaviour's probabilities; None where nothing is."""
-    return {
-        "behaviour_estimated": study.policies.estimated or None,
-        "behaviour_contradicted": bool(found.refuted.any()) or None,
     }
 
 
@@ -130,7 +114,7 @@ def _by_start(study: Study, found: PolicyEstimates) -> dict[str, Any]:
             clipping_bias=as_numbers(found.bias),
             largest_clipping_bias=as_numbers(found.largest_bias),
             effective_trajectories=as_numbers(found.effective),
-            **_on_behaviour(study, found),
+            behaviour_contradicted=bool(found.refuted.any()) or None,
         ),
         "behaviour_values": StateValues(names, _columns(found.behaviour)),
         "differences": StateValues(names, _columns(found.difference)),

@@ -20,18 +20,14 @@ from privalue.artefact import (
 )
 from privalue.core import (
     GRID_STEPS,
-    LEAST_SHAPE,
     Chosen,
     Design,
     DpLsl,
     DpLsw,
     DpSsp,
     Mechanism,
-    ReleasedScale,
     Stage,
     Vector,
-    laplace_scale,
-    scale_grid,
 )
 from privalue.estimate._arms import ArmEstimates, Ends, by_arm
 from privalue.estimate._linear import linear_estimates
@@ -52,7 +48,6 @@ def estimates_of(
     study: Study,
     mechanism: Mechanism,
     drawn: Vector,
-    scale: ReleasedScale | None = None,
     *,
     stages: Sequence[Stage] = (),
     chosen: Chosen | None = None,
@@ -63,7 +58,6 @@ def estimates_of(
         study: what is public; it says how to fit, and at which level.
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
-        scale: of the noise, where it was released; dp-ssp's is public anyway.
         stages: of dp-ssp: what every stage released.
         chosen: of dp-ssp: what the stages chose; nothing, if left out.
 
@@ -71,13 +65,7 @@ def estimates_of(
         Values and, where the scale of the noise is public, intervals and flags.
     """
     if not isinstance(mechanism, DpSsp):
-        return linear_estimates(
-            mechanism,
-            drawn,
-            scale,
-            start=study.start_distribution,
-            level=study.report.level,
-        )
+        return linear_estimates(mechanism, drawn, start=study.start_distribution)
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
     return fitted(noisy_of(mechanism, drawn, stages, chosen), mechanism.design, study, ridge)
 
@@ -132,10 +120,7 @@ def noisy_of(
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
     noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
-    visits, bounds = (
-        next((stage for stage in stages if stage.name == name), None)
-        for name in ("visits", "bounds")
-    )
+    bounds = next((stage for stage in stages if stage.name == "bounds"), None)
     clamped, public = None, mechanism.terms.limits.return_bounds
     if bounds is not None and chosen is not None and noise.bounds != public:
         each = float(np.max(bounds.noise))
@@ -146,8 +131,6 @@ def noisy_of(
         counts=drawn[states:],
         sum_noise=noise.of_steps * noise.step,
         count_noise=noise.of_counts,
-        more_counts=None if visits is None else visits.numbers,
-        more_noise=None if visits is None else float(np.max(visits.noise)),
         clamped=clamped,
     )
 
@@ -209,18 +192,10 @@ def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
         if ridge_of(study, size.trajectories) is None and mechanism.design.is_tabular:
             return None
         most = np.repeat([GRID_STEPS / 2, 1.0], mechanism.design.states) * size.most_count
-        # A stage may choose a shape that makes the noise of some states larger.
-        far = FAR / LEAST_SHAPE if "visits" in mechanism.alphas else FAR
-        return estimates_of(study, mechanism, most + far * mechanism.noise.deviations)
+        return estimates_of(study, mechanism, most + FAR * mechanism.noise.deviations)
     sigma = mechanism.sigma(mechanism.bound.most)
     drawn = np.full(mechanism.design.dimension, _largest_center(mechanism) + FAR * sigma)
-    epsilon, beta = mechanism.epsilon_scale, mechanism.calibration.beta
-    if not epsilon:
-        return estimates_of(study, mechanism, drawn)
-    scale = ReleasedScale(
-        sigma=sigma, laplace=laplace_scale(beta, epsilon), grid=scale_grid(beta)[0]
-    )
-    return estimates_of(study, mechanism, drawn, scale)
+    return estimates_of(study, mechanism, drawn)
 
 
 def _largest_center(mechanism: DpLsw | DpLsl) -> float:
@@ -271,10 +246,10 @@ def published(estimates: Estimates, study: Study) -> dict[str, Any]:
 
 def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
     """Return the intervals of the overall value of the policy; None where there are none."""
-    if estimates.policy_interval is None:
+    if estimates.policy_interval is None or estimates.policy_total is None:
         return None
     low, high = estimates.policy_interval
-    total_low, total_high = estimates.policy_total or (None, None)
+    total_low, total_high = estimates.policy_total
     return PolicyInterval(
         low=low,
         high=high,

@@ -1,9 +1,9 @@
-"""Say what each stage of DP-SSP released and chose, and how much the limits changed.
+"""Say what each stage of DP-SSP released and chose.
 
 | symbol | here              | public |
 |--------|-------------------|--------|
 | x~, s  | ``number``, ``noise`` | yes: trajectories with some property, noisy |
-| n~     | ``size``          | yes: of all trajectories; exact where it is public |
+| n      | ``size``          | yes: of all trajectories, where it is public |
 | x/n    | ``Share``         | **private**, what the interval covers |
 
 All of it is post-processing of what was drawn.
@@ -15,24 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact import (
-    ReleasedLimits,
-    ReleasedStage,
-    Share,
-    StageChoice,
-    as_numbers,
-)
-from privalue.core import BY_PERSON, Chosen, DpSsp, Mechanism, SspTerms, Stage
+from privalue.artefact import ReleasedStage, Share, StageChoice, as_numbers
+from privalue.core import Chosen, DpSsp, Mechanism, Stage
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 
 _MOST_ODDS = 1e12
-# What a release calls the numbers of the stage "limits".
-_SHARES = {
-    "trajectories_beyond": "beyond_h",
-    "trajectories_with_clamped_rewards": "rewards_clamped",
-    "trajectories_with_clamped_returns": "returns_clamped",
-    "persons_with_surplus": "surplus_trajectories",
-}
 
 
 def published_stages(
@@ -51,7 +38,6 @@ def published_stages(
     return {
         "gaussian_mu": 1 / mechanism.calibration.alpha,
         "stages": [_stage(mechanism, stage, chosen, level) for stage in stages],
-        "limits": next((_limits(mechanism, s, level) for s in stages if s.name == "limits"), None),
     }
 
 
@@ -62,8 +48,6 @@ def _stage(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Rele
         low, high = mechanism.noise_for(chosen).bounds
         beyond = _beyond(mechanism, stage, chosen, level)
         choice = StageChoice(level=chosen.level, low=low, high=high, beyond=beyond)
-    elif stage.name == "visits":
-        choice = StageChoice(shaped=bool((chosen.shape != mechanism.unchosen.shape).any()))
     numbers = None if stage.name == "values" else as_numbers(stage.numbers)
     return ReleasedStage(
         name=stage.name,
@@ -88,7 +72,7 @@ def _beyond(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Sha
     m = mechanism.terms.size.units if mechanism.terms.limits.counts_trajectories else None
     number, deviation = float(outside.sum()), noise * len(outside) ** 0.5
     if m is not None:
-        return _share(number, deviation, float(m), 0.0, z)
+        return _share(number, deviation, float(m), z)
     odds = ratio_intervals(
         Ratios(
             sums=np.array([number]),
@@ -105,48 +89,18 @@ def _beyond(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Sha
     return Share(value=min(max(value, low), high), low=low, high=high)
 
 
-def _limits(mechanism: DpSsp, stage: Stage, level: float) -> ReleasedLimits:
-    """Return the shares of trajectories, and of persons, that a limit changed."""
-    terms, z = mechanism.terms, normal_quantile(level)
-    tallies = terms.constants.tallies if isinstance(terms.constants, SspTerms) else ()
-    numbers = dict(zip(tallies, stage.numbers.tolist(), strict=True))
-    noise, units = float(np.max(stage.noise)), terms.size.units
-    found = {}
-    for name in tallies:
-        if name in _SHARES:
-            whole = "persons" if name in BY_PERSON else "trajectories"
-            size, doubt = (numbers[whole], noise) if whole in numbers else (float(units or 1), 0.0)
-            found[_SHARES[name]] = _share(numbers[name], noise, size, doubt, z)
-    return ReleasedLimits(**found)
-
-
-def _share(number: float, noise: float, size: float, doubt: float, z: float) -> Share:
-    """Return x~/n~ between 0 and 1, and its interval.
+def _share(number: float, noise: float, size: float, z: float) -> Share:
+    """Return x~/n between 0 and 1, and its interval.
 
     Args:
         number: x~.
         noise: its standard deviation.
-        size: n~, above 0 where it is exact.
-        doubt: the standard deviation of n~; 0 where it is exact.
+        size: n, above 0.
         z: of the interval.
     """
     value = min(max(number / max(size, 1.0), 0.0), 1.0)
-    if doubt == 0:
-        # As for quotients, z grows by how far the number is outside: no interval vanishes.
-        outside = max(-number, number - size, 0.0)
-        half = math.hypot(z * noise, outside)
-        low, high = (min(max((number + end) / size, 0.0), 1.0) for end in (-half, half))
-    else:
-        ends = ratio_intervals(
-            Ratios(
-                sums=np.array([number]),
-                counts=np.array([size]),
-                sum_noise=np.array([noise]),
-                count_noise=np.array([doubt]),
-                centre=0.0,
-                bounds=(0.0, 1.0),
-            ),
-            z,
-        )
-        low, high = (float(end[0]) for end in ends)
+    # As for quotients, z grows by how far the number is outside: no interval vanishes.
+    outside = max(-number, number - size, 0.0)
+    half = math.hypot(z * noise, outside)
+    low, high = (min(max((number + end) / size, 0.0), 1.0) for end in (-half, half))
     return Share(value=min(max(value, low), high), low=low, high=high)

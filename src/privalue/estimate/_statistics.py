@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from privalue.core import Design, Integers, Vector, absolute, column_squares, scaled_rows
+from privalue.core import Design, Integers, Vector
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import (
@@ -54,8 +54,6 @@ class NoisyStatistics:
     counts: Vector
     sum_noise: Vector
     count_noise: Vector
-    more_counts: Vector | None = None  # of a stage before, with noise of their own
-    more_noise: Vector | float | None = None
     clamped: Clamped | None = None  # where ``return_bounds`` were chosen, tighter than the study's
 
     def __post_init__(self) -> None:
@@ -86,22 +84,6 @@ class NoisyStatistics:
         return min(max(value, self.return_bounds[0]), self.return_bounds[1])
 
     @property
-    def pooled(self) -> Ratios:
-        """The means for point values: with the counts of both stages, weighted by precision.
-
-        Intervals go by the counts of the last stage alone, for which they are exact.
-        """
-        plain = self.ratios
-        if self.more_counts is None or self.more_noise is None:
-            return plain
-        here, there = 1 / np.square(self.count_noise), 1 / np.square(self.more_noise)
-        return replace(
-            plain,
-            counts=(here * self.counts + there * self.more_counts) / (here + there),
-            count_noise=1 / np.sqrt(here + there),
-        )
-
-    @property
     def ratios(self) -> Ratios:
         """The means, as ratios of sums and counts."""
         return Ratios(
@@ -124,11 +106,9 @@ class Estimates:
     """What is published of a value function; None where the mechanism gives no such number.
 
     ``total_low`` and ``total_high`` are where V may be, with probability ``level``: they hold the
-    noise and the choice of people. The others explain its parts. ``low`` and ``high`` are privacy
-    intervals: each covers what the same estimator gives without noise. ``sampling_low`` and
-    ``sampling_high`` are about the choice of people: where V may be if the value were the noiseless
-    one. Bands hold for all states at once. ``supported`` is False where the counts are too small to
-    say much.
+    noise and the choice of people. ``low`` and ``high`` are privacy intervals: each covers what the
+    same estimator gives without noise. The total band holds for all states at once. ``supported``
+    is False where the counts are too small to say much.
     """
 
     theta: Vector
@@ -140,10 +120,6 @@ class Estimates:
     high: Vector | None = None
     total_band_low: Vector | None = None
     total_band_high: Vector | None = None
-    band_low: Vector | None = None
-    band_high: Vector | None = None
-    sampling_low: Vector | None = None
-    sampling_high: Vector | None = None
     clamped: NDArray[np.bool_] | None = None  # total intervals are for clamped returns only
     supported: NDArray[np.bool_] | None = None
     policy_value: float | None = None
@@ -199,11 +175,7 @@ class Estimates:
         )
 
 
-_ENDS = tuple(
-    f"{kind}{end}"
-    for kind in ("total_", "", "total_band_", "band_", "sampling_")
-    for end in ("low", "high")
-)
+_ENDS = tuple(f"{kind}{end}" for kind in ("total_", "", "total_band_") for end in ("low", "high"))
 
 
 def estimate(
@@ -250,18 +222,16 @@ def estimate(
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
-    band_low, band_high = _union((low, high), fit.ends(design.phi, joint))
+    band = _union((low, high), fit.ends(design.phi, joint))
     totals = total_intervals(noisy.ratios, z, (low, high), alike=alike)
     # Not only the noise of several states, their sampling errors go together, too: Sidak's
     # inequality holds whatever the correlations, that of chi for the noise of few features only.
     every = normal_quantile(level, noisy.states)
-    total_bands = total_intervals(noisy.ratios, every, (band_low, band_high), alike=alike)
+    total_bands = total_intervals(noisy.ratios, every, band, alike=alike)
     bias = clamped = None
     if noisy.clamped is not None:
         bias = clamping_bias(noisy.clamped, noisy.ratios, every)
         clamped = hidden(totals, bias)
-    visits = _visits(noisy, design, ridge) / alike
-    sampling_low, sampling_high = _sampling(noisy, values, visits, z)
     policy: float | None = None
     interval = policy_total = policy_clamped = None
     if start is not None:
@@ -288,10 +258,6 @@ def estimate(
         high=high,
         total_band_low=total_bands[0],
         total_band_high=total_bands[1],
-        band_low=band_low,
-        band_high=band_high,
-        sampling_low=sampling_low,
-        sampling_high=sampling_high,
         clamped=clamped,
         supported=_clear(noisy, design, level) & (high - low <= noisy.reach),
         policy_value=policy,
@@ -333,10 +299,9 @@ def _fit(
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
-        pooled = noisy.pooled
-        means = plain_values(pooled, unvisited)
+        means = plain_values(ratios, unvisited)
         if shrinkage:
-            means = _shrunk(pooled, means, unvisited, features, arms, state_of)
+            means = _shrunk(ratios, means, unvisited, features, arms, state_of)
         if not shrinkage or len(means) < FEWEST_STATES:
             if design.is_tabular:
                 return ratio_fit(ratios, means, normal_quantile(level))
@@ -397,41 +362,6 @@ def _clear(noisy: NoisyStatistics, design: Design, level: float) -> NDArray[np.b
     counts = members.T @ noisy.counts
     clear = counts > limit * np.sqrt(members.T @ np.square(noisy.count_noise))
     return np.asarray(members @ clear.astype(np.float64) > 0)
-
-
-def _visits(noisy: NoisyStatistics, design: Design, ridge: float | None) -> Vector:
-    """Return how many independent visits the value of each state is worth, approximately.
-
-    The number errs on the low side. A trajectory's returns in two states may be nearly equal, so
-    that standard deviations add up: those of means are 1/sqrt(n), times the share that each has.
-    Where features overlap, a state's own visits are taken.
-    """
-    counts = np.maximum(noisy.counts, 1.0)
-    if not design.one_feature_per_state:
-        return counts
-    share = design.weights if ridge is None else design.weights * counts
-    whole = column_squares(scaled_rows(design.phi, np.sqrt(share)))
-    whole += 0.0 if ridge is None else ridge / 2
-    roots = absolute(design.phi) @ (absolute(design.phi).T @ (share / np.sqrt(counts)) / whole)
-    return np.asarray(1 / np.square(np.maximum(roots, 1e-150)))
-
-
-def _sampling(
-    noisy: NoisyStatistics, values: Vector, visits: Vector, z: float
-) -> tuple[Vector, Vector]:
-    """Return the ends of {V : (value - V)^2 <= z^2 (F_hi - V)(V - F_lo)/n~}, approximately.
-
-    This is Wilson's interval: returns between bounds, of mean V, have a variance of at most
-    (F_hi - V)(V - F_lo) (Bhatia and Davis 2000). The visits are taken to be independent: of persons
-    with up to L trajectories, each counts for 1/L of one.
-    """
-    x = np.clip((values - noisy.middle) / (2 * noisy.reach) + 0.5, 0, 1)
-    extra = z**2 / visits
-    middle = (x + extra / 2) / (1 + extra)
-    half = np.sqrt(extra * x * (1 - x) + extra**2 / 4) / (1 + extra)
-    low, high = (noisy.middle + noisy.reach * (2 * p - 1) for p in (middle - half, middle + half))
-    ends = np.clip(low, *noisy.return_bounds), np.clip(high, *noisy.return_bounds)
-    return _union((values, values), ends)
 
 
 def _require(

@@ -13,8 +13,8 @@
 At the true u the number T~ - u n~ is noise of T~ less u times noise of n~, and the sampling error
 of sum rho (G/R - c/R - u), whose variance is at most C n (1/4 - u^2). An interval is the u between
 -1/2 and 1/2 at which that number is no more surprising than the level allows: the tail of two
-Laplace variables and a normal one is known exactly, and so is that of three normal ones
-(docs/proofs/weights.md, theorems 5 and 6). The kept mass is n/m, and the behaviour's value is B/m,
+Laplace variables and a normal one is known exactly (docs/proofs/weights.md, theorems 5 and 6). The
+kept mass is n/m, and the behaviour's value is B/m,
 by the same set.
 
 E rho is at most 1 if the behaviour's probabilities are right. The set of the kept mass runs beyond
@@ -48,9 +48,8 @@ class NoisyWeights:
     weights: Vector
     returns: Vector
     sizes: Vector
-    # The scale of the noise of each: Laplace's, or the standard deviation; 0 for a public size.
+    # The scale of the Laplace noise of each; 0 for a public size.
     scales: tuple[float, float, float, float]
-    laplace: bool
     clip: float
     alike: int = 1  # how many trajectories of one unit count
 
@@ -70,7 +69,6 @@ class Quotient:
     scale_over: float
     scale_under: float
     bounds: tuple[float, float]
-    laplace: bool
     unknown: float = 0.0  # what stands where nothing is divided by
 
     @property
@@ -99,9 +97,7 @@ class Quotient:
             away = np.abs(self.over - u * self.under)
             of_shape = 1.0 if shape is None else (u - shape[0]) * (shape[1] - u)
             spread = np.maximum(variance * of_shape, 0.0) + 0 * u
-            chance = tail(
-                away, self.scale_over, np.abs(u) * self.scale_under, np.sqrt(spread), self.laplace
-            )
+            chance = tail(away, self.scale_over, np.abs(u) * self.scale_under, np.sqrt(spread))
             return np.asarray(chance >= 1 - level)
 
         # Nodes from a bound to the estimate, and on to the other bound.
@@ -125,15 +121,12 @@ class Quotient:
         return np.where(found, bounded[0], low), np.where(found, bounded[1], high)
 
 
-def tail(away: Vector, a: float, b: Vector, spread: Vector, laplace: bool) -> NDArray[np.float64]:
-    """Return P(|a X + b Y + spread Z| > away), Z standard normal, X and Y Laplace or normal.
+def tail(away: Vector, a: float, b: Vector, spread: Vector) -> NDArray[np.float64]:
+    """Return P(|a X + b Y + spread Z| > away), Z standard normal, X and Y Laplace.
 
-    For Laplace, with h(t, a) the tail of a X + spread Z, it is
+    With h(t, a) the tail of a X + spread Z, it is
     (a^2 h(t, a) - b^2 h(t, b)) / (a^2 - b^2); without Z, h(t, a) = e^{-t/a}.
     """
-    if not laplace:
-        total = np.sqrt(a**2 + np.square(b) + np.square(spread))
-        return 2 * special.ndtr(-away / total)
     larger, smaller = np.maximum(a, b), np.minimum(a, b)
     # The larger one a little larger: the tail only grows, and with it the set.
     larger = np.where(larger - smaller < _APART * larger, larger * (1 + _APART), larger)
@@ -173,8 +166,6 @@ class Quantity:
     high: Vector
     total_low: Vector
     total_high: Vector
-    band_low: Vector | None = None
-    band_high: Vector | None = None
     total_band_low: Vector | None = None
     total_band_high: Vector | None = None
 
@@ -228,21 +219,22 @@ def policy_estimates(
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
     impossible = kept_low > 1
     refuted = impossible & (kept.ends(each, people, (0.0, noisy.clip))[0] > 1)
-    found = dict[str, tuple[Ends, Ends, Ends, Ends]]()
+    found = dict[str, tuple[Ends, Ends, Ends]]()
     for name, share, variance in (("target", value, weight), ("behaviour", plain, people)):
-        alone = intervals(share, variance, level)
-        # One number has no bands beside its interval.
-        found[name] = (*alone, *(alone if keys == 1 else intervals(share, variance, each)))
+        alone, total = intervals(share, variance, level)
+        # One number has no band beside its interval.
+        band = total if keys == 1 else intervals(share, variance, each)[1]
+        found[name] = (alone, total, band)
     apart = []
-    for at, chance in ((1, level), (3, each)):
+    for at, chance in ((1, level), (2, each)):
         worst = tuple(_most_variance(ends[at]) for ends in found.values())
         apart += _difference(noisy, (value, plain), worst, kept.value, chance)
 
     def quantity(numbers: Vector, ends: tuple[Ends, ...], start: float) -> Quantity:
-        names = ("", "total_", "band_", "total_band_")
+        names = ("", "total_", "total_band_")
         named = {
             f"{name}{side}": start + reach * pair[at]
-            for name, pair in zip(names, ends[: 4 if keys > 1 else 2], strict=False)
+            for name, pair in zip(names, ends[: 3 if keys > 1 else 2], strict=False)
             for at, side in enumerate(("low", "high"))
         }
         return Quantity(value=start + reach * numbers, **named)
@@ -252,7 +244,7 @@ def policy_estimates(
         level=level,
         target=quantity(value.value, found["target"], middle),
         behaviour=quantity(plain.value, found["behaviour"], middle),
-        difference=quantity(value.value - plain.value, tuple(apart), 0.0),
+        difference=quantity(value.value - plain.value, (*apart[:2], apart[3]), 0.0),
         kept=kept.value,
         kept_low=kept_low,
         kept_high=kept_high,
@@ -277,7 +269,6 @@ def _shares(noisy: NoisyWeights) -> tuple[Quotient, Quotient, Quotient]:
             scale_over=scale_over,
             scale_under=scale_under,
             bounds=bounds,
-            laplace=noisy.laplace,
             unknown=unknown,
         )
         for over, under, scale_over, scale_under, bounds, unknown in (

@@ -12,6 +12,7 @@ and how to add an experiment.
 """
 
 from privalue.paper._batches import rmse
+from privalue.paper._chain_sampler import chain_statistics
 from privalue.paper._claims import described
 from privalue.paper._experiment import Experiment
 from privalue.paper._methods import Method, MethodSetting, outcome
@@ -32,6 +33,7 @@ __all__ = [
     "Reproduction",
     "ResultTable",
     "TableRow",
+    "chain_statistics",
     "described",
     "draw",
     "factor_text",

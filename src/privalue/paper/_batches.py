@@ -1,10 +1,10 @@
 """Draw batches of trajectories on the paper's chain: the same ones for all algorithms.
 
 m and the number of the run identify a batch. Its first-visit statistics are drawn directly, with
-the joint law that m trajectories give them (docs/worlds.md), so that ten million cost as much as
-ten. With another bound of returns the same batch is counted on another grid. The noise has a seed
-of its own, and every algorithm gets the same standard normal numbers, scaled to its own sigma, so
-that algorithms do not differ by chance.
+the joint law that m trajectories give them, so that ten million cost as much as ten. With another
+bound of returns the same batch is counted on another grid. The noise has a seed of its own, and
+every algorithm gets the same standard normal numbers, scaled to its own sigma, so that algorithms
+do not differ by chance.
 """
 
 from functools import lru_cache
@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 
 from privalue.core import Vector, VisitStatistics
+from privalue.paper._chain_sampler import chain_statistics
 from privalue.paper._settings import SEED, WORLD
-from privalue.simulation import World, chain_statistics, parse_world
+from privalue.simulation import World, parse_world
 
 _BATCH, _NOISE = 0, 1
 

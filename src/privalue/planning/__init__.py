@@ -9,9 +9,8 @@ measures how far the released values are from the true ones.
 >>> from privalue.planning import public_model
 >>> from privalue.planning import predict
 >>> study = pv.Study(
-...     privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-...     values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-...     states=pv.States(count=5),
+...     states=5, discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0),
+...     epsilon=1.0, delta=1e-6, unit="trajectory",
 ... )
 >>> model = public_model(study, parse_world("chain:N=5"))
 >>> prediction = predict(study, model, trajectories=10_000)
@@ -28,15 +27,8 @@ from privalue.planning._consent import (
     require_useful_policy,
     warn_caller,
 )
-from privalue.planning._improvement import (
-    ImprovementForecast,
-    RuleForecast,
-    predict_improvement,
-)
 from privalue.planning._invert import (
-    Aggregation,
     Answer,
-    aggregation_for,
     checked_target,
     epsilon_for,
     trajectories_for,
@@ -62,42 +54,24 @@ from privalue.planning._predict import (
 )
 from privalue.planning._public_model import PublicModel
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
-from privalue.planning._releases import (
-    BookPlan,
-    Budget,
-    PlannedReleases,
-    Split,
-    plan_releases,
-    release_groups,
-)
-from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown, times
 from privalue.planning._unvisited import unvisited_states, unvisited_words
 from privalue.planning._weights import STEPS, ClipForecast, PolicyPlan, plan_policy
 
 __all__ = [
     "STEPS",
-    "Aggregation",
     "Answer",
-    "BookPlan",
-    "Budget",
     "Change",
     "ClipForecast",
     "Forecast",
     "Forecaster",
-    "ImprovementForecast",
     "Judgement",
     "OfPairs",
     "Option",
-    "PlannedReleases",
     "PolicyPlan",
     "Prediction",
     "PublicModel",
-    "Resolution",
-    "RuleForecast",
-    "Split",
     "advice",
-    "aggregation_for",
     "checked_target",
     "doubtful_words",
     "epsilon_for",
@@ -111,19 +85,15 @@ __all__ = [
     "noise_by_state",
     "options_of",
     "plan_policy",
-    "plan_releases",
     "planned_rare_state_words",
     "planned_trajectories",
     "predict",
-    "predict_improvement",
     "public_model",
     "quick_prediction",
     "rare_state_words",
-    "release_groups",
     "require_small_delta",
     "require_useful",
     "require_useful_policy",
-    "resolve",
     "shown",
     "theta_before_noise",
     "times",

@@ -1,4 +1,7 @@
-"""Find the change of a study that helps most: one change at a time, each predicted anew."""
+"""Find the change of a study that helps most: one change at a time, each predicted anew.
+
+Nothing moves people to a mechanism without intervals: the only other one that is tried is dp-ssp.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -11,17 +14,10 @@ from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.planning._invert import MOST_EPSILON, with_aggregation, with_epsilon
 from privalue.planning._model import public_model
-from privalue.planning._options import Option, with_mechanism
-from privalue.planning._predict import (
-    USELESS,
-    Forecast,
-    Prediction,
-    forecast,
-    guessing_error,
-)
+from privalue.planning._options import Option
+from privalue.planning._predict import USELESS, Prediction, forecast, guessing_error
 from privalue.planning._public_model import PublicModel
-from privalue.planning._returns import return_range
-from privalue.simulation import MarkovRewardProcess, World
+from privalue.simulation import MarkovRewardProcess, World, return_range
 from privalue.study import Study
 
 _WORTH_SAYING = 0.95  # of the present error: a change that leaves more is not worth saying
@@ -79,26 +75,14 @@ def advice(
     """
     present = prediction.chosen
     changes = []
-    # Where a stage looks for bounds, the middle case counts its cost and not its gain: that is no
-    # reason to take a mechanism without one.
-    staged = prediction.ranged and "bounds" in prediction.study.stages
-    best = present if staged else prediction.best
-    if not best.option.chosen:
-        changes.append(
-            Change(
-                what=f"another mechanism: {best.option.label}",
-                rmse=best.rmse,
-                guess=prediction.guess,
-            )
-        )
     makers = _variants(prediction, world)
     for done, make in enumerate(makers):
         if progress is not None:
             progress(done, len(makers))
         for variant in make():
-            found = _with_the_better(variant, present.option, best.option, draws)
+            option = Option(study=variant.study, chosen=True)
+            found = forecast(option, variant.model, variant.trajectories, draws=draws)
             if found.refused is None:
-                other = "" if found.option.chosen else f", with {found.option.label}"
                 rmse = found.rmse
                 if variant.conditional:  # as much better as it would be there
                     before = forecast(
@@ -107,7 +91,7 @@ def advice(
                     rmse *= present.rmse / before.rmse
                 changes.append(
                     Change(
-                        what=f"{variant.what}{other}",
+                        what=variant.what,
                         rmse=rmse,
                         guess=guessing_error(variant.study, variant.model),
                         condition=variant.condition,
@@ -117,25 +101,20 @@ def advice(
     return sorted(helpful, key=lambda change: change.rmse)
 
 
-def _with_the_better(variant: _Variant, own: Option, best: Option, draws: int | None) -> Forecast:
-    """Predict a variant with its own mechanism and with the plan's best; return the better one."""
-    options = [Option(study=variant.study, chosen=True)]
-    if best is not own:
-        mechanism = best.study.mechanism
-        keys = {key: getattr(mechanism, key) for key in mechanism.given}
-        other = with_mechanism(variant.study, keys)
-        options += [] if other is None else [other]
-    found = [
-        forecast(option, variant.model, variant.trajectories, draws=draws) for option in options
-    ]
-    return min(found, key=lambda f: f.rmse)
-
-
 def _variants(
     prediction: Prediction, world: World | None
 ) -> list[Callable[[], Iterator[_Variant]]]:
     """Return functions that each yield the variants of one kind of change, if it applies."""
     study, model, m = prediction.study, prediction.model, prediction.trajectories
+
+    def with_intervals() -> Iterator[_Variant]:
+        if study.mechanism.name != "dp-ssp":
+            yield _Variant(
+                what="another mechanism: dp-ssp",
+                study=study.model_copy(update={"mechanism": {"name": "dp-ssp"}}),
+                model=model,
+                trajectories=m,
+            )
 
     def more() -> Iterator[_Variant]:
         if 10 * m <= MOST_TRAJECTORIES:
@@ -219,7 +198,8 @@ def _variants(
                 trajectories=m,
             )
 
-    return [_unless_refused(make) for make in (more, looser, coarser, tighter, bounded, informed)]
+    makers = (with_intervals, more, looser, coarser, tighter, bounded, informed)
+    return [_unless_refused(make) for make in makers]
 
 
 def _unless_refused(make: Callable[[], Iterator[_Variant]]) -> Callable[[], Iterator[_Variant]]:

@@ -40,7 +40,7 @@ def require_useful(
     """Refuse a release that is predicted to be no better than guessing.
 
     Args:
-        study: what is public; its mechanism must be settled.
+        study: what is public.
         built: its features and weights.
         mechanism: with its constants; None where they depend on an m that is not known.
         trajectories: m.

@@ -1,32 +1,25 @@
-"""Invert a plan: find the trajectories, the epsilon or the aggregation that reach a target error.
+"""Invert a plan: find the trajectories or the epsilon that reach a target error.
 
 A target should be met, so that from the study alone the cautious assumptions count.
 
 The predicted error falls with m and with epsilon, so both are found by bisection of their logarithm
-with few draws, and checked with all of them. Tying more states lowers the noise and raises the
-approximation error, so the error does not simply fall with the size: sizes are tried one by one.
+with few draws, and checked with all of them.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
-from privalue.planning._model import public_model
 from privalue.planning._options import Option
 from privalue.planning._predict import FOUND_RANGE, Forecaster, enough_draws, forecast
 from privalue.planning._public_model import PublicModel
-from privalue.simulation import World
 from privalue.study import Study
 
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 20.0  # what exact calibration covers
 _PRECISION = math.log(1.02)
 _STEPS_UP = 10  # of 2% each, where the check finds an error above the target
-_MOST_SIZES = 24
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,34 +39,6 @@ class Answer:
     def reached(self) -> bool:
         """Return whether some value reaches the target."""
         return self.value is not None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Aggregation:
-    """How many adjacent states to tie: the error of each size, and the sizes that reach the target.
-
-    Without a world nobody knows how well tied values fit. The errors leave the misfit out, so
-    coarser always looks better, and only ``finest`` has a meaning.
-    """
-
-    target: float
-    errors: dict[int, float]
-    known: bool
-
-    @property
-    def reaching(self) -> list[int]:
-        """Return the sizes that were tried and reach the target."""
-        return [size for size, error in self.errors.items() if error <= self.target]
-
-    @property
-    def finest(self) -> int | None:
-        """Return the smallest size that reaches the target."""
-        return min(self.reaching, default=None)
-
-    @property
-    def coarsest(self) -> int | None:
-        """Return the largest size that reaches the target; None if the misfit is unknown."""
-        return max(self.reaching, default=None) if self.known else None
 
 
 def checked_target(target: float) -> float:
@@ -182,60 +147,6 @@ def epsilon_for(
         rounded=lambda epsilon: min(_up(epsilon), highest),
     )
     return replace(found, cautious=cautious, fewest=fewest)
-
-
-def aggregation_for(
-    study: Study,
-    target: float,
-    *,
-    trajectories: int,
-    world: World | None = None,
-    model: PublicModel | None = None,
-    draws: int | None = None,
-    progress: Progress | None = None,
-) -> Aggregation:
-    """Predict the error of every size of aggregation, and find those that reach the target.
-
-    Args:
-        study: what is public; its features must be tabular or aggregated.
-        target: the root mean square error to reach, above 0.
-        trajectories: m.
-        world: the public world to assume; None to assume the study alone.
-        model: the world's model, if the caller has it already.
-        draws: how many data sets to make up for each size; by the number of states, if left out.
-        progress: called with sizes done, and sizes in all.
-
-    Returns:
-        The errors by size.
-
-    Raises:
-        UsageError: if the target is not above 0, or the study has its own matrix of features.
-    """
-    checked_target(target)
-    if study.features.kind == "matrix":
-        raise UsageError(
-            'the coarsest aggregation is for studies with kind = "tabular" or "aggregate", and '
-            'this one has kind = "matrix"'
-        )
-    sizes = list(aggregation_sizes(study.state_count))
-    if world is not None and model is None:
-        model = public_model(study, world)
-    errors = {}
-    for done, size in enumerate(sizes):
-        if progress is not None:
-            progress(done, len(sizes))
-        tied = with_aggregation(study, size)
-        given = model if model is not None and model.known else public_model(tied)
-        assumed, _ = _promised(given)
-        errors[size] = forecast(Option(study=tied), assumed, trajectories, draws=draws).rmse
-    return Aggregation(target=target, errors=errors, known=model is not None and model.known)
-
-
-def aggregation_sizes(states: int) -> Iterable[int]:
-    """Return about two dozen sizes from 1 to N that differ in the number of groups."""
-    if states <= _MOST_SIZES:
-        return range(1, states + 1)
-    return sorted({round(size) for size in np.geomspace(1, states, _MOST_SIZES)})
 
 
 def with_aggregation(study: Study, size: int) -> Study:

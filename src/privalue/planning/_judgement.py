@@ -40,7 +40,7 @@ from privalue.estimate import noise_factors
 from privalue.planning._advice import advice
 from privalue.planning._assumed import CAUTIOUS, MIDDLE, Case, assumed_visits
 from privalue.planning._model import public_model, require_few_states
-from privalue.planning._options import Option, with_mechanism
+from privalue.planning._options import Option
 from privalue.planning._predict import (
     USELESS,
     Forecaster,
@@ -61,7 +61,6 @@ _LEAST_DRAWS, _MOST_DRAWS = 2, 40  # of a judgement
 _NOISES = 1  # of each draw
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states over which the bound averages errors
-_MOST_DIMENSIONS = 1000  # a larger matrix is not inverted for the bound
 _KEPT = 16  # judgements kept in memory, for repeated releases of one study
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -87,7 +86,7 @@ class Judgement:
 
 
 def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
-    """Judge a settled study with m trajectories; the answer is the same every time.
+    """Judge a study with m trajectories; the answer is the same every time.
 
     Args:
         study: what is public.
@@ -130,7 +129,7 @@ def quick_prediction(
     A release is judged by it, and its report shows it.
 
     Args:
-        study: what is public; its mechanism must be settled.
+        study: what is public.
         trajectories: m, where it is public, or as it is declared.
         built: its features and weights, if at hand.
         mechanism: its mechanism, with the constants that a release would use, if at hand.
@@ -198,15 +197,12 @@ def most_helpful(study: Study, trajectories: int) -> str:
         if study.mechanism.name != "dp-ssp":
             return 'most helpful is likely to be another mechanism, name = "dp-ssp"'
         return "more trajectories, coarser states and tighter [values] returns help"
-    other = with_mechanism(study, {"name": "dp-ssp"})
-    options = [Option(study=study, chosen=True)]
-    options += [other] if other is not None and study.mechanism.name != "dp-ssp" else []
     draws = min(max(_WORK // study.key_count, _FEWEST_DRAWS), _ADVICE_DRAWS)
     prediction = predict(
         study,
         public_model(study),
         trajectories=trajectories,
-        options=options,
+        options=[Option(study=study, chosen=True)],
         draws=draws,
         ends=False,
     )
@@ -284,12 +280,7 @@ def _of_values(
     sigma = mechanism.sigma(mechanism.bound.psi(np.rint(visits).astype(np.int64), beta))
     some = np.flatnonzero(design.weights > 0)
     some = some[:: len(some) // _SAMPLE + 1]
-    if design.by_gram and mechanism.whitened and design.dimension > _MOST_DIMENSIONS:
-        # Leverages add up to d. Errors are smaller than if all leverages were equal.
-        leverage = design.dimension / design.states / float(design.weights.max())
-        deviations = np.array([0.85 * sigma * math.sqrt(leverage)])
-    else:
-        deviations = sigma * noise_factors(mechanism, design.phi[some])
+    deviations = sigma * noise_factors(mechanism, design.phi[some])
     kept: Vector | float = 1.0
     if mechanism.ridge is not None and design.one_feature_per_state:
         curvature = column_squares(scaled_rows(design.phi, np.sqrt(design.weights * visits)))

@@ -27,9 +27,14 @@ from privalue.planning._returns import (
     expected_length,
     first_choices,
     first_visits,
-    return_range,
 )
-from privalue.simulation import Episodes, MarkovRewardProcess, World, simulate_episodes
+from privalue.simulation import (
+    Episodes,
+    MarkovRewardProcess,
+    World,
+    return_range,
+    simulate_episodes,
+)
 from privalue.study import Study
 
 BATCHES = 500

@@ -25,12 +25,10 @@ def theta_before_noise(study: Study, mechanism: Mechanism, statistics: VisitStat
 
 def likely_choice(mechanism: DpSsp, statistics: VisitStatistics) -> Chosen:
     """Return what stages would choose if what they release had no noise. PRIVATE."""
-    chosen = mechanism.unchosen
-    for stage in mechanism.alphas:
-        if stage in {"bounds", "visits"}:
-            numbers = mechanism.perturbation(statistics, stage, chosen).center.astype(np.float64)
-            chosen = mechanism.choose(stage, numbers, chosen)
-    return chosen
+    if "bounds" not in mechanism.alphas:
+        return mechanism.unchosen
+    numbers = mechanism.perturbation(statistics, "bounds").center.astype(np.float64)
+    return mechanism.choose("bounds", numbers, mechanism.unchosen)
 
 
 def noise_by_state(

@@ -39,7 +39,7 @@ class Option:
         details = []
         if chosen.name == "dp-lsw" and chosen.noise == "isotropic":
             details.append("isotropic")
-        for key in ("beta", "pseudo_count", "ridge", "ridge_scale", "noise_scale_share"):
+        for key in ("beta", "pseudo_count", "ridge", "ridge_scale"):
             value, default = getattr(chosen, key), MECHANISM_KEYS[key].default
             if value != default:
                 details.append(

@@ -157,7 +157,7 @@ def predict(
     """Predict the error of a study, and of the same study with other mechanisms.
 
     Args:
-        study: what is public; its mechanism must be settled (``resolve``).
+        study: what is public.
         model: what to assume of the data, from ``public_model``.
         trajectories: m; the declared number, if left out.
         options: the mechanisms to compare; all of them, if left out.
@@ -299,13 +299,11 @@ def drawn_numbers(
     if not isinstance(mechanism, DpSsp):
         return MadeUpDraw(numbers=noisy(mechanism.perturbation(statistics)))
     chosen, stages = mechanism.unchosen, list[Stage]()
-    known = {"bounds": statistics.level_counts.size > 0, "visits": True}
-    for name, alpha in mechanism.alphas.items():
-        if known.get(name):
-            numbers = noisy(mechanism.perturbation(statistics, name))
-            chosen = mechanism.choose(name, numbers, chosen)
-            noise = mechanism.stage_noise[name]
-            stages.append(Stage(name=name, alpha=alpha, numbers=numbers, noise=noise))
+    if "bounds" in mechanism.alphas and statistics.level_counts.size > 0:
+        numbers = noisy(mechanism.perturbation(statistics, "bounds"))
+        chosen = mechanism.choose("bounds", numbers, chosen)
+        alpha, noise = mechanism.alphas["bounds"], mechanism.stage_noise["bounds"]
+        stages.append(Stage(name="bounds", alpha=alpha, numbers=numbers, noise=noise))
     drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
     return MadeUpDraw(numbers=drawn, stages=tuple(stages), chosen=chosen if stages else None)
 

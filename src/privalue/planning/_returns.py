@@ -37,7 +37,6 @@ from privalue.simulation import END, MDP, MarkovRewardProcess, Outcomes, Policy
 MOST_EXACT = 20_000  # raw states; more would take minutes
 MOST_EXACT_WITH_ACTIONS = 3000  # raw states; a matrix of all pairs of them is held
 _DENSE = 3000  # raw states; up to here a matrix of all pairs is held
-_SWEEPS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -230,30 +229,3 @@ def _grouped(
             means[state] = values[members[0]]
             squares[state] = second[members[0]]
     return FirstVisits(visits=visits, means=means, variances=np.maximum(squares - means**2, 0.0))
-
-
-def return_range(process: MarkovRewardProcess) -> tuple[float, float]:
-    """Return the smallest and largest return that any path from a reachable state can have.
-
-    They are found by repeating G <- r + gamma G(s') over the best and the worst outcomes, and are
-    infinite where that does not settle, as with rewards on a loop and no discount.
-    """
-    outcomes = process.outcomes
-    follows = outcomes.successors != END
-    successor = np.where(follows, outcomes.successors, 0)
-    starts = outcomes.offsets[:-1]
-    scale = max(float(np.abs(outcomes.rewards).max()), 1e-300)
-    ends = []
-    for best in (np.minimum, np.maximum):
-        value, settled = np.zeros(process.states), False
-        for _ in range(_SWEEPS):
-            paths = outcomes.rewards + process.discount * np.where(follows, value[successor], 0.0)
-            updated = best.reduceat(paths, starts)
-            settled = bool(np.abs(updated - value).max() <= 1e-12 * scale)
-            value = updated
-            if settled:
-                break
-        reached = value[process.reachable]
-        infinite = -np.inf if best is np.minimum else np.inf
-        ends.append(float(best.reduce(reached)) if settled else infinite)
-    return ends[0], ends[1]

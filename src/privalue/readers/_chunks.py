@@ -11,7 +11,6 @@ A ``Source`` yields chunks: Arrow batches as they are in the source, each with i
 
 from bisect import bisect
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -115,10 +114,6 @@ class Unread(NamedTuple):
 
     rows: int
     read: Callable[[], Chunk]
-
-    def begun(self, pool: Executor) -> "Unread":
-        """Return the same chunk, which a thread of the pool reads from now on."""
-        return Unread(self.rows, pool.submit(self.read).result)
 
     @staticmethod
     def at_hand(chunk: Chunk) -> "Unread":

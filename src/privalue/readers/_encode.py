@@ -18,13 +18,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privalue.core import Integers, Private, kernel, sealed, unit_hash
+from privalue.core import Integers, Private, sealed
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
 from privalue.readers._arrow import text_array
@@ -39,16 +39,6 @@ NEVER = 255  # a status: an action that is none of its state's
 PART_ROWS = 1 << 20  # a part costs half a millisecond besides, and its arrays some memory
 
 
-class Tally(NamedTuple):
-    """What was done to rows on the way, for the curator."""
-
-    rows_left_out: int = 0  # it is not known whose they are
-    rows_missing: int = 0  # dropped, as the study says, for a missing state, action or reward
-
-    def __add__(self, other: "Tally") -> "Tally":  # type: ignore[override]
-        return Tally(*(mine + its for mine, its in zip(self, other, strict=True)))
-
-
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Rows(Private):
@@ -60,7 +50,7 @@ class Rows(Private):
     states: NDArray[np.int32]  # keys; one more than the last where the row is invalid
     rewards: NDArray[np.floating]  # of 32 or 64 bits; the core clamps them to the public bounds
     probabilities: NDArray[np.float64] | None = None  # of the actions, where they are logged
-    tally: Tally = field(default_factory=Tally, kw_only=True)
+    left_out: int = field(default=0, kw_only=True)  # rows of which nobody knows whose they are
 
     def __post_init__(self) -> None:
         for array in self.columns:
@@ -136,9 +126,7 @@ class Encoder:
             ) from None
         if rules.allowed is not None:
             found["action"] = self._allowed(found)
-        kept, tally = self._kept(chunk, found)
-        if rules.part[1] > 1:
-            kept = self._in_part(found, kept)
+        kept, left_out = self._kept(chunk, found)
         if kept is not None:
             found = {
                 role: Cells(c.values[kept], None if c.status is None else c.status[kept])
@@ -152,7 +140,7 @@ class Encoder:
             states,
             found["reward"].values,
             found["probability"].values if "probability" in found else None,
-            tally=tally,
+            left_out=left_out,
         )
 
     def _cells(self, role: str, chunk: Chunk) -> Cells:
@@ -243,52 +231,29 @@ class Encoder:
             states = states * np.int32(len(edges) + 1) + found[role].values.astype(np.int32)
         return states
 
-    def _in_part(self, found: dict[str, Cells], kept: Integers | None) -> Integers:
-        """Return which of the kept rows count: those of units in the part, by their ids alone."""
-        which, parts = self._rules.part
-        ids = _side_by_side([found[role].values for role in self._rules.unit_roles])
-        of_row = part_of(np.ascontiguousarray(ids.reshape(len(ids), -1)), parts)
-        inside = np.flatnonzero(of_row == which)
-        return inside if kept is None else np.intersect1d(kept, inside, assume_unique=True)
-
-    def _kept(self, chunk: Chunk, found: dict[str, Cells]) -> tuple[Integers | None, Tally]:
-        """Return which rows to keep (None: all), and how many were left out and why."""
+    def _kept(self, chunk: Chunk, found: dict[str, Cells]) -> tuple[Integers | None, int]:
+        """Return which rows to keep (None: all), and how many belong to nobody."""
         rules = self._rules
+        if not rules.drop_invalid:
+            self._refuse_invalid(chunk, found)
+            return None, chunk.left_out
         out = np.zeros(chunk.rows.num_rows, dtype=np.bool_)
-        nobody = missing = 0
-        for role in rules.unit_roles if rules.drop_invalid else ():
+        for role in rules.unit_roles:
             failed = found[role].failed()
             if failed is not None:
                 out |= failed
-        nobody = int(np.count_nonzero(out))
-        excused = out
-        if rules.drop_missing_rows:
-            incomplete = np.zeros_like(out)
-            for role in rules.needed_roles:
-                status = found[role].status
-                if status is not None:
-                    incomplete |= status == MISSING
-            excused = out | incomplete
-            if rules.drop_cut:  # such a row stays if it is marked: its unit is left out for that
-                incomplete &= ~found["truncated"].values
-            out |= incomplete
-            missing = int(np.count_nonzero(out)) - nobody
-        if not rules.drop_invalid:
-            self._refuse_invalid(chunk, found, excused)
         kept = np.flatnonzero(~out) if out.any() else None
-        return kept, Tally(rows_left_out=nobody + chunk.left_out, rows_missing=missing)
+        return kept, int(np.count_nonzero(out)) + chunk.left_out
 
-    def _refuse_invalid(
-        self, chunk: Chunk, found: dict[str, Cells], out: NDArray[np.bool_]
-    ) -> None:
+    def _refuse_invalid(self, chunk: Chunk, found: dict[str, Cells]) -> None:
         """Raise for the first row with a cell that does not convert."""
         worst: tuple[int, str] | None = None
         for role, column in found.items():
             failed = column.failed()
             if failed is None:
                 continue
-            at = int(np.argmax(failed & ~out))
-            if (failed & ~out)[at] and (worst is None or at < worst[0]):
+            at = int(np.argmax(failed))
+            if failed[at] and (worst is None or at < worst[0]):
                 worst = at, role
         if worst is not None:
             self._refuse(chunk, *worst, found[worst[1]])
@@ -298,10 +263,7 @@ class Encoder:
         name = self._rules.columns[role]
         assert column.status is not None
         if column.status[at] == MISSING:
-            hint = "every row needs one"
-            if role in self._rules.needed_roles and self._rules.weighing is None:
-                hint += ', or [data] missing_rows = "drop-row" leaves such rows out'
-            raise RowError(chunk.location, at, f"{name} is missing; {hint}")
+            raise RowError(chunk.location, at, f"{name} is missing; every row needs one")
         shown = _shown(chunk.rows.column(name), at)
         if column.status[at] == NEVER:
             roles = self._rules.state_roles
@@ -427,15 +389,6 @@ def _probabilities(numbers: Cells) -> Cells:
     status = np.zeros(len(outside), np.uint8) if numbers.status is None else numbers.status.copy()
     status[outside & (status == OK)] = INVALID
     return Cells(numbers.values, status)
-
-
-@kernel(nogil=True)
-def part_of(ids, parts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Return the part of every row's unit: its public hash, modulo the number of parts."""
-    found = np.empty(len(ids), dtype=np.int64)
-    for row in range(len(ids)):
-        found[row] = np.int64(unit_hash(ids[row], ids.shape[1]) % np.uint64(parts))
-    return found
 
 
 def _side_by_side(ids: list[Integers]) -> Integers:

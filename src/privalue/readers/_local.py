@@ -6,20 +6,17 @@ to be in order, it is read again, and rows are brought together by unit, on disk
 memory.
 """
 
-import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from privalue._patience import uninterrupted
-from privalue.core import Contributions, Limits, VisitStatistics, unit_hash
+from privalue.core import Contributions, Limits, VisitStatistics
 from privalue.readers._chunks import Source, Unread
 from privalue.readers._cores import chosen_threads
-from privalue.readers._encode import Encoder, Rows, Tally
+from privalue.readers._encode import Encoder, Rows
 from privalue.readers._order import CarryOver, OutOfOrderError, hand_over, take_apart
 from privalue.readers._partition import Partitions
 from privalue.readers._rules import RowRules
@@ -29,10 +26,10 @@ from privalue.study import Study
 
 DEFAULT_MEMORY = 2 << 30
 TASK_ROWS = 1 << 18
-AHEAD = 4  # tasks that one core reads while another imports Numba; each holds a row group
 
-# What a task found: units to carry over, the tally, how many rows, and the first row out of order.
-_Read = tuple[list[Rows], Tally, int, OutOfOrderError | None]
+# What a task found: units to carry over, how many rows were left out, how many were not, and the
+# first row out of order.
+_Read = tuple[list[Rows], int, int, OutOfOrderError | None]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -106,8 +103,8 @@ class Pool:
             raise
         self._idle.put(contributions)
 
-    def finish(self, found: Tally) -> VisitStatistics:
-        """Return the statistics of all that was added, with what the encoders counted.
+    def finish(self, rows_left_out: int) -> VisitStatistics:
+        """Return the statistics of all that was added, with how many rows belong to nobody.
 
         Raises:
             BoundaryError: a batch was refused, and nobody made an error of it.
@@ -116,7 +113,7 @@ class Pool:
         for queue in (self._idle, self._refused):
             while not queue.empty():
                 total.absorb(queue.get())
-        return total.finish(**found._asdict())
+        return total.finish(rows_left_out=rows_left_out)
 
 
 class _Reading:
@@ -149,28 +146,28 @@ class _Reading:
             hand_over(rows, self._pool.add, self._rules)
 
         def work(_: int, chunks: list[Unread]) -> _Read:
-            ends, found, count = list[Rows](), Tally(), 0
+            ends, left_out, count = list[Rows](), 0, 0
             for rows in self._rows(chunks):
-                found, count = found + rows.tally, count + len(rows)
+                left_out, count = left_out + rows.left_out, count + len(rows)
                 try:
                     if len(rows):
                         take_apart(rows, self._rules, ends.append, complete)
                 except OutOfOrderError as problem:  # joining earlier tasks may find one before it
-                    return ends, found, count, problem
-            return ends, found, count, None
+                    return ends, left_out, count, problem
+            return ends, left_out, count, None
 
         carried = CarryOver(self._rules, complete)
-        done, found = 0, Tally()
-        with self._each(work, self._tasks) as results:
-            for ends, tally, count, problem in results:
+        done, nobodys = 0, 0
+        with self._each(work, self._tasks()) as results:
+            for ends, left_out, count, problem in results:
                 for rows in ends:
                     carried.add(rows)
                 if problem is not None:
                     raise problem
-                done, found = done + count, found + tally
+                done, nobodys = done + count, nobodys + left_out
                 self._report(done)
             carried.finish()
-        return self._pool.finish(found)
+        return self._pool.finish(nobodys)
 
     def in_any_order(self, memory: int, *, places: bool) -> VisitStatistics | None:
         """Bring every row to its partition, then add up partition after partition.
@@ -183,32 +180,32 @@ class _Reading:
                 otherwise such a step makes this None.
         """
 
-        def keep(number: int, chunks: list[Unread]) -> tuple[int, Tally]:
+        def keep(number: int, chunks: list[Unread]) -> tuple[int, int]:
             parts = list(self._rows(chunks))
             full = [part for part in parts if len(part)]
             if full:
                 partitions.put(full, number)
-            return sum(map(len, full)), sum((part.tally for part in parts), Tally())
+            return sum(map(len, full)), sum(part.left_out for part in parts)
 
         def add(_: int, partition: int) -> int:
             return partitions.hand_over(partition, self._pool.add)
 
-        done, found = 0, Tally()
+        done, nobodys = 0, 0
         partitions = Partitions(memory, self._source.total_rows, self._rules, places=places)
         with closing(partitions):
-            with self._each(keep, self._tasks) as kept:
-                for count, tally in kept:
-                    done, found = done + count, found + tally
+            with self._each(keep, self._tasks()) as kept:
+                for count, left_out in kept:
+                    done, nobodys = done + count, nobodys + left_out
                     self._report(done // 2)
             numbers = (number for number in range(partitions.count))
-            with self._each(add, lambda _: numbers) as added:
+            with self._each(add, numbers) as added:
                 for count in added:
                     done += count
                     self._report(done // 2)
             if not partitions.sound and not places:
                 return None
             partitions.require_sound()
-        return self._pool.finish(found)
+        return self._pool.finish(nobodys)
 
     def _rows(self, chunks: list[Unread]) -> Iterator[Rows]:
         """Yield the encoded rows of some chunks, until another thread has failed."""
@@ -218,24 +215,7 @@ class _Reading:
                     return
                 yield rows
 
-    def _tasks(self, pool: Executor) -> Generator[list[Unread], None, None]:
-        """Yield tasks; the first ones are read while Numba is imported, which takes as long.
-
-        The import keeps Python busy, but no thread that reads needs Python for long.
-        """
-        with closing(self._consecutive()) as tasks:
-            if "numba" not in sys.modules:
-                first = islice(tasks, max(self._threads, AHEAD))
-                ahead = [[chunk.begun(pool) for chunk in task] for task in first]
-                # An import that an interrupt breaks off leaves its lock behind, for which threads
-                # that need the same module would wait for ever.
-                with uninterrupted():
-                    _ = unit_hash.compiled
-                yield from ahead
-                del ahead  # it holds what was read
-            yield from tasks
-
-    def _consecutive(self) -> Generator[list[Unread], None, None]:
+    def _tasks(self) -> Generator[list[Unread], None, None]:
         """Yield consecutive chunks, so many that a task is worth a thread's while."""
         task, rows = list[Unread](), 0
         for chunk in self._source.unread():
@@ -251,7 +231,7 @@ class _Reading:
     def _each(
         self,
         work: Callable[[int, _Task], _Result],
-        tasks: Callable[[Executor], Generator[_Task, None, None]],
+        tasks: Generator[_Task, None, None],
     ) -> Iterator[Iterator[_Result]]:
         """Run tasks in a pool of threads, and yield their results in the order of the tasks.
 
@@ -260,14 +240,14 @@ class _Reading:
         waiting: deque[Future[_Result]] = deque()
 
         def results() -> Iterator[_Result]:
-            for number, task in enumerate(given):
+            for number, task in enumerate(tasks):
                 waiting.append(pool.submit(work, number, task))
                 if len(waiting) > 2 * self._threads:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
 
-        with ThreadPoolExecutor(self._threads) as pool, closing(tasks(pool)) as given:
+        with ThreadPoolExecutor(self._threads) as pool, closing(tasks):
             try:
                 yield results()
             except BaseException:

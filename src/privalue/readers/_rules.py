@@ -36,7 +36,6 @@ class RowRules:
     step_type: str
     step_format: str | None
     missing: tuple[str, ...]
-    drop_missing_rows: bool
     drop_invalid: bool
     decimal: str
     delimiter: str | None
@@ -53,7 +52,6 @@ class RowRules:
     allowed: Integers | None = field(compare=False)
     drop_cut: bool  # a unit with a trajectory that was cut off is left out
     weighing: Weighing | None  # of trajectories, where another policy is valued
-    part: tuple[int, int] = (0, 1)  # which of how many parts of the units counts
 
     @classmethod
     def of(cls, study: Study) -> "RowRules":
@@ -85,7 +83,6 @@ class RowRules:
             step_type=data.step_type,
             step_format=data.step_format,
             missing=tuple(data.missing),
-            drop_missing_rows=data.missing_rows == "drop-row",
             drop_invalid=data.invalid == "drop-unit",
             decimal=data.decimal,
             delimiter=data.delimiter,
@@ -101,7 +98,6 @@ class RowRules:
             allowed=None if pairs is None else pairs.allowed,
             drop_cut=study.drops_cut,
             weighing=Weighing.of(study),
-            part=study.study.which_part,
         )
 
     @property
@@ -120,11 +116,6 @@ class RowRules:
     def step_roles(self) -> list[str]:
         """Return what an episode says of each step."""
         return [role for role in (*_OF_STEPS, *MARKS) if role == "state" or role in self.columns]
-
-    @property
-    def needed_roles(self) -> list[str]:
-        """Return the roles without which a row may be left out, as the study says."""
-        return [*self.state_roles, *(["action"] if self.actions else []), "reward"]
 
     @property
     def observed(self) -> list[int] | None:
@@ -196,8 +187,8 @@ class RowRules:
             return f"{meant} in [states] bins"
         named = f'{{"{role}": "{near or "..."}"}}'
         if near:
-            return f'if {near!r} is meant, set {key} = "{near}", or give columns={named}'
-        return f'name the right one: {key} = "...", or give columns={named}'
+            return f'if {near!r} is meant, set {key} = "{near}", or in Python columns={named}'
+        return f'name the right one: {key} = "...", or in Python columns={named}'
 
     def require_no_person(self, place: str) -> None:
         """Refuse what numbers its trajectories, if persons are protected.

@@ -31,7 +31,7 @@ from privalue.readers._csv_files import (
     csv_unread,
     open_csv,
 )
-from privalue.readers._encode import Encoder, Rows, Tally
+from privalue.readers._encode import Encoder, Rows
 from privalue.readers._files import file_kind, find_files
 from privalue.readers._partition import Shape, pack, unpack
 from privalue.readers._rules import RowRules
@@ -161,12 +161,12 @@ class Source:
             batches: what Spark hands over.
             task: the number of its partition; of several errors, the first task's is reported.
         """
-        encoder, tally, error = Encoder(self.rules), Tally(), None
+        encoder, left_out, error = Encoder(self.rules), 0, None
         waiting, size = list[Rows](), 0
         try:
             for _, chunk in self.chunks(batches, task):
                 for rows in encoder.parts(chunk):
-                    tally += rows.tally
+                    left_out += rows.left_out
                     if len(rows):
                         waiting.append(rows)
                         size += sum(column.nbytes for column in rows.columns)
@@ -177,7 +177,7 @@ class Source:
             error = (task, str(problem))
         if waiting and error is None:
             yield cells_of(waiting, self)
-        note = json.dumps({"tally": tally, "error": error})
+        note = json.dumps({"left_out": left_out, "error": error})
         nothing = {field.name: pa.nulls(1, field.type) for field in CELLS}
         yield pa.record_batch({**nothing, "note": pa.array([note])}, schema=CELLS)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from privalue.core import SCALARS, Integers, VisitStatistics
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Location, RowError
-from privalue.readers._encode import Encoder, Rows, Tally
+from privalue.readers._encode import Encoder, Rows
 from privalue.readers._local import Pool
 from privalue.readers._order import CarryOver, hand_over, take_apart
 from privalue.readers._partition import Partitions
@@ -133,7 +133,7 @@ class _Notes:
     """The notes of the tasks that encoded the rows."""
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.left_out = 0
         self.errors: list[tuple[int, str]] = []  # the number of the task, and the message
 
     def read(self, batches: Batches) -> Batches:
@@ -142,7 +142,7 @@ class _Notes:
             notes = batch.column("note")
             for text in notes.drop_null().to_pylist():
                 note = json.loads(text)
-                self.tally += Tally(*note["tally"])
+                self.left_out += note["left_out"]
                 if note["error"] is not None:
                     self.errors.append(tuple(note["error"]))
             yield batch.filter(notes.is_null()) if notes.null_count < len(notes) else batch
@@ -175,7 +175,7 @@ def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics
             partitions.hand_over(bucket, pool.add)
         if source.numbered:
             partitions.require_sound()
-        return pool.finish(notes.tally) if partitions.sound else None
+        return pool.finish(notes.left_out) if partitions.sound else None
 
 
 def _in_order(
@@ -186,19 +186,19 @@ def _in_order(
     Spark puts parts of files into partitions in an order of its own: rows are in order within each
     part only.
     """
-    pool, encoder, tally = Pool(source.limits), Encoder(source.rules), Tally()
+    pool, encoder, left_out = Pool(source.limits), Encoder(source.rules), 0
     ends = list[list[Rows]]()
 
     def encoded(chunks: Iterator[tuple[int, Chunk]]) -> Iterator[Rows]:
-        nonlocal tally
+        nonlocal left_out
         for _, chunk in chunks:
             for rows in encoder.parts(chunk):
-                tally += rows.tally
+                left_out += rows.left_out
                 yield rows
 
     for _, chunks in groupby(source.chunks(batches, task), key=itemgetter(0)):
         ends.append(outermost(encoded(chunks), pool, source.rules))
-    return pool.finish(tally), [units for units in ends if units]
+    return pool.finish(left_out), [units for units in ends if units]
 
 
 def outermost(batches: Iterator[Rows], pool: Pool, rules: RowRules) -> list[Rows]:

@@ -84,5 +84,5 @@ class Spill:
         """Return what to raise if the disk does not take the rows."""
         return DataError(
             f"rows that outgrow the memory cannot be kept in {tempfile.gettempdir()}: "
-            f"{problem.strerror}; make room there, set TMPDIR, or give a larger memory="
+            f"{problem.strerror}; make room there, set TMPDIR, or allow more memory"
         )

@@ -15,15 +15,12 @@ from privalue.report._another_policy import (
 from privalue.report._answers import answers_in
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
-from privalue.report._limits import bound_in_words, cost_in_words
-from privalue.report._page_arms import covered_by, ends_of
+from privalue.report._limits import bound_in_words
+from privalue.report._page_arms import DIFFERENCES_COVER, ends_of
 from privalue.report._pages import load_page
-from privalue.report._pdf import checked_paper, require_printer, write_pdf
 from privalue.report._plan_words import (
-    aggregation_in_words,
     answer_in_words,
     approximation_shown,
-    improvement_in_words,
     keys_of,
     misfit_known,
     name_of,
@@ -32,54 +29,34 @@ from privalue.report._plan_words import (
     steadied,
     verdict,
 )
-from privalue.report._planning_picture import (
-    checked_picture,
-    curves_of,
-    draw_plan,
-    trajectories_around,
-)
 from privalue.report._policy_page import policy_page
 from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
 from privalue.report._public_page import public_page
-from privalue.report._publish import Published, publish, write_report, write_text
-from privalue.report._spending import (
-    account_json,
-    account_rows,
-    charge_words,
-    draw_spending,
-)
+from privalue.report._publish import Published, publish, release_page, write_report, write_text
+from privalue.report._spending import account_rows, charge_words
 from privalue.report._states import flags_by_state, flags_of_states, state_table
 from privalue.report._verdict import accepted_in_words
 
 __all__ = [
     "DATA_WORDS",
+    "DIFFERENCES_COVER",
     "Guesses",
     "PrivateDiagnostics",
     "Published",
     "accepted_in_words",
-    "account_json",
     "account_rows",
-    "aggregation_in_words",
     "answer_in_words",
     "answers_in",
     "approximation_shown",
     "bound_in_words",
     "charge_words",
-    "checked_paper",
-    "checked_picture",
-    "cost_in_words",
-    "covered_by",
-    "curves_of",
     "doubts",
-    "draw_plan",
-    "draw_spending",
     "ends_of",
     "flags_by_state",
     "flags_of_states",
     "guess",
     "guessed_json",
-    "improvement_in_words",
     "keys_of",
     "listed",
     "load_page",
@@ -93,16 +70,14 @@ __all__ = [
     "policy_table",
     "public_page",
     "publish",
-    "require_printer",
+    "release_page",
     "require_private_place",
     "require_same_study",
     "state_table",
     "steadied",
-    "trajectories_around",
     "unchecked_words",
     "verdict",
     "verdict_words",
-    "write_pdf",
     "write_private_page",
     "write_report",
     "write_text",

@@ -75,13 +75,10 @@ def another_policy_page(
         kept=_kept(release),
         starts=_starts(release) if by_start else None,
         clip=f"{policy['clip']:g}",
-        estimated=bool(getattr(trust, "behaviour_estimated", None)),
         contradicted=IMPOSSIBLE if getattr(trust, "behaviour_contradicted", None) else None,
-        split=release.study["study"].get("part") if release.privacy.unit == "trajectory" else None,
         logged=policy["behaviour"] == "column",
         level=f"{100 * (release.level or 0):g}%",
         sentence=release.sentence(),
-        law="Laplace" if release.noise.law == "laplace" else "Gaussian",
         justification=justification,
         budget=budget_context(release, account),
         sha256=hashed(release.sha256),
@@ -124,7 +121,6 @@ def _words(release: Release) -> str:
     assert apart is not None
     shown = written(value, *_total(release.policy_interval))
     more = written(apart.value, *_total(apart.interval))
-    guessed = _GUESSED if trust.behaviour_estimated else ""
     kept = release.kept_mass
     if trust.behaviour_contradicted:
         return (
@@ -132,7 +128,6 @@ def _words(release: Release) -> str:
             f"the level of {100 * (release.level or 0):g}%), and 1 is the most that it "
             "can be. Do not use the target's number, "
             f"{shown.value} ({shown.within}), nor its difference, {more.value} ({more.within})."
-            + guessed
         )
     low, high = _total(apart.interval)
     most = trust.largest_clipping_bias  # it may be all on the side of 0
@@ -141,7 +136,7 @@ def _words(release: Release) -> str:
     told = (
         f"{assumed}the target would have been worth {shown.value} ({shown.within})"
         f"{f', clearly {direction} than the behaviour' if clearly else ''}: the difference is "
-        f"{more.value} ({more.within}).{guessed}"
+        f"{more.value} ({more.within})."
         f" What clipping may have moved it by comes on top: up to {most:.3g} either way"
         f"{', which may undo the difference.' if not clearly and (low > 0 or high < 0) else '.'}"
     )
@@ -155,7 +150,6 @@ def _words_by_start(release: Release, assumed: str) -> str:
     trusts, count = release.policy_trusts, len(release.values)
     assert trusts is not None
     supported = sum(bool(entry.supported) for entry in release.values)
-    guessed = _GUESSED if trusts.behaviour_estimated else ""
     if trusts.behaviour_contradicted:
         above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
         return (
@@ -163,12 +157,12 @@ def _words_by_start(release: Release, assumed: str) -> str:
             f"{counted(count, 'start')}, each at the level of {100 * (release.level or 0):g}%. "
             f"Chance alone may do that at up to {count * (1 - (release.level or 0)):.2g} of "
             "them, on average, but at one at least it is above 1 at that level for all starts "
-            f"at once. Do not use the numbers of any of them.{guessed}"
+            f"at once. Do not use the numbers of any of them."
         )
     return (
         f"{assumed}one number for each of {counted(count, 'start')}; {supported:,} of them "
         f"keep{'s' * (supported == 1)} enough of the target's weight to be vouched for. What "
-        f"clipping may have moved them by comes on top of their intervals.{guessed}"
+        f"clipping may have moved them by comes on top of their intervals."
     )
 
 
@@ -180,10 +174,6 @@ def unchecked_words(release: Release) -> str:
     return "none of that can be checked here"
 
 
-_GUESSED = (
-    " The behaviour is NOT KNOWN here, but taken from another release's shares of first visits: "
-    "where people return to a state and act otherwise it is wrong, and no interval holds that."
-)
 _REFUTED = (
     "The behaviour is refuted: weights exceed what any right behaviour allows, so its "
     "probabilities are wrong, and so is what follows from them."
@@ -209,9 +199,7 @@ def doubts(release: Release, kept: KeptMass) -> list[str]:
 
 def _total(interval: PolicyInterval) -> tuple[float, float]:
     """Return the ends of the interval with both noise and the choice of people in it."""
-    low = interval.low if interval.total_low is None else interval.total_low
-    high = interval.high if interval.total_high is None else interval.total_high
-    return low, high
+    return interval.total_low, interval.total_high
 
 
 def _worth(release: Release) -> Any:

@@ -297,9 +297,7 @@ def guarantee_context(release: Release) -> dict[str, Any]:
         "delta": readable(privacy.delta),
         "change": privacy.change(),
         "factor": odds_factor(privacy.epsilon),
-        "published": ["the values"]
-        + ["the noisy statistics"] * (release.statistics is not None)
-        + ["the released noise scale"] * (release.noise.scale is not None),
+        "published": ["the values"] + ["the noisy statistics"] * (release.statistics is not None),
         "table": PageTable(
             name="What an attacker could tell",
             caption="A test that says which of two neighbouring data sets was used: how often it "

@@ -9,6 +9,8 @@ from privalue.report._pages import LABEL, PageHtml, PageTable, flags, named
 from privalue.report._plots import MOST_ROWS, Series, figure
 from privalue.report._states import StateTable, flags_of
 
+DIFFERENCES_COVER = "the difference among people at large, by noise and sampling together"
+
 
 def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
     """Return how far each arm is from the first, state by state; None where there are no arms.
@@ -25,12 +27,12 @@ def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
         "first": named(release.arms[0], LABEL),
         "words": [
             f"The interval of a difference covers, with probability {level} at least, "
-            f"{covered_by(release)}. Its ends are differences of the ends of two intervals, one "
+            f"{DIFFERENCES_COVER}. Its ends are differences of the ends of two intervals, one "
             f"for each arm, at a level of {_level_of_each(release)} each. So it is somewhat wider "
             "than necessary.",
             "A band holds for all states and all arms at once, so its ends are subtracted as they "
             "are."
-            if release.level is not None
+            if release.values.column("total_band_low") is not None
             else None,
         ],
         "policies": _policies(release) if release.policies else None,
@@ -44,26 +46,9 @@ def _level_of_each(release: Release) -> str:
     return f"{100 * (1 + (release.level or 0)) / 2:g}%"
 
 
-def covered_by(release: Release) -> str:
-    """Return what the intervals of differences cover: that of people at large, or of these."""
-    if release.values.column("total_low") is not None:
-        return "the difference among people at large, by noise and sampling together"
-    return (
-        "what the difference would have been without noise; how far these people are from people "
-        "at large comes on top"
-    )
-
-
 def ends_of(entry: StateValue | PolicyInterval) -> tuple[float | None, float | None]:
-    """Return the interval that is shown first: for privacy and sampling, or privacy alone."""
-    total = getattr(entry, "total_low", None), getattr(entry, "total_high", None)
-    return (entry.low, entry.high) if total[0] is None else total
-
-
-def _bands_of(entry: StateValue) -> tuple[float | None, float | None]:
-    """Return the band of the same kind as the interval that is shown first."""
-    total = getattr(entry, "total_band_low", None), getattr(entry, "total_band_high", None)
-    return (entry.band_low, entry.band_high) if total[0] is None else total
+    """Return the interval that is shown first: for privacy and sampling."""
+    return entry.total_low, entry.total_high
 
 
 def _policies(release: Release) -> PageTable:
@@ -138,7 +123,7 @@ def _differences(release: Release, table: StateTable, arm: str) -> PageTable:
             *(str(written(each.value, *ends_of(each))) for each in both),
             shown.value,
             shown.within,
-            written(entry.value, *_bands_of(entry)).within,
+            written(entry.value, entry.total_band_low, entry.total_band_high).within,
             flags(flags_of(int(bits[before + at]))),
         ]
 

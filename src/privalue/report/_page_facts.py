@@ -6,6 +6,7 @@ from privalue._written import counted, written_exactly
 from privalue.artefact import Release
 from privalue.ledger import Protection, Standing, study_hash
 from privalue.report._guarantee import readable
+from privalue.report._limits import bounds_stage
 from privalue.report._numbers import interval
 from privalue.report._page_stages import stages_context
 from privalue.report._pages import PageHtml, PageTable, bar, hashed, listed, named
@@ -283,20 +284,10 @@ _SHAPES = {
 }
 
 
-def _one_stage(release: Release) -> bool:
-    """Return whether no stage chose anything that the noise of the values goes by."""
-    return not {stage.name for stage in release.stages or ()} & {"bounds", "visits"}
-
-
 def _scale(release: Release) -> str:
-    """Return the words on the scale of the noise: public, released with noise, or secret."""
+    """Return the words on the scale of the noise: public or secret."""
     noise = release.noise
     if noise.sigma is not None:
-        settled = "by the study" if _one_stage(release) else "by the study and earlier stages"
-        return f"sigma = {noise.sigma:.6g}, settled {settled}, and public"
-    if noise.scale is not None:
-        return (
-            f"sigma = {noise.scale.sigma:.6g}, released with noise of its own (Laplace noise of "
-            f"scale {noise.scale.spread:.4g} on the logarithm of its square)"
-        )
+        earlier = "" if bounds_stage(release) is None else " and an earlier stage"
+        return f"sigma = {noise.sigma:.6g}, settled by the study{earlier}, and public"
     return "depends on the data, and was not released"

@@ -7,7 +7,6 @@ from privalue.artefact import Release
 from privalue.planning import Prediction, shown
 from privalue.report._guarantee import cut_units
 from privalue.report._numbers import interval, percent
-from privalue.report._page_stages import limits_table
 from privalue.report._pages import PageTable, bar
 from privalue.report._plan_words import misfit_known
 from privalue.report._precision import Planned, achieved
@@ -26,34 +25,21 @@ def precision_context(release: Release, states: StateTable, plan: Planned) -> di
     return {
         "achieved": _achieved(release, states),
         "secret": f"Not public. The noise of {release.mechanism} has a scale that depends on the "
-        "data; telling it would cost privacy, and the study did not spend any on it.",
+        "data; telling it would cost privacy.",
         "planned": None if plan.prediction is None else _plan(plan.prediction),
         "unplanned": plan.reason,
-        "limits": limits_table(release),
     }
 
 
 def _achieved(release: Release, states: StateTable) -> PageTable | None:
     """Return half the widths of intervals; None where no interval was released."""
     privacy, total = achieved(release, states), achieved(release, states, "total_")
-    if privacy is None:
+    if privacy is None or total is None:
         return None
-    scale = (
-        "The scale of the noise is public."
-        if release.noise.sigma is not None
-        else f"The scale of the noise was released with noise of its own, for "
-        f"{release.noise.scale.epsilon:g} of epsilon."
-        if release.noise.scale is not None
-        else ""
-    )
     low, high = return_bounds(release)
     rows: list[list[object]] = []
     for kind, found in (("total", total), ("privacy", privacy)):
-        for what, half in (
-            []
-            if found is None
-            else [("median over the states", found.median), ("widest", found.largest)]
-        ):
+        for what, half in (("median over the states", found.median), ("widest", found.largest)):
             share = half / ((high - low) / 2)
             colour = "stop" if share > 0.9 else "warn" if share > 0.5 else ""
             rows.append([f"{kind} interval, {what}", bar(share, f"±\u202f{shown(half)}", colour)])
@@ -61,7 +47,7 @@ def _achieved(release: Release, states: StateTable) -> PageTable | None:
     return PageTable(
         name="Achieved precision",
         caption=f"Half the width of the {100 * privacy.level:g}% intervals. A full bar is as wide "
-        f"as all possible returns. {scale}",
+        "as all possible returns. The scale of the noise is public.",
         rows=rows,
         kind="small",
     )
@@ -130,7 +116,7 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
             "The noise of privacy comes on top of sampling: other people, drawn from the same "
             "population, would have given other values even without noise. Privacy intervals do "
             "not cover that"
-            + ("; total intervals do, approximately." if states.has_totals else "."),
+            + ("; total intervals do, approximately." if states.has_intervals else "."),
         ),
         (
             "Unvisited states have no value of their own.",
@@ -139,19 +125,12 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
             "visited, unless noisy counts were released: then it is flagged.",
         ),
         (
-            "Bounds were declared, not found.",
-            "Rewards and returns outside the public bounds were clamped to them; how many is "
-            "private. If the bounds were too tight, values are drawn towards the inside.",
-        )
-        if release.limits is None
-        else (
             "Values are of what counted.",
             "Rewards and returns outside of their bounds were clamped to them, and draw values "
-            "towards the inside; visits and trajectories beyond the limits are in no value. The "
-            "noisy shares above show what the limits cost.",
+            "towards the inside; visits and trajectories beyond the limits are in no value. How "
+            "many the study's own bounds and limits changed is private.",
         ),
         _cut(release),
-        *_incomplete(release),
     ]
     if release.actions:
         found.insert(
@@ -182,20 +161,6 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
             )
         )
     return found
-
-
-def _incomplete(release: Release) -> list[tuple[str, str]]:
-    """Return what became of rows without a state or a reward, where the study leaves them out."""
-    if release.study["data"].get("missing_rows") != "drop-row":
-        return []
-    return [
-        (
-            "Rows with a missing state or reward were left out.",
-            "How many were is private. Nothing of such a row counts, so a reward that is missing "
-            "counts as 0. Values are too low where it would have been above 0, and too high where "
-            "it would have been below. No interval covers that.",
-        )
-    ]
 
 
 def _cut(release: Release) -> tuple[str, str]:

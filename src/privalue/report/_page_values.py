@@ -41,7 +41,7 @@ def values_context(release: Release, states: StateTable) -> dict[str, Any]:
         "maps": _maps(release, states) if release.actions else [],
         "meaning": f"The value of {_of(release)}: the sum of rewards, discounted by {discount:g} "
         "per step.",
-        "intervals": _about_the_intervals(release, states),
+        "intervals": _about_the_intervals(release),
         "table": _table(release, states),
         "states": _states(release),
         "link": _LINK,
@@ -198,59 +198,41 @@ def _caption(release: Release, states: StateTable, series: Series) -> str:
             "There are no error bars: the scale of this mechanism's noise depends on the data "
             "and was not released. The section on precision has what may be said."
         )
-    elif states.has_totals:
+    else:
         found.append(
             "A total interval covers the noise of privacy and the choice of people. The privacy "
             "interval inside it covers the noise alone."
         )
-    else:
-        found.append("Intervals are for the noise of privacy alone, state by state.")
     return " ".join([*found, "Point at a row, or reach it by keyboard, for exact numbers."])
 
 
-def _about_the_intervals(release: Release, states: StateTable) -> str:
+def _about_the_intervals(release: Release) -> str:
     """Explain what the intervals cover, or why there are none."""
     if release.level is None:
-        return "The study did not ask for intervals ([mechanism] noise_scale_share, or dp-ssp)."
+        return "Intervals are released by dp-ssp only."
     level = f"{100 * release.level:g}%"
-    privacy = f"covers, with probability {level}, what would have been released for that state "
-    if not states.has_totals:
-        missing = (
-            "Nothing here covers the choice of people: for that the number of visits to a state is "
-            f"needed, and {release.mechanism} does not release it."
-            if release.statistics is None
-            else "A refit of this release also has total intervals, for the choice of people."
-        )
-        return (
-            f"The privacy interval {privacy}without noise; the band does so for all states at "
-            f"once. {missing}"
-        )
     return (
         f"The total interval covers, with probability {level}, the value among people at large, "
         "from whom the people in the data are assumed to be drawn. It includes both the noise of "
         "privacy and the choice of people. The band does the same for all states at once. The "
-        f"other two explain the parts of the total interval. The privacy interval {privacy}without "
-        "noise. The sampling interval says, approximately, how far the people in the data may be "
-        "from people at large; it leaves the noise out."
+        f"privacy interval covers, with probability {level}, what would have been released for "
+        "that state without noise."
     )
 
 
 def _columns(release: Release, states: StateTable) -> list[tuple[str, str]]:
     """Return the intervals that the table shows by the beginning of their names, and heads."""
     level = f"{100 * (release.level or 0):g}%"
-    first = "total_" if states.has_totals else ""
     wanted = [
         ("total_", "total interval"),
         ("", "privacy interval"),
-        ("total_band_" if states.has_totals else "band_", "band for all states"),
-        ("sampling_", "sampling interval"),
+        ("total_band_", "band for all states"),
     ]
-    present = [
-        (kind, head)
+    return [
+        (kind, f"{level} {head}" if kind == "total_" else head)
         for kind, head in wanted
-        if f"{kind}low" in states.columns or f"{kind}high" in states.columns
+        if f"{kind}low" in states.columns
     ]
-    return [(kind, f"{level} {head}" if kind == first else head) for kind, head in present]
 
 
 def _table(release: Release, states: StateTable) -> PageTable:

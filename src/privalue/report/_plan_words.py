@@ -4,12 +4,9 @@ import numpy as np
 
 from privalue._written import counted
 from privalue.planning import (
-    Aggregation,
     Answer,
     Forecast,
-    ImprovementForecast,
     Prediction,
-    RuleForecast,
     shown,
     times,
 )
@@ -58,7 +55,7 @@ def verdict(prediction: Prediction) -> str:
 
     Without a world the misfit of features is unknown, and the line says "at least".
     """
-    chosen, best, guess = prediction.chosen, prediction.best, prediction.guess
+    chosen, guess = prediction.chosen, prediction.guess
     m, name = counted(prediction.trajectories, "trajectory"), name_of(chosen)
     low, high = prediction.study.return_bounds
     if chosen.refused is not None:
@@ -78,15 +75,10 @@ def verdict(prediction: Prediction) -> str:
             f"{times(guess / chosen.rmse)} times better than guessing ({shown(guess)}){within}; "
             f"{privacy}."
         )
-    hope = (
-        f"{name_of(best)} would be off by {shown(best.rmse)}."
-        if best.rmse < guess
-        else "No mechanism does better with so little."
-    )
     return (
         f"Hopeless as it stands: with {m}, {name} is predicted to be off by {least}"
         f"{shown(chosen.rmse)}, and guessing {(low + high) / 2:g} for every "
-        f"{keys_of(prediction.study)[:-1]} by {shown(guess)}. {hope}"
+        f"{keys_of(prediction.study)[:-1]} by {shown(guess)}."
     )
 
 
@@ -128,47 +120,6 @@ def pairs_in_words(prediction: Prediction) -> str | None:
     )
 
 
-def improvement_in_words(found: ImprovementForecast) -> list[str]:
-    """Return what the improved policy is worth in the world, a sentence each."""
-    default, careful = found.rules[0], found.rules[1]
-    digits = _digits(found)
-    best = "" if found.best is None else f", and the best policy has {found.best:.{digits}f}"
-    return [
-        "The improved policy, one greedy step on what is released, is worth "
-        f"{default.mean:.{digits}f} in this world, on average over {found.draws} made-up releases "
-        f"(standard error {shown(default.standard_error)}); without noise it would be worth "
-        f"{found.without_noise:.{digits}f}; what people do now has "
-        f"{found.behaviour:.{digits}f}{best}",
-        f"Of ten releases eight give {_usual(default, digits)}; {_worse(default)}",
-        f"With level {careful.level:g} only states with a clear gain move, {careful.moved:.0%} of "
-        f"them in place of {default.moved:.0%}, and the policy is worth "
-        f"{careful.mean:.{digits}f} ({_usual(careful, digits)}); {_worse(careful)}",
-    ]
-
-
-def _digits(found: ImprovementForecast) -> int:
-    """Return the decimals that show differences of policies: three digits of the largest."""
-    ends = [found.behaviour, found.best, *(end for rule in found.rules for end in rule.usual)]
-    known = [end for end in ends if end is not None]
-    span = max(max(known) - min(known), 1e-12)
-    return int(np.clip(2 - np.floor(np.log10(span)), 0, 9))
-
-
-def _usual(rule: RuleForecast, digits: int) -> str:
-    return f"from {rule.usual[0]:.{digits}f} to {rule.usual[1]:.{digits}f}"
-
-
-def _worse(rule: RuleForecast) -> str:
-    """Return how often a policy is worse than what people do, and by how much."""
-    if rule.worse == 0:
-        return "none gives a policy that is worse than what people do now"
-    return (
-        f"{max(rule.worse, 0.01):.0%} give a policy that is worse than what people do now, by "
-        f"{shown(rule.loss)} on average"
-        + (", because the shares of actions that it keeps are noisy" if rule.moved < 0.005 else "")
-    )
-
-
 def range_in_words(forecast: Forecast) -> str:
     """Return the ends of the range, and which is which."""
     return (
@@ -192,33 +143,7 @@ def answer_in_words(answer: Answer) -> str:
     return f"{words(answer.value)} (predicted error {shown(answer.rmse)}{end}){less}"
 
 
-def aggregation_in_words(found: Aggregation) -> str:
-    """Return the sizes of aggregation that reach the target, in words."""
-    best = min(found.errors, key=lambda size: found.errors[size])
-    target = shown(found.target)
-    if not found.reaching:
-        return (
-            f"no aggregation reaches {target}: the best of those tried is size = {best}, with "
-            f"{shown(found.errors[best])}"
-        )
-    if not found.known:
-        return (
-            f"noise and sampling reach {target} from size = {found.finest} on (predicted error "
-            f"{shown(found.errors[found.finest or 1])} at the cautious end); how well so coarse "
-            "values fit is not known without a world, and comes on top"
-        )
-    return (
-        f"the coarsest aggregation that reaches {target} is size = {found.coarsest} (predicted "
-        f"error {shown(found.errors[found.coarsest or 1])}), the finest is size = {found.finest}, "
-        f"and the best of those tried is size = {best}, with {shown(found.errors[best])}"
-    )
-
-
-def paragraph(
-    prediction: Prediction,
-    answer: Answer | None = None,
-    improvement: ImprovementForecast | None = None,
-) -> str:
+def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
     """Return the justification of a sample size, for a protocol.
 
     It is made of plain sentences that name every assumption, so that a reviewer can check them.
@@ -226,7 +151,6 @@ def paragraph(
     Args:
         prediction: the plan.
         answer: what a target would take; None where nobody asked.
-        improvement: what improved policies are worth, where there is a world.
     """
     study, model, chosen = prediction.study, prediction.model, prediction.chosen
     low, high = study.return_bounds
@@ -250,8 +174,6 @@ def paragraph(
     of_pairs = pairs_in_words(prediction)
     if of_pairs is not None:
         text.append(f"{of_pairs}.")
-    if improvement is not None:
-        text += [f"{sentence}." for sentence in improvement_in_words(improvement)]
     if answer is not None:
         text.append(_needs(answer))
     text.append(f"The prediction assumes that {'; '.join([*model.assumptions, *_persons(study)])}.")

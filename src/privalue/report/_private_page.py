@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue._folder import PRINTED, PRIVATE_MARK, PUBLIC_FILES, is_marked, is_private_page
+from privalue._folder import PRIVATE_MARK, PUBLIC_FILES, is_marked, is_private_page
 from privalue._written import counted, written
 from privalue.errors import UsageError
 from privalue.report._curators import PrivateDiagnostics
@@ -51,7 +51,7 @@ def require_private_place(file: str | Path) -> Path:
             f"cannot write the private page {file}: {there} is not a directory; give another path"
         )
     for public in sorted(there.iterdir()) if there == file.parent else []:
-        if public.name not in (*PUBLIC_FILES, PRINTED) and not is_marked(public, PUBLIC_MARK):
+        if public.name not in PUBLIC_FILES and not is_marked(public, PUBLIC_MARK):
             continue
         raise UsageError(
             f"{public} is public, or cannot be read, and a private page never goes beside it; give "
@@ -120,7 +120,6 @@ DATA_WORDS = {
     "surplus_visits": "first visits beyond the limit of a trajectory",
     "units_dropped": "units dropped for an invalid row",
     "rows_left_out": "rows that belong to nobody",
-    "rows_missing": "rows dropped as incomplete",
     "rewards_clamped": "rewards clamped to their bounds",
     "returns_clamped": "returns clamped to their bounds",
 }

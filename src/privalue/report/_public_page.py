@@ -12,7 +12,6 @@ from privalue.report._guarantee import guarantee_context, readable
 from privalue.report._page_arms import arms_context, ends_of
 from privalue.report._page_facts import budget_context, method_context, public_context
 from privalue.report._page_precision import limits_context, precision_context
-from privalue.report._page_stages import limits_note
 from privalue.report._page_values import flags_context, values_context
 from privalue.report._pages import hashed, headed, named, render
 from privalue.report._precision import planned
@@ -72,7 +71,6 @@ def public_page(
         protected=release.private,
         verdict=verdict_of(release, states, plan),
         tiles=_tiles(release, states),
-        limits_note=limits_note(release),
         values=values_context(release, states),
         searchable=len(states) > 12,
         flags=flags_context(release, states),
@@ -105,14 +103,13 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
         within = release.policy_interval
         ends = (None, None) if within is None else ends_of(within)
         shown = written(release.policy_value, *ends)
-        kind = "privacy" if within is None or within.total_low is None else "total"
         tiles.append(
             (
                 "Overall value of the policy (averaged over where people start)",
                 shown.value,
                 "its noise is not public"
                 if within is None
-                else f"{level} {kind} interval {shown.within}{_too_wide(release, ends)}"
+                else f"{level} total interval {shown.within}{_too_wide(release, ends)}"
                 + ("; exact only where nobody returns to a state" if release.actions else ""),
             )
         )

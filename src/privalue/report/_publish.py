@@ -14,7 +14,6 @@ from privalue._folder import PAGE, REGISTRY, VALUES, require_publishable
 from privalue.artefact import Release
 from privalue.errors import UsageError
 from privalue.ledger import Standing
-from privalue.planning import resolve
 from privalue.report._another_policy import another_policy_page, policy_csv
 from privalue.report._answers import answers_in
 from privalue.report._precision import require_same_study
@@ -66,9 +65,8 @@ def publish(
     >>> from tempfile import TemporaryDirectory
     >>> import privalue as pv
     >>> study = pv.Study(
-    ...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
-    ...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-    ...     states=pv.States(labels=["ill", "well"]),
+    ...     states=["ill", "well"], discount=0.9, returns=(0, 1),
+    ...     epsilon=1.0, delta=1e-5, unit="trajectory",
     ... )
     >>> release = pv.release(study, [[("ill", 0.0), ("well", 1.0)]] * 1000)
     >>> with TemporaryDirectory() as folder:
@@ -77,7 +75,6 @@ def publish(
     release.json values.csv registry.yaml report.html
     """
     if study is not None:
-        study = resolve(study).study
         require_same_study(release, study)
     require_publishable(folder)
     saved = release.save(folder)
@@ -133,12 +130,28 @@ def write_report(
     }
     if page:
         why = justification or answers.justification
-        if of_policy:
-            text = another_policy_page(release, account=account, justification=why)
-        else:
-            text = public_page(release, study=study, account=account, justification=why)
-        texts["page"] = PAGE, text
+        texts["page"] = PAGE, release_page(release, study=study, account=account, justification=why)
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
+
+
+def release_page(
+    release: Release,
+    *,
+    study: Study | None = None,
+    account: Standing | None = None,
+    justification: str | None = None,
+) -> str:
+    """Return the page of a release: of values by state, or of another policy's value.
+
+    Args:
+        release: what was released.
+        study: the release's study, for what its side files say of states.
+        account: how the dataset stands on its ledger.
+        justification: why these parameters; public.
+    """
+    if release.mechanism == "dp-ope":
+        return another_policy_page(release, account=account, justification=justification)
+    return public_page(release, study=study, account=account, justification=justification)
 
 
 def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:

@@ -15,6 +15,7 @@ from privalue.artefact import Release
 from privalue.ledger import Standing, study_hash
 from privalue.report._answers import Answers
 from privalue.report._guarantee import unit_words, validity_words
+from privalue.report._limits import bounds_stage
 from privalue.report._states import return_bounds
 from privalue.report._valued import policy_words
 from privalue.report._yaml import Unanswered, to_yaml
@@ -31,9 +32,8 @@ _MECHANISMS = {
     "dp-ssp": "DP-SSP: sums of first-visit returns and counts of visits, with Gaussian noise "
     "(sufficient statistics perturbation, analytic Gaussian mechanism)",
     "dp-ope": "DP-OPE: sums of clipped importance weights and of weighted returns, with noise on a "
-    "grid",
+    "grid by the Laplace law",
 }
-_GAUSSIANS = frozenset({"dp-ssp", "dp-ope"})  # whose noise has one public sigma
 _CALIBRATIONS = {
     "exact": "the smallest noise that keeps the promise, certified against every neighbouring pair",
     "nissim": "the paper's constants (Lemma 1), checked against the exact privacy profile",
@@ -61,11 +61,8 @@ SIDE_CHANNELS: Mapping[str, str] = {
 
 def mechanism_words(release: Release) -> str:
     """Return the words for the mechanism and for how its noise is calibrated."""
-    law = ""
-    if release.mechanism == "dp-ope":
-        law = f" by the {'Laplace' if release.noise.law == 'laplace' else 'Gaussian'} law"
     return (
-        f"{_MECHANISMS[release.mechanism]}{law}; calibration {release.noise.calibration}: "
+        f"{_MECHANISMS[release.mechanism]}; calibration {release.noise.calibration}: "
         f"{_CALIBRATIONS[release.noise.calibration]}"
     )
 
@@ -82,13 +79,7 @@ def composition_words(release: Release, account: Standing | None = None) -> str:
             "None of its own: computed from another release, as post-processing, at no further "
             "cost. " + _ledger_words(release, account, "The release that it comes from")
         )
-    within = (
-        "The noise scale and the values are released by two mechanisms whose epsilons add up to "
-        "the whole. "
-        if release.noise.scale is not None
-        else ""
-    )
-    return within + _ledger_words(release, account, "This release")
+    return _ledger_words(release, account, "This release")
 
 
 _BASIC = "basic composition: epsilons and deltas add up"
@@ -100,13 +91,8 @@ _POOL = (
 
 
 def gaussian_alpha(release: Release) -> float | None:
-    """Return alpha of a release that has a mu; by its mechanism, as older ones state none.
-
-    Args:
-        release: what was released.
-    """
-    noise = release.noise
-    return noise.alpha if release.mechanism in _GAUSSIANS and noise.law is None else None
+    """Return alpha of a release that has a mu; by its mechanism, as older ones state none."""
+    return release.noise.alpha if release.mechanism == "dp-ssp" else None
 
 
 def _in_squares(release: Release, account: Standing | None) -> bool:
@@ -294,14 +280,11 @@ def _fixed(release: Release) -> str:
 
 def _tuning(release: Release) -> str:
     """Return what the software itself chose from the data, by released numbers alone."""
-    named = {"bounds": "the bound of returns", "visits": "how precisely states are released"}
-    chosen = [named[stage.name] for stage in release.stages or () if stage.name in named]
-    if not chosen:
+    if bounds_stage(release) is None:
         return "nothing is tuned on the data by the software."
     return (
-        f"{' and '.join(chosen)} {'was' if len(chosen) == 1 else 'were'} chosen by public rules "
-        "from noisy numbers that earlier stages of the same release paid for; nothing else is "
-        "tuned on the data by the software."
+        "the bound of returns was chosen by a public rule from noisy numbers that an earlier stage "
+        "of the same release paid for; nothing else is tuned on the data by the software."
     )
 
 
@@ -313,8 +296,7 @@ def _post_processing(release: Release) -> str:
         return (
             "Values, intervals and flags are computed from the noisy statistics; so is any refit."
         )
-    scale = "; intervals come from the released noise scale" if release.noise.scale else ""
-    return f"Values are the features times the noisy coefficients{scale}."
+    return "Values are the features times the noisy coefficients."
 
 
 def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
@@ -340,11 +322,7 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
             "alpha": noise.alpha,
             "beta": noise.beta,
             "grid": noise.grid,
-            "noise_scale": "public"
-            if noise.sigma is not None
-            else "released"
-            if noise.scale is not None
-            else "not released",
+            "noise_scale": "not released" if noise.sigma is None else "public",
             "ridge": release.ridge,
             **_of_policy(release),
         },
@@ -389,7 +367,7 @@ def _of_policy(release: Release) -> dict[str, Any]:
     if release.mechanism != "dp-ope":
         return {}
     return {
-        "law": release.noise.law or "gaussian",
+        "law": "laplace",
         "clip": release.study["policy"]["clip"],
         "target": policy_words(release, "target"),
         "behaviour": policy_words(release, "behaviour"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privalue.artefact import NOT_PRIVATE, Flags, Release, StateValues, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
-from privalue.report._limits import chosen_bound, clearly_beyond, clearly_moved
+from privalue.report._limits import chosen_bound, clearly_beyond
 from privalue.study import Study, as_cell, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
@@ -30,7 +30,6 @@ RARE = "rarely visited, by the public prior"
 WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
 CLAMPED = "clamped returns"
-LIMITED = "changed by limits"
 GUESSED = "no better than guessing"
 # Of another policy's value.
 LOST = "not supported: clipping may have lost too much"
@@ -55,15 +54,11 @@ MEANINGS = {
     CLAMPED: "some trajectories clearly have returns beyond the bounds that the release chose, "
     "and these were clamped. Value and total interval are for the returns as clamped: what those "
     "beyond may add is more than half of the interval",
-    LIMITED: "limits clearly changed some trajectories (see What the limits cost), and that could "
-    "have moved this value by more than half of its interval",
 }
 FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
 _TOTALS = ("total_low", "total_high")
 _ENDS = ("low", "high")
-_MORE = tuple(
-    f"{kind}_{end}" for kind in ("total_band", "band", "sampling") for end in ("low", "high")
-)
+_MORE = ("total_band_low", "total_band_high")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,18 +122,8 @@ class StateTable(Sequence[StateRow]):
 
     @property
     def has_intervals(self) -> bool:
-        """Return whether privacy intervals were released."""
-        return any(name in self.columns for name in _ENDS)
-
-    @property
-    def has_totals(self) -> bool:
-        """Return whether intervals were released that hold the choice of people, too."""
-        return all(name in self.columns for name in _TOTALS)
-
-    @property
-    def first_ends(self) -> tuple[str, str]:
-        """Return which columns hold the interval that is shown first."""
-        return _TOTALS if self.has_totals else _ENDS
+        """Return whether intervals were released."""
+        return "total_low" in self.columns
 
 
 def _bit(flag: str) -> int:
@@ -205,13 +190,7 @@ def flags_of_states(release: Release) -> Flags:
     """Return what to be careful about in V of every state, where values are of actions, too."""
     found = release.state_values
     assert found is not None
-    bits = _own_bits(release, found)
-    limited = clearly_moved(release)
-    if limited is not None and not limited.all():  # V is made of these
-        places = {str(state): at for at, state in enumerate(found.states)}
-        of_state = np.array([places[str(state)] for state in release.values.states])
-        bits[of_state[limited]] |= _bit(LIMITED)
-    return _as_flags(bits, private=release.private)
+    return _as_flags(_own_bits(release, found), private=release.private)
 
 
 def _as_flags(bits: NDArray[np.uint8], *, private: bool) -> Flags:
@@ -243,9 +222,6 @@ def _bits(
         counted: whether noisy counts were released; then the prior is not needed.
     """
     bits = _own_bits(release, release.values)
-    limited = clearly_moved(release)
-    if limited is not None and not limited.all():  # what concerns all states is said once
-        bits[limited] |= _bit(LIMITED)
     # A released count, though noisy, says more than the prior.
     prior = None if counted else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")
@@ -278,21 +254,16 @@ def _own_bits(release: Release, values: StateValues) -> NDArray[np.uint8]:
 
 
 def _wide(release: Release, values: StateValues) -> NDArray[np.bool_]:
-    """Return which intervals span more than half of what is possible, of those shown first.
+    """Return which total intervals span more than half of what is possible.
 
     A mean of few people may be as uncertain as this whatever the noise is, which is all that
     ``supported`` looks at.
     """
     bounds = chosen_bound(release) or return_bounds(release)
-    kinds = (_TOTALS, _ENDS)
-    shown = next((k for k in kinds if any(values.column(end) is not None for end in k)), None)
-    if shown is None:
+    low, high = map(values.column, _TOTALS)
+    if low is None or high is None:
         return np.zeros(len(values), dtype=np.bool_)
-    low, high = (
-        0.5 * (bound if column is None else column)  # an end that was not released is anywhere
-        for column, bound in zip(map(values.column, shown), bounds, strict=True)
-    )
-    return np.asarray(high - low > 0.5 * (0.5 * bounds[1] - 0.5 * bounds[0]))
+    return np.asarray(0.5 * high - 0.5 * low > 0.5 * (0.5 * bounds[1] - 0.5 * bounds[0]))
 
 
 def _counts(release: Release) -> dict[str, Vector]:
@@ -335,12 +306,10 @@ def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
     """Yield the states as CSV, some thousands at a time, with every digit that was released.
 
     Numbers are as release.json has them. A label that a spreadsheet would take for a formula has an
-    apostrophe before it, and one that is more than a word is in quotes. An end of the privacy
-    intervals that was not released is empty. Every line of a seeded experiment says what it is.
+    apostrophe before it, and one that is more than a word is in quotes. Every line of a seeded
+    experiment says what it is.
     """
-    totals = _TOTALS if table.has_totals else ()
-    ends = (*totals, *(_ENDS if table.has_intervals else ()))
-    heads = [*ends, *(name for name in table.columns if name not in ends)]
+    heads = list(table.columns)
     labels = ["state", *(["arm"] if table.arms else ["action"] if table.pairs else [])]
     yield ",".join([*labels, "value", *heads, "flags"]) + "\n"
     words = [_quoted(text) for text in _as_flags(table.bits, private=private).texts]
@@ -354,8 +323,7 @@ def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
             both = table.pairs[part]
             names = [",".join(_label(as_cell(one)) for one in pair) for pair in both]
         cells = [
-            json_cells(column[part].tolist()) if column is not None else [""] * len(names)
-            for column in (table.value, *(table.columns.get(name) for name in heads))
+            json_cells(column[part].tolist()) for column in (table.value, *table.columns.values())
         ]
         flags = [words[bits] for bits in table.bits[part].tolist()]
         yield "".join(f"{line % row}\n" for row in zip(names, *cells, flags, strict=True))

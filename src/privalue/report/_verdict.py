@@ -3,8 +3,7 @@
 The plan and the flags decide, which are public. A release that its own plan calls no better than
 guessing is not usable, whatever its values are; neither is one whose every state has too few visits
 or an interval that spans more than half of what is possible. Any other flag, a plan that is
-doubtful at its cautious end, limits that could have moved every value, or noise of unknown size
-call for care.
+doubtful at its cautious end, or noise of unknown size call for care.
 """
 
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from privalue._written import written_exactly
 from privalue.artefact import Release
 from privalue.planning import shown
-from privalue.report._limits import chosen_bound, clearly_moved, limits_of, mostly_clamped
+from privalue.report._limits import chosen_bound
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
@@ -51,13 +50,6 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
     told = accepted_in_words(release) or (_useless(release) if useless else None)
     if told is not None:
         return Verdict(kind="unusable", sentence=told)
-    clamped = mostly_clamped(release)
-    if clamped is not None:
-        return Verdict(
-            kind="unusable",
-            sentence=f"Bounds decided what counts: {clamped.words}. Do not act on the values; "
-            "check the bounds of the study, and what was read as rewards.",
-        )
     flagged = states.flagged.nonzero()[0]
     if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
         return Verdict(
@@ -108,17 +100,7 @@ def _useless(release: Release, accepted: str = "") -> str:
 
 def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
     """Return what calls for care with every state, the most important first."""
-    moved = clearly_moved(release)
     return [
-        "No state is flagged, but limits clearly changed what counts, and could have moved every "
-        "value by more than half of its interval."
-        if moved is not None and moved.all()
-        else None,
-        *(
-            f"No state is flagged, but {limit.words}. {limit.effect}"
-            for limit in limits_of(release)
-            if limit.clear and limit.reach is None
-        ),
         f"No state is flagged. {_DOUBTFUL}"
         if plan.prediction is not None and plan.prediction.doubtful
         else None,
@@ -130,7 +112,7 @@ def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
 
 def _usable(release: Release, states: StateTable) -> str:
     """Return how precise values are that nothing speaks against."""
-    found = achieved(release, states, "total_") or achieved(release, states)
+    found = achieved(release, states, "total_")
     assert found is not None  # without intervals a release calls for care
     chosen, clamped = chosen_bound(release), release.values.column("clamped")
     rare = ""

@@ -16,7 +16,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 except ImportError:
     raise MissingComponentError(
         "pictures in files are drawn by Matplotlib: pip install matplotlib; the report's "
@@ -31,7 +31,6 @@ __all__ = [
     "FigureCanvasAgg",
     "FuncFormatter",
     "LogLocator",
-    "NullFormatter",
     "NullLocator",
     "mpl",
 ]

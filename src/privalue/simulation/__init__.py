@@ -4,10 +4,8 @@ Nothing here is part of the trusted core, and nothing here is private: worlds ar
 are their trajectories.
 """
 
-from privalue.simulation._chain_sampler import ChainStatistics, chain_statistics
 from privalue.simulation._files import SimulatedFile, simulate, simulate_to_file
-from privalue.simulation._groups import grouped
-from privalue.simulation._icu_sepsis import icu_sepsis, sepsis_groups
+from privalue.simulation._icu_sepsis import icu_sepsis
 from privalue.simulation._markov import MDP, MarkovRewardProcess
 from privalue.simulation._names import parse_world
 from privalue.simulation._outcomes import END, Outcomes
@@ -22,15 +20,14 @@ from privalue.simulation._simulation import (
     simulate_episodes,
 )
 from privalue.simulation._toy_text import from_gymnasium, toy_text
-from privalue.simulation._truth import return_bounds, write_truth
+from privalue.simulation._truth import return_range, write_truth
 from privalue.simulation._visits import VisitProbabilities
-from privalue.simulation._worlds import World, chain, garnet, grid, random_chain
+from privalue.simulation._worlds import World, chain, garnet
 
 __all__ = [
     "CUT",
     "END",
     "MDP",
-    "ChainStatistics",
     "Episodes",
     "MarkovRewardProcess",
     "Outcomes",
@@ -40,20 +37,15 @@ __all__ = [
     "VisitProbabilities",
     "World",
     "chain",
-    "chain_statistics",
     "from_gymnasium",
     "garnet",
-    "grid",
-    "grouped",
     "icu_sepsis",
     "optimal_policy",
     "parse_world",
     "policy_of",
-    "random_chain",
     "read_policy",
-    "return_bounds",
+    "return_range",
     "rollout",
-    "sepsis_groups",
     "simulate",
     "simulate_batches",
     "simulate_episodes",

@@ -12,28 +12,16 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import scipy
 
 from privalue.errors import MissingComponentError, StudyError
-from privalue.simulation._groups import grouped
 from privalue.simulation._markov import MDP
 from privalue.simulation._policies import Policy
-from privalue.simulation._worlds import Parameter, World
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from privalue.simulation._worlds import World
 
 SHAPE = (716, 25, 716)
 TERMINAL = (713, 714, 715)
-CONDITIONS = 713
-DOSES = (0, 1, 1, 2, 2)
-"""The level of each of the five doses of a drug: none, low and high."""
-
-TRIED = 0.02
-"""The share of cases in which the clinicians of a merged world try any action."""
 
 
 def _dynamics_file() -> Path:
@@ -53,17 +41,9 @@ def _dynamics_file() -> Path:
     )
 
 
-class _Dynamics(NamedTuple):
-    """What the file holds, as far as it is used."""
-
-    mdp: MDP  # of all 716 states and 25 actions, at discount 1
-    expert: Policy
-    known: NDArray[np.float64]  # published of each condition: its centre, and its SOFA score
-
-
 @lru_cache(maxsize=1)
-def _dynamics(path: Path) -> _Dynamics:
-    """Read the tables; it takes a second or two, so they are kept."""
+def _dynamics(path: Path) -> tuple[MDP, Policy]:
+    """Read the MDP at discount 1 and the clinicians' policy, once: it takes a second or two."""
     with np.load(path, allow_pickle=False) as tables:
         if tables["tx_mat"].shape != SHAPE:
             raise StudyError(
@@ -78,83 +58,29 @@ def _dynamics(path: Path) -> _Dynamics:
             terminal=TERMINAL,
         )
         expert = tables["expert_policy"]
-        known = np.column_stack([tables["state_cluster_centers"], tables["sofa_scores"]])
     # The file has no actions for states in which nobody acts.
     expert[list(TERMINAL)] = 1 / mdp.actions
-    return _Dynamics(mdp, Policy(probabilities=expert), known[:CONDITIONS])
+    return mdp, Policy(probabilities=expert)
 
 
-def icu_sepsis(
-    *,
-    groups: int | None = None,
-    actions: int = 25,
-    policy: str | Policy = "expert",
-    discount: float = 0.99,
-) -> World:
-    """Return the world of ICU-Sepsis, as it is, or as a smaller one of public groups.
+def icu_sepsis(*, policy: str | Policy = "expert", discount: float = 0.99) -> World:
+    """Return the world of ICU-Sepsis.
 
     An action that clinicians did not use in a state moves as the average of those that they used:
     the tables hold that already.
 
     Args:
-        groups: merge the 713 conditions into so many groups of ``sepsis_groups``.
-        actions: 25 treatments (five doses of one drug times five of another), or 9: none, low
-            (1, 2) and high (3, 4) of each.
-        policy: "expert" (the clinicians'), "uniform", "greedy", "optimal:0.5", or a Policy. Where
-            groups or actions are merged, "expert" tries each action in 2% / A of the cases besides:
-            some pairs of groups would have nobody.
+        policy: "expert" (the clinicians'), "uniform", "greedy", "optimal:0.5", or a Policy.
         discount: gamma, in (0, 1].
 
     Returns:
         The world ``icu-sepsis``.
     """
-    if actions not in (len(DOSES) ** 2, 9):
-        raise StudyError(f"actions is {actions!r}; it must be 25, or 9 for three doses of each")
-    if groups is not None:
-        _require_groups(groups)
-    dynamics = _dynamics(_dynamics_file())
-    behaviour = dynamics.expert
-    mdp = MDP(outcomes=dynamics.mdp.outcomes, start=dynamics.mdp.start, discount=discount)
-    merged: dict[str, Parameter] = {}
-    if groups is not None or actions != mdp.actions:
-        state_groups = np.full(mdp.states, -1)
-        state_groups[:CONDITIONS] = (
-            np.arange(CONDITIONS) if groups is None else sepsis_groups(groups)
-        )
-        doses = DOSES if actions == 9 else range(len(DOSES))
-        levels = max(doses) + 1
-        action_groups = [one * levels + other for one in doses for other in doses]
-        mdp, behaviour = grouped(
-            mdp, behaviour, state_groups=state_groups, action_groups=action_groups
-        )
-        uniform = Policy.uniform(states=mdp.states, actions=mdp.actions)
-        behaviour = behaviour.towards(uniform, TRIED)
-        merged = {**({} if groups is None else {"groups": groups}), "actions": actions}
+    mdp, expert = _dynamics(_dynamics_file())
     return World.of(
-        mdp,
+        MDP(outcomes=mdp.outcomes, start=mdp.start, discount=discount),
         policy,
         name="icu-sepsis",
-        parameters={**merged, "policy": "", "discount": float(discount)},
-        behaviour=behaviour,
+        parameters={"policy": "", "discount": float(discount)},
+        behaviour=expert,
     )
-
-
-def sepsis_groups(count: int) -> NDArray[np.int64]:
-    """Return a public group for each of the 713 conditions.
-
-    They are clusters of the published centres of the conditions (vital signs and laboratory values,
-    standardised) and of three times the standardised SOFA score, by k-means.
-    """
-    _require_groups(count)
-    known = _dynamics(_dynamics_file()).known
-    known = (known - known.mean(axis=0)) / known.std(axis=0)
-    known[:, -1] *= 3
-    found = scipy.cluster.vq.kmeans2(known, count, minit="++", seed=0)[1]
-    # K-means may leave a cluster without any member.
-    return np.unique(found, return_inverse=True)[1].astype(np.int64)
-
-
-def _require_groups(count: int) -> None:
-    """Refuse a number of groups that cannot be."""
-    if not 1 <= count <= CONDITIONS:
-        raise StudyError(f"groups is {count!r}; it must be a whole number from 1 to {CONDITIONS}")

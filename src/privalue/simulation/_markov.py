@@ -162,35 +162,6 @@ class MDP(_Process):
             discount=self.discount,
         ), read_only(action, np.int64)
 
-    def keyed(self, policy: Policy) -> MarkovRewardProcess:
-        """Return the process of the pairs (state, action): its state s * A + a is taking a in s.
-
-        P((s, a), (s', a')) = P(s' | s, a) pi(a' | s'), and the start is mu(s) pi(a | s). Whatever
-        is known of the states of a process is known here of pairs: its values are Q, and its visits
-        those of pairs. It has up to A times as many outcomes as the MDP.
-        """
-        self._drawn_by(policy)
-        outcomes, table = self.outcomes, policy.probabilities
-        # One outcome for the end, or as many as there are actions to go on with.
-        width = np.where(outcomes.successors == END, 1, self.actions)
-        origin = np.repeat(np.arange(width.size), width)
-        action = np.arange(origin.size) - np.repeat(np.cumsum(width) - width, width)
-        successor = outcomes.successors[origin]
-        ends = successor == END
-        return MarkovRewardProcess(
-            outcomes=Outcomes.collect(
-                states=self.states * self.actions,
-                actions=1,
-                rows=outcomes.rows[origin],
-                probabilities=outcomes.probabilities[origin]
-                * np.where(ends, 1.0, table[successor, action]),
-                successors=np.where(ends, END, successor * self.actions + action),
-                rewards=outcomes.rewards[origin],
-            ),
-            start=(self.start[:, None] * table).ravel(),
-            discount=self.discount,
-        )
-
     def q(self, policy: Policy) -> Vector:
         """Return Q, (N, A): the value of taking an action once, and of the policy from then on."""
         going_on = self.outcomes.transitions @ self.under(policy).values

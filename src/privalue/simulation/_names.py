@@ -10,7 +10,7 @@ from privalue.errors import UsageError
 from privalue.simulation._icu_sepsis import icu_sepsis
 from privalue.simulation._policies import POLICIES, share_of
 from privalue.simulation._toy_text import environment_options, toy_text
-from privalue.simulation._worlds import World, chain, garnet, grid, random_chain
+from privalue.simulation._worlds import World, chain, garnet
 
 
 class _Key(NamedTuple):
@@ -34,27 +34,6 @@ _BUILT_IN: dict[str, tuple[Callable[..., World], dict[str, _Key]]] = {
             "discount": _DISCOUNT,
         },
     ),
-    "random-chain": (
-        random_chain,
-        {
-            "N": _Key("states", int),
-            "branching": _Key("branching", int),
-            "seed": _Key("seed", int),
-            "start": _START,
-            "discount": _DISCOUNT,
-        },
-    ),
-    "grid": (
-        grid,
-        {
-            "rows": _Key("rows", int),
-            "columns": _Key("columns", int),
-            "slip": _Key("slip", float),
-            "policy": _POLICY,
-            "start": _START,
-            "discount": _DISCOUNT,
-        },
-    ),
     "garnet": (
         garnet,
         {
@@ -72,8 +51,6 @@ _BUILT_IN: dict[str, tuple[Callable[..., World], dict[str, _Key]]] = {
     "icu-sepsis": (
         icu_sepsis,
         {
-            "groups": _Key("groups", int),
-            "actions": _Key("actions", int),
             "policy": _Key("policy", ("expert", *POLICIES)),
             "discount": _DISCOUNT,
         },

@@ -17,6 +17,7 @@ visited, whether the policy takes it or not.
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from privalue.simulation._markov import MarkovRewardProcess
     from privalue.simulation._worlds import World
 
-SWEEPS = 100_000
+SWEEPS = 20_000
 MOST_STATES = 5_000  # whose visits are found in seconds
 
 
@@ -94,7 +95,7 @@ def _written(world: World, out: Path, trajectories: int, *, actions: bool, cut: 
 def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
     """Return the text of a study that describes the rows."""
     process = world.process
-    rewards, returns = process.reward_bounds, return_bounds(process)
+    rewards = process.reward_bounds
     lines = [
         f"# Rows of the world {world.text}.",
         "[study]",
@@ -110,7 +111,7 @@ def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
         "[values]",
         f"discount = {process.discount!r}",
         f"rewards = [{rewards[0]!r}, {rewards[1]!r}]",
-        f"returns = [{returns[0]!r}, {returns[1]!r}]",
+        *_returns(process),
         'start = "start.csv"',
         "",
         "[states]",
@@ -133,23 +134,50 @@ def _most_keys(world: World, *, actions: bool) -> list[str]:
     return [f"max_states_per_trajectory = {most}"] if 2 * most <= chances.size else []
 
 
-def return_bounds(process: MarkovRewardProcess) -> tuple[float, float]:
-    """Return the least and the largest return that a trajectory can have, rounded outwards.
+def _returns(process: MarkovRewardProcess) -> list[str]:
+    """Return the line for the bounds of returns, rounded outwards; or why there are none."""
+    low, high = return_range(process)
+    if math.isinf(low) or math.isinf(high):
+        return [
+            "# Returns of this world have no bound: without a discount, rewards on a loop add up.",
+            "# Say to what bounds they are clamped, such as returns = [0.0, 100.0].",
+        ]
+    if low == high:  # a study's bounds differ
+        low, high = min(low, 0.0), max(high, 0.0)
+    low, high = -math.ceil(-low * 1e4 - 1e-3) / 1e4, math.ceil(high * 1e4 - 1e-3) / 1e4
+    return [f"returns = [{low!r}, {high!r}]"]
 
-    The largest is u_s = max_k (r_k + gamma u_{s'_k}), over all outcomes k of s that can happen, by
-    value iteration from zero; 0 where the trajectory ends.
+
+def return_range(process: MarkovRewardProcess) -> tuple[float, float]:
+    """Return the least and the largest return from a state that a trajectory can visit.
+
+    An end is infinite if returns have no bound, as with rewards on a loop and no discount; and so
+    are both where a trajectory may never end, without a discount.
     """
-    outcomes, bounds = process.outcomes, []
-    going_on = outcomes.successors != END
-    for sign in (1.0, -1.0):
-        values = np.zeros(process.states)
-        for _ in range(SWEEPS):
-            following = np.where(going_on, values[outcomes.successors], 0.0)
-            each = sign * outcomes.rewards + process.discount * following
-            largest = np.maximum.reduceat(each, outcomes.offsets[:-1])
-            moved, values = float(np.abs(largest - values).max()), largest
-            if moved <= 1e-9:
-                break
-        visited = values[process.reachable]
-        bounds.append(sign * np.ceil(visited.max() * 1e4 - 1e-3) / 1e4)
-    return float(bounds[1]), float(bounds[0])
+    if process.discount == 1 and not process.surely_ends[process.reachable].all():
+        return -math.inf, math.inf
+    return 0.0 - _largest(process, -1.0), _largest(process, 1.0)
+
+
+def _largest(process: MarkovRewardProcess, sign: float) -> float:
+    """Return the largest u_s = max_k (r_k + gamma u_{s'_k}), over the outcomes k that can happen.
+
+    With a discount, sweeps from zero converge; what moved in the last of them bounds what is left.
+    Without one, u is that of paths that have ended within as many rows as there were sweeps. A
+    path without a loop has at most N rows: if u still moves after N sweeps, a loop pays.
+    """
+    outcomes, gamma = process.outcomes, process.discount
+    going_on, rewards = outcomes.successors != END, sign * outcomes.rewards
+    tolerance = 1e-12 * max(float(np.abs(rewards).max()), 1e-300)
+    values = np.full(process.states, 0.0 if gamma < 1 else -np.inf)
+    for _ in range(SWEEPS if gamma < 1 else min(process.states + 1, SWEEPS)):
+        following = np.where(going_on, values[outcomes.successors], 0.0)
+        largest = np.maximum.reduceat(rewards + gamma * following, outcomes.offsets[:-1])
+        with np.errstate(invalid="ignore"):  # no path has ended, before or after
+            moved = float(np.abs(largest - values)[process.reachable].max())
+        values = largest
+        if moved <= tolerance:
+            return float(values[process.reachable].max())
+    if gamma == 1:
+        return math.inf
+    return float(values[process.reachable].max()) + moved * gamma / (1 - gamma)

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy import sparse
 
 from privalue.errors import StudyError
 from privalue.simulation._markov import MDP, MarkovRewardProcess
@@ -103,16 +102,10 @@ class World:
         """Return the MDP and the policy; raise StudyError where nobody chooses."""
         if self.mdp is None or self.policy is None:
             raise StudyError(
-                f"nobody chooses in the world {self.text}; worlds with actions are garnet, grid, "
+                f"nobody chooses in the world {self.text}; worlds with actions are garnet, "
                 "gym:FrozenLake-v1 and its like, and icu-sepsis"
             )
         return self.mdp, self.policy
-
-    @property
-    def keyed(self) -> MarkovRewardProcess:
-        """Return the process of the pairs (state, action), numbered state * A + action."""
-        mdp, policy = self.decisions
-        return mdp.keyed(policy)
 
     @property
     def key_visits(self) -> Vector:
@@ -200,142 +193,6 @@ def chain(
             start=_start_of(start, states),
             discount=discount,
         ),
-    )
-
-
-def random_chain(
-    *,
-    states: int = 40,
-    branching: int = 3,
-    seed: int = 0,
-    start: Start = "uniform",
-    discount: float = 0.99,
-) -> World:
-    """Build a chain with branches from a seed: states are revisited, and every one has a reward.
-
-    From state s the process goes to s + 1 and to ``branching`` - 1 others among s - 2, ..., s + 4,
-    s itself included, with random probabilities; being in s pays a random reward in [0, 1). The
-    last state is absorbing, with one last row.
-
-    Args:
-        states: N, at least 1.
-        branching: how many successors a state has, at least 1.
-        seed: of the random probabilities and rewards.
-        start: "uniform" over the states, or "first".
-        discount: gamma, in (0, 1].
-
-    Returns:
-        The world ``random-chain``.
-    """
-    states = _whole(states, 1, "N")
-    branching = _whole(branching, 1, "branching")
-    seed = _whole(seed, 0, "seed", math.inf)
-    # Only .random(), whose stream is the one least likely to change between NumPy versions.
-    generator = np.random.default_rng(seed)
-    rows, successors, probabilities = [], [], []
-    for state in range(states - 1):
-        nearby = [k for k in range(max(state - 2, 0), min(state + 5, states)) if k != state + 1]
-        chosen = np.argsort(generator.random(len(nearby)))[: branching - 1]
-        heads = [state + 1, *(nearby[k] for k in chosen)]
-        # The floor keeps the way forward open, and trajectories short.
-        weights = 0.25 + generator.random(len(heads))
-        rows += [state] * len(heads)
-        successors += heads
-        probabilities += list(weights / weights.sum())
-    rewards = generator.random(states)
-    return World(
-        name="random-chain",
-        parameters={
-            "N": states,
-            "branching": branching,
-            "seed": seed,
-            "start": start,
-            "discount": float(discount),
-        },
-        process=MarkovRewardProcess(
-            outcomes=Outcomes.collect(
-                states=states,
-                actions=1,
-                rows=[*rows, states - 1],
-                probabilities=[*probabilities, 1.0],
-                successors=[*successors, END],
-                rewards=rewards[[*rows, states - 1]],
-            ),
-            start=_start_of(start, states),
-            discount=discount,
-        ),
-    )
-
-
-def grid(
-    *,
-    rows: int = 4,
-    columns: int = 5,
-    slip: float = 0.1,
-    policy: str | Policy = "uniform",
-    start: Start = "uniform",
-    discount: float = 0.99,
-) -> World:
-    """Build a grid with a goal in the last corner, which is absorbing and pays 1 in its last row.
-
-    State r * columns + c is the cell in row r, column c. Actions 0 to 3 move up, right, down and
-    left; with probability ``slip`` the move goes to one of the two sides instead, each with
-    half of it. A move into the edge stays.
-
-    Args:
-        rows: of the grid, at least 1.
-        columns: of the grid, at least 1.
-        slip: the probability of slipping, in [0, 1].
-        policy: "uniform", "greedy", or a Policy.
-        start: "uniform" over the cells, or "first".
-        discount: gamma, in (0, 1].
-
-    Returns:
-        The world ``grid``.
-    """
-    rows = _whole(rows, 1, "rows")
-    columns = _whole(columns, 1, "columns")
-    if not 0 <= slip <= 1:
-        raise StudyError(f"slip is {slip}; it must be in [0, 1]")
-    states = rows * columns
-    goal = states - 1
-    row, column = np.divmod(np.arange(states), columns)
-    moves = ((-1, 0), (0, 1), (1, 0), (0, -1))
-    neighbour = np.stack(
-        [
-            np.clip(row + down, 0, rows - 1) * columns + np.clip(column + right, 0, columns - 1)
-            for down, right in moves
-        ]
-    )
-    neighbour[:, goal] = goal
-    heads, tails, chances = [], [], []
-    for action in range(4):
-        for turn, chance in ((0, 1 - slip), (1, slip / 2), (-1, slip / 2)):
-            tails.append(np.arange(states) * 4 + action)
-            heads.append(neighbour[(action + turn) % 4])
-            chances.append(np.full(states, chance))
-    mdp = MDP.tabular(
-        transitions=sparse.coo_array(
-            (np.concatenate(chances), (np.concatenate(tails), np.concatenate(heads))),
-            shape=(states * 4, states),
-        ),
-        rewards=np.eye(1, states, goal)[0],
-        start=_start_of(start, states),
-        discount=discount,
-        absorbing=[goal],
-    )
-    return World.of(
-        mdp,
-        policy,
-        name="grid",
-        parameters={
-            "rows": rows,
-            "columns": columns,
-            "slip": float(slip),
-            "policy": "",
-            "start": start,
-            "discount": float(discount),
-        },
     )
 
 

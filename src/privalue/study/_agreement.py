@@ -56,8 +56,8 @@ def _require_intervals_for_level(study: "Study") -> None:
     """Refuse a level if the release will have no intervals."""
     if "level" in study.report.given and not study.has_intervals:
         raise StudyError(
-            "[report] level is of intervals, which dp-lsw and dp-lsl release with [mechanism] "
-            "noise_scale_share only; set it, e.g. to 0.1, use dp-ssp, or remove level"
+            "[report] level is of intervals, which dp-lsw and dp-lsl do not release; use dp-ssp, "
+            "or remove level"
         )
 
 
@@ -192,11 +192,6 @@ def _require_policy(study: "Study") -> None:
     for name, given in idle.items():
         if given is not None:
             raise StudyError(f"{name} has no effect with dp-ope; remove it")
-    if data.missing_rows == "drop-row":
-        raise StudyError(
-            '[data] missing_rows = "drop-row" leaves what was done in a row out of the weight, '
-            'and the weight is wrong; with dp-ope use "invalid"'
-        )
     if policy.is_logged:
         taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.action}
         if data.probability in taken:
@@ -212,22 +207,14 @@ def _require_policy(study: "Study") -> None:
 
 
 def _require_delta(study: "Study") -> None:
-    """Require a delta above 0, but for Laplace noise, whose promise has none."""
+    """Require a delta above 0, but for dp-ope, whose Laplace noise needs none."""
     wanted = "a number between 0 and 1, both excluded"
-    laplace = study.mechanism.name == "dp-ope" and study.mechanism.noise == "laplace"
-    if not study.privacy.is_fixed:
-        if laplace:
-            raise StudyError(
-                f'[privacy] spend = "{study.privacy.spend}" is a share of epsilon and delta, '
-                'and noise = "laplace" has no delta; give epsilon'
-            )
-        return
     delta = study.privacy.delta
-    if laplace:
+    if study.values_a_policy:
         if delta > 0:
             raise StudyError(
-                f'[privacy] delta = {delta:g}: noise = "laplace" promises epsilon alone; '
-                'remove delta, or use [mechanism] noise = "gaussian"'
+                f"[privacy] delta = {delta:g}: the Laplace noise of dp-ope promises epsilon alone; "
+                "remove delta"
             )
     elif "delta" not in study.privacy.given:
         raise StudyError(f"[privacy] delta is missing; it must be {wanted}")

@@ -60,12 +60,6 @@ class Columns(Section):
         "a list of texts",
         [""],
     )
-    missing_rows: Literal["invalid", "drop-row"] = key(
-        "what happens to a row whose state, action or reward is missing: it is invalid, or it "
-        "alone is left out, and its reward then counts as 0",
-        '"invalid" or "drop-row"',
-        "invalid",
-    )
     decimal: Literal[".", ","] = key("the decimal mark of numbers in text", '"." or ","', ".")
     delimiter: str | None = key(
         "the character that separates the cells of a CSV file; if left out, the heading shows it",
@@ -122,11 +116,6 @@ class Columns(Section):
                 'of all rows, and with "drop-unit" nothing may be one; remove sorted'
             )
         return self
-
-    @property
-    def drops(self) -> bool:
-        """Return whether units or rows may be left out, so that their number is private."""
-        return self.invalid == "drop-unit" or self.missing_rows == "drop-row"
 
     @property
     def one_trajectory_per_person(self) -> bool:

@@ -6,8 +6,7 @@ these is not a key, it is a constant.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, StrictBool, model_serializer, model_validator
@@ -17,10 +16,7 @@ from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 from privalue.study._section_rules import LARGEST, SMALLEST, Number, Section, key, shown
 
-_NAMES = (
-    '"dp-ssp", "dp-lsw", "dp-lsl", "auto" (the least predicted error, from what is public), or '
-    '"dp-ope" (the value of [policy] target)'
-)
+_NAMES = '"dp-ssp", "dp-lsw", "dp-lsl", or "dp-ope" (the value of [policy] target)'
 
 
 def _named(name: str) -> Any:
@@ -45,20 +41,17 @@ def _only_isotropic(value: object) -> object:
     return value
 
 
-STAGE_SHARES = {"bounds": 0.10, "visits": 0.05, "limits": 0.01}
-_SHARES = (
-    "shares of mu^2 for bounds, visits (above 0) and limits (0 turns it off), below 1 in all; "
-    "the values get the rest"
-)
+STAGE_SHARES = {"bounds": 0.10}
+_SHARES = "a share of mu^2 for bounds, above 0 and below 1; the values get the rest"
 
 
-def _in_order(value: object) -> object:
-    """Return stages in the order in which they are drawn; what is no list stays as it is."""
+def _each_once(value: object) -> object:
+    """Return stages as a tuple; what is no list stays as it is."""
     if not isinstance(value, list | tuple):
         return value
     if not value or len(set(map(str, value))) < len(value):
         raise ValueError(f'= {shown(value)} must name each stage once; for none write "one"')
-    return tuple(sorted(value, key=str))
+    return tuple(value)
 
 
 def _with_defaults(value: object) -> object:
@@ -70,18 +63,9 @@ def _with_defaults(value: object) -> object:
             known = ", ".join(STAGE_SHARES)
             raise ValueError(f'has no stage "{name}"; stages with a share are {known}')
         number = isinstance(share, int | float) and not isinstance(share, bool)
-        if not (number and (0 < share < 1 or (name == "limits" and share == 0))):
+        if not (number and 0 < share < 1):
             raise ValueError(f"{name} = {shown(share)} is not allowed; it must be {_SHARES}")
-    shares = {name: float(value.get(name, default)) for name, default in STAGE_SHARES.items()}
-    if not sum(map(Fraction, shares.values())) < 1:
-        written = ", ".join(f"{name} = {share:g}" for name, share in shares.items())
-        raise ValueError(f"= {{ {written} }}: the values get nothing; shares must be {_SHARES}")
-    return shares
-
-
-def _listed(stages: Sequence[object]) -> str:
-    """Return stages as a study file has them."""
-    return "[" + ", ".join(f'"{stage}"' for stage in stages) + "]" if stages else '"one"'
+    return {name: float(value.get(name, default)) for name, default in STAGE_SHARES.items()}
 
 
 class MechanismSection(Section):
@@ -122,14 +106,6 @@ class _Calibrated(MechanismSection):
         "the smoothness of the bound on sensitivity (dp-lsw and dp-lsl only)",
         '"auto" or a number above 0',
         "auto",
-    )
-    noise_scale_share: Number = key(
-        "the share of epsilon that releases the scale of the noise, which intervals need (dp-lsw "
-        "and dp-lsl only)",
-        "a number of at least 0 and below 1",
-        0.0,
-        ge=0,
-        lt=1,
     )
 
     @model_validator(mode="after")
@@ -182,15 +158,14 @@ class SspSection(_Ridged):
         "the constants of the noise", '"exact"', "exact"
     )
     stages: Annotated[
-        Literal["auto", "one"] | tuple[Literal["bounds", "visits"], ...], BeforeValidator(_in_order)
+        Literal["auto", "one"] | tuple[Literal["bounds"], ...], BeforeValidator(_each_once)
     ] = key(
-        "small releases before the values, which choose a tighter bound of returns, or how "
-        "precisely each state is released (dp-ssp only)",
-        '"auto", "one" (no stage but the values), or some of ["bounds", "visits"]',
+        "a small release before the values, which chooses a tighter bound of returns (dp-ssp only)",
+        '"auto", "one" (no stage but the values), or ["bounds"]',
         "auto",
     )
     stage_shares: Annotated[dict[str, float], BeforeValidator(_with_defaults)] = key(
-        "the share of the budget that each stage may spend (dp-ssp only)", _SHARES, STAGE_SHARES
+        "the share of the budget that the stage may spend (dp-ssp only)", _SHARES, STAGE_SHARES
     )
     shrinkage: StrictBool = key(
         "move values of rarely visited states towards what the other states suggest, as far as the"
@@ -202,7 +177,6 @@ class SspSection(_Ridged):
     noise: ClassVar[Literal["isotropic"]] = "isotropic"
     beta: ClassVar[Literal["auto"]] = "auto"
     pseudo_count: ClassVar[float] = 0.0
-    noise_scale_share: ClassVar[float] = 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -211,14 +185,12 @@ class SspSection(_Ridged):
         if not isinstance(written, Mapping):
             return written
         stages, shares = written.get("stages", "auto"), written.get("stage_shares")
-        if isinstance(shares, Mapping) and (stages == "one" or isinstance(stages, list | tuple)):
-            there = () if stages == "one" else stages
+        if isinstance(shares, Mapping) and stages == "one":
             for name, share in shares.items():
-                usual = STAGE_SHARES.get(name, share)  # which a saved study has of all stages
-                if share != usual and name not in (*there, "limits"):
+                if share != STAGE_SHARES.get(name, share):  # the usual one, a saved study has
                     raise ValueError(
-                        f"stage_shares has {name}, and stages = {_listed(there)} has not; remove "
-                        "it, or add the stage"
+                        f'stage_shares has {name}, and stages = "one" has not; remove it, or add '
+                        "the stage"
                     )
         return written
 
@@ -232,9 +204,8 @@ class LswSection(_Calibrated):
 
     name: Literal["dp-lsw"] = _named("dp-lsw")
     noise: Literal["whitened", "isotropic"] = key(
-        "the shape of the noise (dp-lsw and dp-lsl), or its law (dp-ope)",
-        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"; for '
-        'dp-ope "laplace" (pure epsilon; used where left out) or "gaussian"',
+        "the shape of the noise (dp-lsw and dp-lsl only)",
+        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
         "whitened",
     )
     pseudo_count: Number = key(
@@ -274,53 +245,33 @@ class LslSection(_Calibrated, _Ridged):
         return super().stated() | {"ridge"} | ({"ridge_scale"} if self.ridge == "sqrt" else set())
 
 
-class _WithoutChoices(MechanismSection):
-    """A section in which nothing else can be chosen: the keys of other mechanisms at rest."""
+class OpeSection(MechanismSection):
+    """The section of dp-ope: what another policy would have been worth, by clipped weights."""
 
+    name: Literal["dp-ope"] = _named("dp-ope")
+
+    noise: ClassVar[Literal["laplace"]] = "laplace"
     calibration: ClassVar[Literal["exact"]] = "exact"
     beta: ClassVar[Literal["auto"]] = "auto"
     pseudo_count: ClassVar[float] = 0.0
     ridge: ClassVar[Literal["sqrt"]] = "sqrt"
     ridge_scale: ClassVar[float] = 100.0
     shrinkage: ClassVar[bool] = False
-    noise_scale_share: ClassVar[float] = 0.0
     stages: ClassVar[Literal["one"]] = "one"
     stage_shares: ClassVar[Mapping[str, float]] = {}
 
-
-class OpeSection(_WithoutChoices):
-    """The section of dp-ope: what another policy would have been worth, by clipped weights."""
-
-    name: Literal["dp-ope"] = _named("dp-ope")
-    noise: Literal["laplace", "gaussian"] = key(
-        "the law of the noise", '"laplace" (pure epsilon) or "gaussian"', "laplace"
-    )
-
     def stated(self) -> set[str]:
-        """Return the law of the noise too."""
-        return {"name", "noise"}
+        """Return the name, which is all that there is."""
+        return {"name"}
 
 
-class AutoSection(_WithoutChoices):
-    """The section of a mechanism still to be chosen; `privalue.resolve` replaces it."""
-
-    name: Literal["auto"] = _named("auto")
-
-    noise: ClassVar[Literal["isotropic"]] = "isotropic"
-
-    def stated(self) -> set[str]:
-        """Return the keys that all mechanisms have."""
-        return {"name", "calibration", "noise", "beta", "pseudo_count"}
-
-
-AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | OpeSection | AutoSection
+AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | OpeSection
 
 _KINDS: Mapping[str, type[AnyMechanism]] = {
     "dp-ssp": SspSection,
     "dp-lsw": LswSection,
     "dp-lsl": LslSection,
     "dp-ope": OpeSection,
-    "auto": AutoSection,
 }
 
 _DESCRIBED_BY: Mapping[str, type[MechanismSection]] = {
@@ -334,7 +285,6 @@ _DESCRIBED_BY: Mapping[str, type[MechanismSection]] = {
     "ridge": LslSection,
     "ridge_scale": LslSection,
     "shrinkage": SspSection,
-    "noise_scale_share": LswSection,
 }
 # Every key of [mechanism], in the order of the study file, as the reference explains it.
 MECHANISM_KEYS: Mapping[str, FieldInfo] = {

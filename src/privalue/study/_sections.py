@@ -18,7 +18,6 @@ from pydantic import (
 )
 
 from privalue.core import MOST_TRAJECTORIES
-from privalue.errors import StudyError
 from privalue.study._arrays import by_state, plain_numbers
 from privalue.study._section_rules import (
     LARGEST,
@@ -59,9 +58,7 @@ def _certain(value: object) -> object:
 Choices = Annotated[ByPair, BeforeValidator(_certain)]  # the probabilities of a policy
 
 
-MOST_PARTS = 100
 MOST_CLIP = 1e6  # a weight has 2^30 steps below it
-UNFIXED = 5e-324  # what stands for an epsilon that the ledger has yet to fix; no promise has it
 
 
 class About(Section):
@@ -89,32 +86,6 @@ class About(Section):
         ge=1,
         le=MOST_TRAJECTORIES,
     )
-
-    part: str | None = key(
-        "use only the trajectories (persons) whose id falls into this part, by a public hash: make"
-        " a policy from one half, and value it on the other",
-        'a text such as "1/2": the first of two parts, of at most 100',
-        None,
-        pattern=r"^[1-9][0-9]?[0-9]?/[1-9][0-9]?[0-9]?$",
-    )
-
-    @model_validator(mode="after")
-    def _one_of_its_parts(self) -> "About":
-        """Refuse a part that there is not."""
-        if self.part is not None:
-            which, parts = self.which_part
-            if not (which < parts <= MOST_PARTS and parts >= 2):
-                raise ValueError(
-                    f'part = "{self.part}" is not allowed; it must be a text such as "1/2": the '
-                    f"first of two parts, of at most {MOST_PARTS}"
-                )
-        return self
-
-    @property
-    def which_part(self) -> tuple[int, int]:
-        """Return which part is meant, from 0, and how many there are; (0, 1) for all people."""
-        which, _, parts = (self.part or "1/1").partition("/")
-        return int(which) - 1, int(parts)
 
 
 class Privacy(Section):
@@ -161,53 +132,6 @@ class Privacy(Section):
         ge=1,
         le=MOST_STATES,
     )
-    spend: str | None = key(
-        "a share of what the ledger has left, in place of epsilon and delta, which the ledger then"
-        " computes",
-        'a share such as "25%"',
-        None,
-        pattern=r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _left_to_the_ledger(cls, keys: Any) -> Any:
-        """Let a share stand in place of epsilon and delta."""
-        open_ones = {"epsilon": UNFIXED, "delta": UNFIXED}
-        if not isinstance(keys, dict) or open_ones.keys() & keys or not keys.keys() <= _KEYS:
-            return keys
-        if keys.get("spend") is None:
-            raise ValueError(
-                "epsilon is missing; it must be a finite number above 0, and delta one between 0 "
-                'and 1; or a ledger fixes both: spend = "25%" in the study, or '
-                "spend='25%' beside it, takes a share of what is left there"
-            )
-        return {**keys, **open_ones}
-
-    def __getattribute__(self, name: str) -> Any:
-        """Return an attribute; there is no epsilon and no delta before the ledger fixed them."""
-        found = super().__getattribute__(name)
-        if name in {"epsilon", "delta"} and found == UNFIXED:
-            raise StudyError(
-                f'[privacy] {name} is not fixed: spend = "{self.spend}" leaves epsilon and delta '
-                "to the ledger, and is_fixed says so; a release of it has both"
-            )
-        return found
-
-    def __repr_args__(self) -> Any:
-        """Return what repr shows: not what stands for what the ledger has yet to fix."""
-        unfixed = set() if self.is_fixed else {"epsilon", "delta"}
-        return [(name, value) for name, value in super().__repr_args__() if name not in unfixed]
-
-    @property
-    def is_fixed(self) -> bool:
-        """Return whether epsilon and delta are known: a share is fixed by the ledger alone."""
-        return bool(vars(self)["epsilon"] != UNFIXED)
-
-    @property
-    def given(self) -> frozenset[str]:
-        """Return the keys that somebody wrote down."""
-        return super().given - (frozenset() if self.is_fixed else {"epsilon", "delta"})
 
     @model_validator(mode="after")
     def _persons(self) -> "Privacy":
@@ -218,9 +142,6 @@ class Privacy(Section):
                 "protect whole persons"
             )
         return self
-
-
-_KEYS = frozenset(Privacy.model_fields)  # of a section that has others, those are what is wrong
 
 
 class Values(Section):
@@ -405,7 +326,8 @@ class Features(Section):
     )
     file: str | None = key(
         "a file with the matrix, one row per state; no constant is added, so that values which all "
-        "states share need a column of ones",
+        "states share need a column of ones. A sparse one is made dense where features overlap, "
+        "up to 4,000,000 entries",
         "a file ending in .npy, .npz, .csv or .parquet",
         None,
     )
@@ -549,9 +471,8 @@ class TargetPolicy(Section):
     )
     behaviour: str | Choices | None = key(
         "the policy that made the data; it is never estimated silently",
-        'a CSV file or a table as for target, "column" (logged in the column that [data] '
-        "probability names), or the release.json of a release with actions (biased where people "
-        "return to a state)",
+        'a CSV file or a table as for target, or "column" (logged in the column that [data] '
+        "probability names)",
         None,
     )
     clip: Number | None = key(

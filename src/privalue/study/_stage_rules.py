@@ -1,13 +1,11 @@
-"""Choose from released numbers, and from public ones: bounds, shapes, and which stages to have.
+"""Choose bounds from released numbers, and from public ones whether to have a stage for them.
 
 | symbol   | here            | shape | public                                                 |
 |----------|-----------------|-------|--------------------------------------------------------|
 | h~_j     | ``histogram``   | J     | yes, noisy: trajectories by the largest level of each  |
 | B_j      | ``reach``       | J     | yes: how far from the reference level j reaches        |
 | R_j      | ``width``       | J     | yes, of the interval of level j                        |
-| n~_s     | ``counts``      | N     | yes, noisy: visits of each state                       |
 | s        | ``deviation``   |       | yes, of the noise of each of these numbers             |
-| omega_s  | the shape       | N     | yes                                                    |
 
 None of this is about privacy: rules read what was released, or what was public before, and the core
 computes the noise that their choice calls for. docs/accuracy.md says what they win and cost.
@@ -16,24 +14,17 @@ computes the noise that their choice calls for. docs/accuracy.md says what they 
 import math
 
 import numpy as np
-from scipy import special
 
-from privalue.core import Vector, count_weight
-from privalue.study._choices import SHAPED_FOR, SPREADS, best_squares, sensitivity
+from privalue.core import Vector
+from privalue.study._choices import SPREADS
+from privalue.study._mechanism import STAGE_SHARES
 
 _CLEAR = 3.0  # standard deviations above which a bin is not taken for noise
 _WITHIN = 0.75  # of a level's reach: where returns of that level are, about
 _MEETING = 0.5  # of the trajectories that are clamped: those that meet a given state, about
-_QUANTILES = 7  # of what a count may be, given its noisy number
-_BLENDS = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the best shape with the usual one
-_LOSS = 1.02  # how much larger than the usual error that of a shape may be, whatever the spread
-_LEAST_SHARE = 0.1  # of what an even split gives each state
-USUAL_SHARES = {"bounds": 0.10, "visits": 0.05}  # of mu^2
-_LEAST_BOUNDS, _SLIVER = 0.02, 0.01
+_USUAL_SHARE, _LEAST_SHARE = STAGE_SHARES["bounds"], 0.02  # of mu^2
 _WIDE = 0.8  # a discount from which implied bounds are five times a reward or wider
-_HALF = 2.5  # times H, not below N: trajectories may count for about half of the states
-_BINS, _COUNTS = 4, 20  # m over the noise of a bin, and of a count, from which they say something
-_GAIN = 0.98  # an error that is not below this share of the usual one is no reason for a change
+_BINS = 4  # m over the noise of a bin, from which it says something
 
 
 def chosen_bound(
@@ -86,162 +77,48 @@ def chosen_bound(
     return int(np.argmin(left + np.square(bias)))
 
 
-def shape_from_counts(
-    counts: Vector,
-    deviation: float,
-    *,
-    usual: Vector,
-    alpha: float,
-    most_states: int,
-    trajectories_per_person: int = 1,
-    add_remove: bool = False,
-    shrinkage: bool = True,
-) -> Vector:
-    """Return omega for the visits that noisy counts suggest; the usual one where none is better.
-
-    What a count may be, given its noisy number, is a normal law above 0, at seven quantiles. With
-    noise q = K/(omega_s n)^2, K = (alpha Delta)^2 (1 + 1/(12 c_w^2)), a state is off by
-    tau^2 q/(tau^2 + q), where values spread by tau^2: shrinkage does no worse. Nobody knows tau:
-    where values are much alike, rare states are told by the others, and precision that they get is
-    missing elsewhere. So an omega is judged by its error over that of the usual omega for every
-    tau: none may be larger by more than 2%, and their geometric mean decides. Candidates are the
-    best shapes for two of them, blended with the usual one. Without shrinkage, noise counts in
-    full, and the largest tau decides.
-
-    Args:
-        counts: n~, the noisy visits.
-        deviation: s, of the noise of each.
-        usual: omega without this stage: 1 everywhere, or that of a prior.
-        alpha: of the values.
-        most_states: H.
-        trajectories_per_person: L.
-        add_remove: whether neighbours differ by a unit more or less.
-        shrinkage: whether values are drawn to what they have in common.
-
-    Returns:
-        omega, the largest 1.
-    """
-    states = len(counts)
-    weight = count_weight(states, most_states, add_remove=add_remove)
-    may_be = _above_zero(counts, deviation)
-    unit = alpha**2 * (1 + 1 / (12 * weight**2))  # K at Delta = 1
-    judges, made_for = (SPREADS, SHAPED_FOR) if shrinkage else (SPREADS[:1], SPREADS[:1])
-
-    def errors(shape: Vector) -> Vector:
-        delta = sensitivity(
-            shape,
-            most_states=most_states,
-            trajectories_per_person=trajectories_per_person,
-            add_remove=add_remove,
-            count_weight=weight,
-        )
-        noise = unit * delta**2 / np.square(shape * may_be)
-        left = noise / (1 + noise / np.array(judges)[:, None, None])
-        return np.asarray(left.mean(axis=(1, 2)))
-
-    best, least, before = usual, _GAIN**2, errors(usual)
-    kept = np.square(usual) / float(np.sum(np.square(usual)))
-    expected = may_be.mean(axis=0)
-    for spread in made_for:
-        most = float(expected.max())
-        squares = best_squares(
-            expected / most, unit * (trajectories_per_person / most) ** 2 / spread
-        )
-        squares = np.maximum(squares, _LEAST_SHARE / (1 - _LEAST_SHARE) / states)
-        squares /= squares.sum()
-        for blend in _BLENDS:
-            shape = np.sqrt((1 - blend) * kept + blend * squares)
-            ratios = errors(shape) / before
-            error = float(np.exp(np.log(ratios).mean()))
-            if error < least and ratios.max() <= _LOSS**2:
-                best, least = shape, error
-    return np.asarray(best / best.max())
-
-
-def _above_zero(noisy: Vector, deviation: float) -> Vector:
-    """Return quantiles of N(noisy, deviation^2) given that it is above 0; quantile x state."""
-    chances = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    tails = np.maximum(chances[:, None] * special.ndtr(noisy / deviation), 1e-300)
-    return np.maximum(noisy - deviation * special.ndtri(tails), 1e-3 * deviation)
-
-
-def auto_stages(
+def bounds_pay(
     *,
     implied: bool,
     discount: float,
-    prior: bool,
-    tabular: bool,
-    states: int,
-    most_states: int,
-    trajectories_per_person: int,
-    add_remove: bool,
     trajectories: int | None,
-    alpha: float,
-) -> tuple[str, ...]:
-    """Return the stages that pay, judged by public numbers.
+    noise: float,
+) -> bool:
+    """Return whether a stage for bounds pays, judged by public numbers.
 
-    Bounds, where those of returns were implied by those of rewards, and the discount makes them
-    wide. Visits, where nobody said how often states are visited, each trajectory may count for
-    half of the states or more (with fewer, the precision of one is not paid for by others), and
-    counts will be clear of their noise. Where m is not known, it is taken to be large enough: the
-    rules themselves do nothing where numbers say nothing.
+    It does where the bounds of returns were implied by those of rewards, the discount makes them
+    wide, and bins will be clear of their noise. Where m is not known, it is taken to be large
+    enough: the rule itself does nothing where numbers say nothing.
 
     Args:
         implied: whether the bounds of returns follow from those of rewards.
         discount: gamma.
-        prior: whether the study has a prior of visits.
-        tabular: whether each state has a value of its own, so that counts alone say how precise.
-        states: N.
-        most_states: H.
-        trajectories_per_person: L.
-        add_remove: whether neighbours differ by a unit more or less.
         trajectories: m, where it is public.
-        alpha: 1/mu of the whole release.
-
-    Returns:
-        Some of "bounds" and "visits".
+        noise: of a bin, with the usual share of mu^2.
     """
-    stages = []
-    usual = stage_noise(states, most_states, trajectories_per_person, add_remove, alpha)
     m = math.inf if trajectories is None else trajectories
-    if implied and discount >= _WIDE and m >= _BINS * usual["bounds"]:
-        stages.append("bounds")
-    shared = not prior and tabular and _HALF * most_states >= states > 1
-    if shared and m >= _COUNTS * usual["visits"]:
-        stages.append("visits")
-    return tuple(stages)
+    return implied and discount >= _WIDE and m >= _BINS * noise
 
 
-def stage_noise(
-    states: int, most_states: int, trajectories_per_person: int, add_remove: bool, alpha: float
-) -> dict[str, float]:
-    """Return the noise of a bin and of a count, with the usual shares of mu^2.
+def bin_noise(trajectories_per_person: int, add_remove: bool, alpha: float) -> float:
+    """Return the noise of a bin, with the usual share of mu^2.
 
-    A trajectory that is replaced leaves one bin for another, and up to 2 H states for others.
+    A trajectory that is replaced leaves one bin for another.
     """
-    bins, met = (1, most_states) if add_remove else (2, 2 * most_states)
-    moved = {"bounds": bins, "visits": min(states, met)}
-    return {
-        stage: alpha * trajectories_per_person * math.sqrt(number / USUAL_SHARES[stage])
-        for stage, number in moved.items()
-    }
+    return alpha * trajectories_per_person * math.sqrt((1 if add_remove else 2) / _USUAL_SHARE)
 
 
-def least_shares(trajectories: int | None, noise: dict[str, float]) -> dict[str, float]:
-    """Return the shares of mu^2 that stages need, where the study does not say them.
+def least_share(trajectories: int | None, noise: float) -> float:
+    """Return the share of mu^2 that the bounds need, where the study does not say it.
 
     The bins of a histogram need be no clearer than m/100, which many trajectories give for less
-    than the usual share. Counts that will be lost in noise get a sliver.
+    than the usual share.
 
     Args:
         trajectories: m, where it is public.
-        noise: of a bin and of a count, with the usual shares.
+        noise: of a bin, with the usual share.
     """
     if trajectories is None:
-        return dict(USUAL_SHARES)
-    needed = USUAL_SHARES["bounds"] * (100 * noise["bounds"] / trajectories) ** 2
-    hopeless = trajectories < _COUNTS * noise["visits"]
-    return {
-        "bounds": min(max(needed, _LEAST_BOUNDS), USUAL_SHARES["bounds"]),
-        "visits": _SLIVER if hopeless else USUAL_SHARES["visits"],
-    }
+        return _USUAL_SHARE
+    needed = _USUAL_SHARE * (100 * noise / trajectories) ** 2
+    return min(max(needed, _LEAST_SHARE), _USUAL_SHARE)

@@ -1,14 +1,10 @@
 """Parse and check a study: everything that is public about a release.
 
 A study is complete before any data is opened: states, discount, bounds, weights, features, unit of
-privacy, mechanism. The data never adds to it. A study file is TOML; the same sections are built in
-Python with the same names::
+privacy, mechanism. The data never adds to it. A study file is TOML, in sections; in Python the same
+keys are flat keywords::
 
-    Study(
-        privacy=Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=States(count=40),
-    )
+    Study(states=40, discount=0.99, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory")
 
 | symbol        | here                          | meaning                                 |
 |---------------|-------------------------------|-----------------------------------------|
@@ -18,7 +14,6 @@ Python with the same names::
 | w or rho      | ``study.state_weights``       | regression weights, one per state       |
 | H             | ``study.states_per_trajectory`` | most distinct states that count       |
 | L             | ``study.trajectories_per_person`` | most trajectories that count        |
-| q             | ``study.states_touched``      | most keys in which neighbours differ    |
 | G             | ``study.arm_count``           | number of arms; 1 without any           |
 | G N           | ``study.key_count``           | number of keys: states, or (arm, state) |
 |               |                               | with actions, pairs (state, action)     |
@@ -29,28 +24,22 @@ A key that does not apply is refused, never accepted and ignored.
 import errno
 import tomllib
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
-from privalue._above import above
 from privalue._files import read_whole
 from privalue.core import MOST_LEVELS, Limits, Matrix
 from privalue.errors import StudyError
 from privalue.study._agreement import require_agreement, require_arms
 from privalue.study._columns import Columns
 from privalue.study._hints import about_toml, about_unknown, looks_like_data
-from privalue.study._keywords import (
-    EXAMPLE,
-    SECTION_OF,
-    changed_sections,
-    sections_of,
-    where_is,
-)
+from privalue.study._keywords import sections_of
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
 from privalue.study._names import PairNames
 from privalue.study._places import MOST_STUDY, Place
@@ -88,10 +77,12 @@ _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, an
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    Most keys are keywords; sections give the rest. Numbers by state: by label, in order, or a file.
+    Numbers by state: by label, in order, or a file. Keys of ``[mechanism]`` and ``[data]`` that are
+    not listed here are keywords, too, e.g. ``ridge=5.0`` or ``invalid="drop-unit"``.
 
     Args:
-        states: labels as a list, their number, or ``States(...)`` (required).
+        states: labels as a list, their number, or a file of them (required, or bins).
+        bins: public edges that make states of columns, as {"age": [50, 70]} (default none).
         discount: gamma, applied once per row, above 0 and at most 1 (required).
         returns: public bounds (low, high) of a discounted return (default: as rewards imply).
         rewards: public bounds (low, high) of a reward (default: as returns imply).
@@ -103,26 +94,23 @@ class Study(Section):
         neighbours: "replace-one" or "add-remove" (default "replace-one").
         max_trajectories_per_person: the most that count (required with unit "person").
         max_states_per_trajectory: the most distinct states that count (default: all).
-        spend: a share of what the ledger has left, in place of epsilon and delta (default none).
         name: what the release is called (default "untitled").
         dataset: a name for the people whom the data is about, for the ledger (default none).
         period: which of several releases, such as "2026-11" (default none).
         trajectories: how many there are, as publicly declared (default none).
         groups: public map from raw labels to these states (default none).
         visits: public prior of the probability of a visit, by state (default none).
-        features: a matrix with a row for each state, or ``Features(...)`` (default tabular).
-        weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
-        arms: labels of arms, or ``Arms(...)`` (default none).
-        actions: labels (or {state: labels}), their number, or ``Actions(...)`` (default none).
-        policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
-        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", "auto", or ``Mechanism(...)``.
+        features: a matrix with a row for each state, or its file (default tabular).
+        size: how many adjacent states share one value (default 1).
+        weights: regression weights by state (default 1 everywhere).
+        arms: labels of arms (default none).
+        actions: labels of actions, their number, or a file of them (default none).
+        allowed: the actions of each state, if not all are possible (default all).
+        policy: another policy to value with "dp-ope", as {"target": ..., "behaviour": ...,
+            "clip": 10} (default none).
+        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl" or "dp-ope".
         level: of intervals (default 0.95).
         columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
-        study: the section of name, dataset, period and trajectories: ``About(...)``.
-        privacy: the section of epsilon, delta and whom they protect: ``Privacy(...)``.
-        values: the section of discount and bounds: ``Values(...)``.
-        report: the section of the level: ``Report(...)``.
-        data: the section of columns, and of what cells are: ``Columns(...)``.
 
     >>> study = Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
     ...               delta=1e-6, unit="trajectory")
@@ -165,6 +153,7 @@ class Study(Section):
         /,
         *,
         states: Any = None,
+        bins: Mapping[str, Any] | None = None,
         discount: float | None = None,
         returns: Sequence[float] | None = None,
         rewards: Sequence[float] | None = None,
@@ -176,7 +165,6 @@ class Study(Section):
         neighbours: Literal["replace-one", "add-remove"] | None = None,
         max_trajectories_per_person: int | None = None,
         max_states_per_trajectory: int | None = None,
-        spend: str | None = None,
         name: str | None = None,
         dataset: str | None = None,
         period: str | None = None,
@@ -184,31 +172,27 @@ class Study(Section):
         groups: Any = None,
         visits: Any = None,
         features: Any = None,
+        size: int | None = None,
         weights: Any = None,
         arms: Any = None,
         actions: Any = None,
-        policy: Any = None,
-        mechanism: Any = None,
+        allowed: Any = None,
+        policy: Mapping[str, Any] | None = None,
+        mechanism: str | None = None,
         level: float | None = None,
         columns: Mapping[str, str] | None = None,
-        study: About | Mapping[str, Any] | None = None,
-        privacy: Privacy | Mapping[str, Any] | None = None,
-        values: Values | Mapping[str, Any] | None = None,
-        report: Report | Mapping[str, Any] | None = None,
-        data: Columns | Mapping[str, Any] | None = None,
         **others: Any,
     ) -> None:
-        given = {word: value for word, value in locals().items() if word in _KEYWORDS} | others
-        if place is _BY_KEYWORDS:
-            place, sections = Place(anywhere=True), sections_of(given)
-        elif isinstance(place, Place):
-            sections = {section: keys for section, keys in given.items() if keys is not None}
-        else:
+        named = {word: value for word, value in locals().items() if word in _NAMED} | others
+        given = {word: value for word, value in named.items() if value is not None}
+        if not isinstance(place, Place):
             raise StudyError(
-                f"Study({shown(place)}) is not understood: everything is given by name, as in "
-                f"{EXAMPLE}; Study.load reads a file, and Study.parse a text"
+                f"Study({shown(place)}) is not understood: everything is given by name; Study.load "
+                "reads a file, and Study.parse a text"
             )
-        super().__init__(**sections)
+        if place is _BY_KEYWORDS:
+            place, given = Place(anywhere=True), sections_of(given)
+        super().__init__(**given)
         require_agreement(self)
         self._place = place
         self._tables = read_tables(
@@ -217,15 +201,12 @@ class Study(Section):
         require_arms(self)
 
     @classmethod
-    def load(
-        cls, path: str | Path, *, side_files: str | Path | None = None, spend: str | None = None
-    ) -> "Study":
+    def load(cls, path: str | Path, *, side_files: str | Path | None = None) -> "Study":
         """Read the study that a TOML file describes; side files are found beside it.
 
         Args:
             path: the study file.
             side_files: another folder, for side files that are not in the study's own.
-            spend: a share of what the ledger has left, where the file has no epsilon and delta.
         """
         named, path = path, Path(path)  # a Path prints https:// with one slash
         if side_files is not None and not Path(side_files).is_dir():
@@ -244,7 +225,7 @@ class Study(Section):
                 _refuse_data(path)
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
-            return cls.parse(text, base=path.parent, side_files=side_files, spend=spend)
+            return cls.parse(text, base=path.parent, side_files=side_files)
         except StudyError as problem:
             _refuse_data(path)
             raise StudyError(f"{path}: {problem}") from None
@@ -256,7 +237,6 @@ class Study(Section):
         *,
         base: Path | None = None,
         side_files: str | Path | None = None,
-        spend: str | None = None,
     ) -> "Study":
         """Read the study that TOML text describes; side files are found in ``base``.
 
@@ -264,7 +244,6 @@ class Study(Section):
             text: the study.
             base: the folder that side files must be in; the current one, if left out.
             side_files: another folder that they may be in.
-            spend: as for ``load``.
         """
         try:
             sections = tomllib.loads(text)
@@ -294,8 +273,6 @@ class Study(Section):
                 raise StudyError(cls.unknown_key(name))
             if not isinstance(keys, dict):
                 raise StudyError(f"[{name}] must be a section of the study, not {shown(keys)}")
-        if spend is not None:
-            sections["privacy"] = _with_share(sections.get("privacy", {}), spend)
         return cls(Place(folder=base or Path(), also=also), **sections)
 
     @classmethod
@@ -339,10 +316,10 @@ class Study(Section):
         return cls(Place(anywhere=True), **described)
 
     def replace(self, **changes: Any) -> Self:
-        """Return the same study with some keywords or sections changed, and checked anew.
+        """Return the same study with some keywords changed, and checked anew.
 
         Args:
-            changes: what ``Study`` takes; None is the default, and a section replaces a whole one.
+            changes: what ``Study`` takes; None is the default.
 
         >>> study = Study(states=3, discount=0.9, returns=(0, 1), epsilon=1, delta=1e-6,
         ...               unit="trajectory")
@@ -350,20 +327,7 @@ class Study(Section):
         2.0
         """
         present = {section: getattr(self, section) for section in self.given}
-        return type(self)(self._place, **changed_sections(present, changes))
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Say where a study holds what a keyword gave."""
-            if name.startswith("_"):  # what Pydantic keeps apart, and what is asked for often
-                return super().__getattr__(name)
-            if name in {"check", "inspect", "plan", "release"}:
-                raise AttributeError(f"a Study has no {name}(); write pv.{name}(study, ...)")
-            where = where_is(name)
-            if where is None:
-                return super().__getattr__(name)
-            raise AttributeError(f"a Study has no attribute {name!r}; it is study.{where}")
+        return type(self)(self._place, **sections_of(changes, present))
 
     def save(self, path: str | Path, *, replace: bool = False) -> Path:
         """Write the study as a TOML file with every key explained, and its side files beside it.
@@ -401,7 +365,9 @@ class Study(Section):
         return dict(model.model_fields)
 
     def _repr_html_(self) -> str:
-        return str(above("_notebook", "study_html")(self))
+        from privalue._notebook import study_html  # noqa: PLC0415 - it imports this package
+
+        return study_html(self)
 
     # The states, in order
 
@@ -497,8 +463,7 @@ class Study(Section):
     @property
     def has_intervals(self) -> bool:
         """Return whether the release says how large its noise is."""
-        chosen = self.mechanism
-        return chosen.name in {"dp-ssp", "dp-ope", "auto"} or chosen.noise_scale_share > 0
+        return self.mechanism.name in {"dp-ssp", "dp-ope"}
 
     # What one person can change
 
@@ -516,11 +481,10 @@ class Study(Section):
     def size_is_public(self) -> bool:
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
-        To replace a unit leaves the number as it is. But if invalid units, incomplete rows or
-        trajectories that were cut off are dropped, or only a part of the units counts, a unit may
-        be replaced by one of which nothing is left.
+        To replace a unit leaves the number as it is. But if invalid units or trajectories
+        that were cut off are dropped, a unit may be replaced by one of which nothing is left.
         """
-        drops = self.data.drops or self.drops_cut or self.study.part is not None
+        drops = self.data.invalid == "drop-unit" or self.drops_cut
         return self.privacy.neighbours == "replace-one" and not drops
 
     @property
@@ -529,14 +493,8 @@ class Study(Section):
         return self.values.truncated == "drop-unit"
 
     @property
-    def states_touched(self) -> int:
-        """Return q, the most states whose statistics differ between neighbours."""
-        one = self.states_per_trajectory * self.trajectories_per_person
-        return min(self.key_count, 2 * one if self.privacy.neighbours == "replace-one" else one)
-
-    @property
     def stages(self) -> tuple[str, ...]:
-        """Return the stages before the values, "auto" decided: some of "bounds" and "visits"."""
+        """Return the stages before the values, "auto" decided: "bounds", or none."""
         chosen = self.mechanism.stages
         if chosen == "auto":
             return automatic_stages(self)
@@ -651,8 +609,6 @@ class Study(Section):
             "report": set() if self.has_intervals else {"level"},
         }
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
-        if not self.privacy.is_fixed:
-            del description["privacy"]["epsilon"], description["privacy"]["delta"]
         if not self.arms.labels:
             del description["arms"]  # as studies without arms were always described
         if not self.actions.named:
@@ -670,7 +626,7 @@ class Study(Section):
         return description
 
 
-_KEYWORDS = frozenset({*Study.model_fields, *SECTION_OF, "columns"})
+_NAMED = frozenset(signature(Study.__init__).parameters) - {"self", "place", "others"}
 
 
 def described_values(description: Mapping[str, Any]) -> Values:
@@ -700,19 +656,6 @@ def _names_a_file(description: Mapping[str, Any], section: str, name: str) -> bo
 def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``[values]`` of a description without the start distribution."""
     return {name: v for name, v in description["values"].items() if name != "start"}
-
-
-def _with_share(privacy: Mapping[str, Any], spend: str) -> dict[str, Any]:
-    """Return ``[privacy]`` with a share in place of epsilon and delta."""
-    for name in ("epsilon", "delta"):
-        if name in privacy:
-            raise StudyError(
-                f"[privacy] {name}: spend={spend!r} asks for a share of what the ledger has left, "
-                "which fixes epsilon and delta; leave both out of the study"
-            )
-    if privacy.get("spend", spend) != spend:
-        raise StudyError(f"[privacy] spend = {shown(privacy['spend'])} is not {spend!r}; give one")
-    return {**privacy, "spend": spend}
 
 
 def _refuse_data(path: Path) -> None:

@@ -6,7 +6,6 @@ Each comes from a side file, from the study file itself, or from a default. `rea
 only function that opens side files, and everything that it reads is public.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +46,6 @@ class PolicyTables:
 
     target: Vector
     behaviour: Vector | None  # None where the rows have it
-    estimated: bool = False  # the behaviour is from noisy shares of first visits in a release
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -280,10 +278,6 @@ def _policies(section: TargetPolicy, pairs: PairNames, files: _Files) -> PolicyT
     found = _policy("[policy] target", target, pairs, files)
     if section.is_logged:
         return PolicyTables(target=found, behaviour=None)
-    if isinstance(behaviour, str) and behaviour.lower().endswith(".json"):
-        file = files.open("[policy] behaviour", behaviour)
-        taken = _frequencies(file, pairs)
-        return PolicyTables(target=found, behaviour=taken, estimated=True)
     return PolicyTables(
         target=found, behaviour=_policy("[policy] behaviour", behaviour, pairs, files)
     )
@@ -324,38 +318,6 @@ def _policy(key: str, given: str | Mapping[str, Any], pairs: PairNames, files: _
             f'{key}: the probabilities of the state "{pairs.states.label(at)}" sum to '
             f"{sums[at]:.9g}; those of every state sum to 1"
         )
-    return found
-
-
-def _frequencies(file: SideFile, pairs: PairNames) -> Vector:
-    """Return the noisy shares of actions among first visits, of a release with actions.
-
-    They are the probabilities of actions only where nobody returns to a state and acts otherwise: a
-    pair counts once. A count below 0 is 0. A state of which all counts are has every action equally
-    often: nothing is known of it.
-    """
-    shown = f'{file.key} = "{file.name}"'
-    try:
-        release = json.loads(file.content)
-        labels = [f"{one['state']}{BETWEEN}{one['action']}" for one in release["values"]]
-        counts = dict(zip(labels, map(float, release["statistics"]["counts"]), strict=True))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise StudyError(f"{shown} is no release of dp-ssp with actions") from None
-    if release.get("private") is False:
-        raise StudyError(
-            f"{shown} is a seeded experiment, and NOT PRIVATE: whatever is made from it is not "
-            "either; use a release without a seed"
-        )
-    found = np.maximum(side_files.by_state(file.key, counts, pairs), 0.0)
-    sums = np.bincount(pairs.state_of, found, minlength=pairs.states.count)
-    each = np.bincount(pairs.state_of, minlength=pairs.states.count)
-    nobody = sums[pairs.state_of] == 0
-    found = np.where(
-        nobody, 1 / each[pairs.state_of], found / np.where(nobody, 1, sums[pairs.state_of])
-    )
-    if not np.isfinite(found).all():
-        raise StudyError(f"{shown} holds a count that is no number")
-    found.setflags(write=False)
     return found
 
 

@@ -30,7 +30,6 @@ from privalue.core import (
     largest_exact_beta,
     lsl_bound,
     mechanism_of,
-    scale_share,
     stage_alphas,
 )
 from privalue.errors import DataError, StudyError
@@ -40,14 +39,13 @@ from privalue.study._choices import (
     guessed_counts,
     shape_weights,
 )
-from privalue.study._stages import limit_tallies, require_room, stage_rules, stage_shares
+from privalue.study._stages import require_room, stage_rules, stage_shares
 from privalue.study._study import Study
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
-MOST_WORK = 1e12  # N d^2
-# What the behaviour's own value and the sizes of groups weigh beside the target's, by whether noise
-# is Laplace's: each costs the target a few percent of noise (docs/proofs/weights.md).
-OPE_WEIGHTS = {True: (1 / 8, 1 / 16), False: (1 / 4, 1 / 4)}
+# What the behaviour's own value and the sizes of groups weigh beside the target's: each costs the
+# target a few percent of noise (docs/proofs/weights.md).
+OPE_WEIGHTS = (1 / 8, 1 / 16)
 _TOO_EXTREME = (
     "[weights] weights, features, returns or ridge are too extreme to compute with; state them in "
     "other units"
@@ -76,7 +74,7 @@ def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
     """Return the study's mechanism with its constants, or refuse it, from public numbers alone.
 
     Args:
-        study: the study, its mechanism chosen.
+        study: what is public.
         design: its features and weights.
         size: what is public about the number of trajectories.
     """
@@ -94,16 +92,14 @@ def policy_mechanism(study: Study, size: PublicSize) -> DpOpe:
         study: the study, with dp-ope.
         size: what is public about the number of trajectories.
     """
-    limits, laplace = study.limits, study.mechanism.noise == "laplace"
-    weight = count_weight(limits.keys, 1, add_remove=limits.add_remove)
+    limits = study.limits
     # m is the same for all neighbours where one trajectory is replaced, and there are no groups:
     # the size of a group is private under every relation.
     public = limits.counts_trajectories and limits.keys == 1
     constants = OpeTerms(
-        noise="laplace" if laplace else "gaussian",
-        count_weight=0.5 if laplace else weight,
-        value_weight=OPE_WEIGHTS[laplace][0],
-        size_weight=0.0 if public else OPE_WEIGHTS[laplace][1],
+        count_weight=0.5,
+        value_weight=OPE_WEIGHTS[0],
+        size_weight=0.0 if public else OPE_WEIGHTS[1],
     )
     terms = Terms(
         epsilon=study.privacy.epsilon,
@@ -120,7 +116,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
     """Return the terms of a release; rules that need m use the public size alone.
 
     Args:
-        study: the study, its mechanism chosen.
+        study: what is public.
         design: its features and weights.
         size: what is public about the number of trajectories.
     """
@@ -148,7 +144,6 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     shares = stage_shares(study, size)
     # A ridge takes the place of shrinkage.
     shrinkage = study.mechanism.shrinkage and not fits_by_lsl(study)
-    tabular = study.features.kind == "tabular"
     shape = shape_weights(
         study.key_visits,
         limits.keys,
@@ -157,17 +152,14 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
         add_remove=limits.add_remove,
         expected_trajectories=size.trajectories,
         alpha=alpha,
-        shrinkage=shrinkage and tabular,
+        shrinkage=shrinkage and study.features.kind == "tabular",
     )
     of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
         shape=shape,
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
         shares=shares,
-        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage, tabular=tabular)
-        if study.stages
-        else None,
-        tallies=limit_tallies(study) if "limits" in shares else (),
+        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
     )
 
 
@@ -177,7 +169,6 @@ def _lsw(study: Study, _: PublicSize) -> LswTerms:
     return LswTerms(
         calibration=chosen.calibration,
         beta=None,
-        scale_share=chosen.noise_scale_share,
         whitened=chosen.noise == "whitened",
         pseudo_count=chosen.pseudo_count,
         unvisited=study.values.unvisited_value,
@@ -189,7 +180,6 @@ def _lsl(study: Study, size: PublicSize) -> LslTerms:
     return LslTerms(
         calibration=study.mechanism.calibration,
         beta=None,
-        scale_share=study.mechanism.noise_scale_share,
         ridge=resolve_ridge(study, size.trajectories),
     )
 
@@ -204,9 +194,8 @@ def _automatic_beta(study: Study, terms: Terms) -> float:
         bound = lsl_bound(terms, terms.constants)
     bound.require_representable()
     guess = guessed_counts(study, required_trajectories(terms.size.trajectories, 'beta = "auto"'))
-    _, epsilon = scale_share(terms.epsilon, terms.constants.scale_share)
     return automatic_beta(
-        epsilon,
+        terms.epsilon,
         terms.delta,
         terms.design.dimension,
         lambda beta: bound.psi(guess, beta),
@@ -263,17 +252,11 @@ def gaussian_alpha(study: Study) -> float | None:
     """Return alpha if all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha.
 
     Return None for any other: dp-lsw and dp-lsl have an alpha too, but their sigma depends on the
-    data; and Laplace noise is none.
+    data; and the noise of dp-ope is Laplace's.
     """
-    gaussian_noise = study.values_a_policy and study.mechanism.noise == "gaussian"
-    if study.mechanism.name != "dp-ssp" and not gaussian_noise:
+    if study.mechanism.name != "dp-ssp":
         return None
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
-
-
-def is_settled(study: Study) -> bool:
-    """Return whether nothing is left to choose: neither the mechanism nor epsilon and delta."""
-    return study.mechanism.name != "auto" and study.privacy.is_fixed
 
 
 def entries_of(study: Study) -> int:
@@ -292,12 +275,5 @@ def refuse_early(study: Study, design: Design) -> None:
     require_room(study)
     if chosen.name == "dp-ssp" and not fits_by_lsl(study):
         design.require_full_rank()
-    work = float(design.states) * design.dimension**2
-    if chosen.name == "dp-ssp" and fits_by_lsl(study) and design.by_gram and work > MOST_WORK:
-        raise StudyError(
-            f"[mechanism] dp-ssp with a ridge and {design.dimension} overlapping features of "
-            f"{design.states} states would take hours; leave ridge out, or use dp-lsl"
-        )
     if chosen.calibration == "exact" and chosen.name in SMOOTH:
-        _, epsilon = scale_share(study.privacy.epsilon, chosen.noise_scale_share)
-        largest_exact_beta(epsilon, study.privacy.delta, design.dimension)
+        largest_exact_beta(study.privacy.epsilon, study.privacy.delta, design.dimension)
