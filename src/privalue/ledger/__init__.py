@@ -1,0 +1,62 @@
+"""Keep the privacy budget: a total for a dataset, charges, and the releases that they paid for.
+
+A dataset is a set of people, whatever files hold them. Somebody declares its total, and whom that
+protects (a trajectory or a person, replaced or added and removed). Every release adds its cost to a
+sum, which is safe even if later questions depend on earlier answers; a release that would exceed
+the total is refused. A release that protects another unit is converted by a theorem, at its true
+cost, or refused::
+
+    find -> read -> charge -> draw -> keep -> commit -> publish
+
+Nothing is recorded before the charge. A charge without a release stays spent. Entries are
+append-only and hash-chained, each holds the balance after it, and the database itself refuses what
+does not add up (``store``).
+
+>>> import tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> ledger = open_ledger(folder.name + "/ledger.db")
+>>> print(ledger.declare("trial-2026", epsilon=1.0, delta=1e-6, unit="trajectory").left)
+epsilon 1, delta 1e-6
+>>> promise = dict(epsilon=0.4, delta=1e-7, unit="trajectory", neighbours="replace-one")
+>>> study = study_hash({"name": "recovery"})
+>>> request = Request(dataset="trial-2026", study=study, what="recovery", **promise)
+>>> charge = ledger.charge(request, token="random")
+>>> ledger.commit(charge, f'{{"ledger_head": "{charge.head}"}}')
+>>> print(ledger.account("trial-2026").left)
+epsilon 0.6, delta 9e-7
+>>> ledger.find(request).release[:15]
+'{"ledger_head":'
+>>> ledger.verify(heads=[charge.head]).entries
+3
+>>> folder.cleanup()
+"""
+
+from privalue.ledger.account import Account, StatementLine
+from privalue.ledger.amounts import Amount
+from privalue.ledger.entries import Request, study_hash
+from privalue.ledger.gaussian import affordable, mu2_of_alpha, mu2_total
+from privalue.ledger.ledger import Charge, EarlierCharge, Ledger, open_ledger
+from privalue.ledger.outbox import NAME, Outbox, Paid
+from privalue.ledger.terms import Protection, Terms
+from privalue.ledger.verify import Verified
+
+__all__ = [
+    "NAME",
+    "Account",
+    "Amount",
+    "Charge",
+    "EarlierCharge",
+    "Ledger",
+    "Outbox",
+    "Paid",
+    "Protection",
+    "Request",
+    "StatementLine",
+    "Terms",
+    "Verified",
+    "affordable",
+    "mu2_of_alpha",
+    "mu2_total",
+    "open_ledger",
+    "study_hash",
+]
