@@ -343,7 +343,7 @@ def test_a_false_release_on_somebodys_charge_is_found(place, accounting):  # noq
         ("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (sha256(text), text)),
         (INSERT, entry(place, "commit", charge=made.number, release=sha256(text))),
     )
-    with pytest.raises(LedgerError, match="has another release for entry 5"):
+    with pytest.raises(LedgerError, match="there is another release for entry 5"):
         ledger.commit(made, text_of(made))
     with pytest.raises(LedgerError, match="it states another charge, or none"):
         ledger.find(request(study_hash({"study": 3})))

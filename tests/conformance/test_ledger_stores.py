@@ -232,7 +232,7 @@ def test_a_commit_can_be_repeated_but_not_changed(ledger, accounting):
     head = ledger.head()
     ledger.commit(made, text)
     assert ledger.head() == head
-    with pytest.raises(LedgerError, match="has another release for entry 2"):
+    with pytest.raises(LedgerError, match="there is another release for entry 2"):
         ledger.commit(made, text_of(made))
 
 

@@ -15,9 +15,17 @@ from mpmath import mp, mpf
 from oracles import squares as literal
 from privalue.core import gaussian
 from privalue.errors import BudgetError, UsageError
-from privalue.ledger import Amount, Protection, Terms, affordable, mu2_of_alpha, mu2_total, terms
+from privalue.ledger import Amount, Protection, Terms, terms
 from privalue.ledger.amounts import LARGEST, MU2, cost_of
-from privalue.ledger.gaussian import covers_pure, epsilon_of, is_refuted, mu2_of_pure
+from privalue.ledger.gaussian import (
+    affordable,
+    covers_pure,
+    epsilon_of,
+    is_refuted,
+    mu2_of_alpha,
+    mu2_of_pure,
+    mu2_total,
+)
 
 EPSILON = 10**12  # units of 1
 ALPHA = gaussian(1.0, 1e-6).alpha

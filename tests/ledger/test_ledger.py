@@ -43,7 +43,7 @@ def ledger(tmp_path):
 def test_a_name_that_is_none(tmp_path, name):
     ledger = open_ledger(tmp_path / "ledger.db")
     for action in (lambda: declare(ledger, name), lambda: request(dataset=name)):
-        with pytest.raises(UsageError, match="a name has up to 100 of a-z, 0-9, - and"):
+        with pytest.raises(UsageError, match="a name is up to 100 of a-z, 0-9, - and"):
             action()
     assert not (tmp_path / "ledger.db").exists()
 

@@ -26,7 +26,7 @@ from oracles.accountings import SQUARES_FIRST
 from oracles.ledger_driver import ACCOUNTING
 from oracles.release_driver import COMMAND, drive, epsilons, lose_an_answer, prepare
 from privalue import _charged, _patience
-from privalue._files import partial_name
+from privalue.ledger.files import partial_name
 from privalue._outbox import Outbox, Paid
 from privalue.cli import _finish, run
 from privalue.errors import LedgerError, UnavailableError

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oracles.studies import study
-from privalue._servers import divide_address, postgres_server, unanswered
+from privalue.ledger.addresses import divide_address, postgres_server, is_unanswered
 from privalue.cli._app import run
 from privalue.errors import DataError, LedgerError, PrivalueError
 from privalue.ledger import open_ledger
@@ -44,7 +44,7 @@ HOST = 'connection failed: connection to server at "10.0.0.7", port 5432 failed:
     ],
 )
 def test_nobody_answered(said):
-    assert unanswered(psycopg.OperationalError(said), psycopg)
+    assert is_unanswered(psycopg.OperationalError(said), psycopg)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_nobody_answered(said):
     ],
 )
 def test_the_server_refused(said):
-    assert not unanswered(psycopg.OperationalError(said), psycopg)
+    assert not is_unanswered(psycopg.OperationalError(said), psycopg)
 
 
 def test_a_code_says_more_than_words():
@@ -72,7 +72,7 @@ def test_a_code_says_more_than_words():
         errors.TooManyConnections,
         errors.ConnectionFailure,
     ):
-        assert unanswered(away("FATAL: in any language"), psycopg)
+        assert is_unanswered(away("FATAL: in any language"), psycopg)
     for answered in (
         errors.DiskFull,
         errors.OutOfMemory,
@@ -81,9 +81,9 @@ def test_a_code_says_more_than_words():
         errors.DivisionByZero,
         errors.QueryCanceled,
     ):
-        assert not unanswered(answered("starting up"), psycopg)
-    assert not unanswered(psycopg.ProgrammingError("the connection is closed"), psycopg)
-    assert not unanswered(UnicodeError("the connection is closed"), psycopg)
+        assert not is_unanswered(answered("starting up"), psycopg)
+    assert not is_unanswered(psycopg.ProgrammingError("the connection is closed"), psycopg)
+    assert not is_unanswered(UnicodeError("the connection is closed"), psycopg)
 
 
 SLIPPED = [

@@ -19,7 +19,6 @@ from privalue.cli._console import (
     print_release_json,
     progress,
     screen,
-    tell,
 )
 from privalue.cli._given import (
     WHOLE,
@@ -103,8 +102,9 @@ def release(
     require_publishable(out)
     study = Study.load(study_file, side_files=side_files)
     keep_freed_memory()
-    ready = None if no_report else load_page
-    with published(out, study=study_file, justification=justification, ready=ready) as outbox:
+    if not no_report:
+        load_page()  # what would fail to load fails before the charge
+    with published(out, study=study_file, justification=justification) as outbox:
         with notes(), progress("Reading rows", then="Computing") as update:
             released = release_data(
                 study,
@@ -119,7 +119,6 @@ def release(
                 memory=limit,
                 threads=threads,
                 progress=update,
-                say=lambda line: tell([line]),
             )
         publish_and_tell(
             released,

@@ -34,9 +34,10 @@ epsilon 0.6, delta 9e-7
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.amounts import Amount
 from privalue.ledger.entries import Request, study_hash
-from privalue.ledger.gaussian import affordable, mu2_of_alpha, mu2_total
 from privalue.ledger.ledger import Charge, EarlierCharge, Ledger, open_ledger
 from privalue.ledger.outbox import NAME, Outbox, Paid
+from privalue.ledger.signals import uninterrupted
+from privalue.ledger.store import UnknownOutcomeError
 from privalue.ledger.terms import Protection, Terms
 from privalue.ledger.verify import Verified
 
@@ -53,10 +54,9 @@ __all__ = [
     "Request",
     "StatementLine",
     "Terms",
+    "UnknownOutcomeError",
     "Verified",
-    "affordable",
-    "mu2_of_alpha",
-    "mu2_total",
     "open_ledger",
     "study_hash",
+    "uninterrupted",
 ]

@@ -1,10 +1,11 @@
 """Say how a dataset stands: its total, what is spent and left, and what a release would cost."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from privalue.errors import BudgetError, StudyError
-from privalue.ledger.amounts import Amount, format_mu, mu_of
+from privalue.ledger.amounts import Amount, format_mu
 from privalue.ledger.entries import Balance, Entry, Request
 from privalue.ledger.gaussian import affordable, epsilon_of
 from privalue.ledger.terms import Terms
@@ -40,29 +41,33 @@ class Account:
         """Return what may still be spent."""
         return self.total.minus(self.spent)
 
-    def price(self, request: Request) -> Amount:
-        """Return what a release costs this total.
-
-        Raises:
-            BudgetError: it cannot be converted or counted, or not enough is left.
-        """
-        promise, protection = request.promise, request.protection
-        asked = f"{promise}"
-        if protection != self.terms.protection:
-            asked += f" for {protection}"
+    def cost(self, request: Request) -> Amount:
+        """Return what a release costs this total; raise BudgetError if it cannot be counted."""
         try:
-            steps = self.terms.steps(protection)
-            price = self.terms.price(promise, steps, request.alpha)
+            steps = self.terms.steps(request.protection)
+            return self.terms.price(request.promise, steps, request.alpha)
         except BudgetError as problem:
-            raise self.refusal(asked, str(problem)) from None
+            raise self.refusal(self._asked(request), str(problem)) from None
+
+    def price(self, request: Request) -> Amount:
+        """Return what a release costs this total; raise BudgetError if that is not left."""
+        price = self.cost(request)
         if price.fits(self.left):
             return price
-        if price != promise:
+        asked, why = self._asked(request), f"its total is {self.promise}, for {self.terms}"
+        if price != request.promise:
             asked += f" (which costs {price})"
-        why = f"its total is {self.promise}, for {self.terms}"
         if request.alpha is not None and self.terms.is_gaussian:
-            why += self._largest_that_fits(request.delta, steps)
+            steps = self.terms.steps(request.protection)
+            with suppress(StudyError):  # no release has so small a delta
+                epsilon = affordable(self.left.mu2 // steps**2, request.delta)
+                fits = "no epsilon" if epsilon is None else f"epsilon up to {epsilon:g}"
+                why += f"; at delta {request.delta:g} {fits} fits"
         raise self.refusal(asked, why)
+
+    def _asked(self, request: Request) -> str:
+        alike = request.protection == self.terms.protection
+        return f"{request.promise}" + ("" if alike else f" for {request.protection}")
 
     def refusal(self, asked: object, why: str) -> BudgetError:
         """Return a refusal: what was asked, what is left, and why not."""
@@ -89,7 +94,7 @@ class Account:
         epsilon, delta = self.promise.as_floats()
         if amount != self.total:
             epsilon = (affordable if is_left else epsilon_of)(amount.mu2, delta) or 0.0
-        mu = float(mu_of(amount.mu2, up=not is_left))
+        mu = float(format_mu(amount.mu2, up=not is_left))
         return {"epsilon": epsilon, "delta": delta if amount.mu2 else 0.0, "mu": mu}
 
     def as_dict(self) -> dict[str, Any]:
@@ -109,14 +114,6 @@ class Account:
             "releases": self.balance.releases,
             "head": self.head,
         }
-
-    def _largest_that_fits(self, delta: float, steps: int) -> str:
-        try:
-            epsilon = affordable(self.left.mu2 // steps**2, delta)
-        except StudyError:  # no release has so small a delta
-            return ""
-        fits = "no epsilon" if epsilon is None else f"epsilon up to {epsilon:g}"
-        return f"; at delta {delta:g} {fits} fits"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,6 +141,6 @@ def is_unanswered(problem: Exception, driver: Any) -> bool:
         return False
     state = getattr(problem, "sqlstate", None)
     if state is not None:
-        return state.startswith(_AWAY)
+        return str(state).startswith(_AWAY)
     message = str(problem)
     return _REFUSED.search(message) is None or _NOT_READY.search(message) is not None

@@ -66,15 +66,11 @@ def total_of(epsilon: float, delta: float) -> Amount:
 
 def format_mu(mu2: int, *, up: bool) -> str:
     """Return mu with six digits: rounded up where it is used, down where it is left."""
-    rounding = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    return f"{float(rounding.create_decimal(mu_of(mu2, up=up))):.6g}"
-
-
-def mu_of(mu2: int, *, up: bool) -> Decimal:
-    """Return mu from its square in units, to twelve places, rounded up or down."""
     scaled = mu2 * (10**24 // MU2)
     root = math.isqrt(scaled)
-    return Decimal(root + (up and root * root < scaled)).scaleb(-12)
+    mu = Decimal(root + (up and root * root < scaled)).scaleb(-12)
+    rounding = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    return f"{float(rounding.create_decimal(mu)):.6g}"
 
 
 def _amount(epsilon: float, delta: float, rounding: str) -> Amount:

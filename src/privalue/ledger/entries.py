@@ -122,10 +122,8 @@ def parse_object(text: str) -> dict[str, Any]:
 def check_name(dataset: str) -> str:
     """Return the name itself, or raise UsageError if it cannot name a dataset."""
     if not isinstance(dataset, str) or _NAME.fullmatch(dataset) is None:
-        raise UsageError(
-            f"dataset = {dataset!r}: a name has up to 100 of a-z, 0-9, - and ., and begins with a "
-            "letter or a digit"
-        )
+        allowed = "up to 100 of a-z, 0-9, - and ., beginning with a letter or a digit"
+        raise UsageError(f"dataset = {dataset!r}: a name is {allowed}")
     return dataset
 
 

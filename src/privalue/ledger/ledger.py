@@ -109,15 +109,23 @@ class Ledger:
             append(self._store, execute, "declare", dataset, balance, said | vars(terms))
             return _required(execute, dataset)
 
-    def account(self, dataset: str) -> Account:
+    def account(self, dataset: str, *, head: str | None = None) -> Account:
         """Return how a dataset stands.
+
+        Args:
+            dataset: its name.
+            head: the hash of one of its entries, which must be on the record; of none, if None.
 
         Raises:
             BudgetError: it has no total.
+            LedgerError: it lacks the head.
         """
         entries.check_name(dataset)
         with self._transaction() as execute:
-            return _required(execute, dataset)
+            account = _required(execute, dataset)
+            if head and last_entry(execute, "hash = ? AND dataset = ?", head, dataset) is None:
+                raise LedgerError(f"the ledger {self.place} lacks the head {head}")
+            return account
 
     def accounts(self) -> list[Account]:
         """Return how every dataset stands."""
@@ -187,10 +195,8 @@ class Ledger:
                 execute, "sequence = ? AND hash = ? AND kind = 'charge'", charge.number, charge.head
             )
             if entry is None:
-                raise LedgerError(
-                    f"the ledger {self.place} has no charge {charge.head}: it is another ledger, "
-                    "or an old copy of it was put back"
-                )
+                why = "it is another ledger, or an old copy of it was put back"
+                raise LedgerError(f"the ledger {self.place} has no charge {charge.head}: {why}")
             fault = release_fault(release, entry)
             if fault is not None:
                 raise LedgerError(f"this is not the release of entry {entry.number}: {fault}")
@@ -198,10 +204,8 @@ class Ledger:
             if stored is not None:
                 if stored.said.get("release") == digest:
                     return
-                raise LedgerError(
-                    f"the ledger {self.place} has another release for entry {entry.number}: this "
-                    "one is paid for, and cannot be stored; find out who stored the other"
-                )
+                why = "this one is paid for, and cannot be stored; find out who stored the other"
+                raise LedgerError(f"there is another release for entry {entry.number}: {why}")
             if _release_text(execute, digest) is None:
                 execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
             balance = _required(execute, entry.dataset).balance
@@ -296,7 +300,7 @@ def _require_replaceable(
     """Return the largest promise, with a new total; refuse one that cannot take the old's place."""
     why = None
     if not replace:
-        why = "replace=True changes it"
+        why = "only to replace it (--replace, replace=True) changes that"
     elif terms.accounting != known.terms.accounting:
         why = "the accounting of a dataset never changes; take another name"
     elif known.balance.releases and terms != known.terms:

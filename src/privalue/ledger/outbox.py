@@ -21,7 +21,7 @@ from privalue.ledger.ledger import Charge
 
 NAME = "release.outbox"  # in the folder that the release goes to
 _FORMAT = 1
-_LONGEST_HEADER, _LARGEST = 1 << 20, 1 << 36  # bytes
+_LARGEST = 1 << 36  # bytes
 _AT_ONCE = 1 << 20
 
 
@@ -94,10 +94,8 @@ class Outbox:
                 file.flush()
                 os.fsync(handle)
         except OSError as problem:
-            raise UsageError(
-                f"{folder} cannot take the release, of up to {size:,} bytes: {problem.strerror}; "
-                "nothing was charged; make room, or give another folder"
-            ) from None
+            why = f"of up to {size:,} bytes: {problem.strerror}; nothing was charged"
+            raise UsageError(f"{folder} cannot take the release, {why}") from None
 
     def fill(self, paid: Paid) -> bool:
         """Put what was drawn into the file, on the disk before this returns.
@@ -116,16 +114,10 @@ class Outbox:
             self.is_filled = True
         if not self.is_filled:
             with suppress(OSError):
-                spare = Path(tempfile.mkdtemp(prefix="privalue-")) / NAME
+                spare = Path(tempfile.mkdtemp(prefix="privalue-")) / "spare.outbox"
                 write_whole(spare, parts, mode=0o600)
                 self.path, self.is_filled = spare, True
         return self.is_filled
-
-    def remove(self) -> None:
-        """Remove the file: what it held is on record, and where it belongs."""
-        with suppress(OSError):
-            self.path.unlink()
-        self.is_filled = False
 
     @classmethod
     def read(cls, path: str | Path) -> Paid:
@@ -135,40 +127,33 @@ class Outbox:
             DataError: there is no such file, or it is none, or not all of it is there.
         """
         try:
-            header, end, text = read_whole(path, _LARGEST).partition(b"\n")
-            if not end or len(header) > _LONGEST_HEADER:
-                raise ValueError
+            header, _, text = read_whole(path, _LARGEST).partition(b"\n")
             fields = json.loads(header)
             digest = fields.pop("text")
             if fields.pop("privalue_outbox") != _FORMAT:
                 raise ValueError
             charge = Charge(**fields.pop("charge"))
             paid = Paid(**fields, charge=charge, text=text.decode())
-            texts = (paid.ledger, charge.dataset, charge.head)
-            texts += tuple(filter(None, (paid.study, paid.justification, paid.folder)))
-            if any("\0" in text for text in texts):  # TypeError, if one is no text
-                raise ValueError
-            if sha256(paid.text) != digest or type(charge.number) is not int:
+            texts = [paid.ledger, charge.dataset, charge.head]
+            texts += filter(None, (paid.study, paid.justification, paid.folder))
+            is_plain = all("\0" not in text for text in texts)  # TypeError, if one is no text
+            if not is_plain or sha256(paid.text) != digest or type(charge.number) is not int:
                 raise ValueError
         except OSError as problem:
-            raise DataError(
-                f"{path} cannot be read: {problem.strerror}; give the outbox that a release left"
-            ) from None
+            raise DataError(f"{path} cannot be read: {problem.strerror}") from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise DataError(
-                f"{path} is not an outbox of this version, or not all of it is there; give the "
-                "file that the release named"
-            ) from None
+            raise DataError(f"{path} is not an outbox, or not all of it is there") from None
         return paid
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.is_filled and kind is None:
-            self.remove()
-        if self._partial is not None:
-            with suppress(OSError):
+        with suppress(OSError):  # what it held is on record, and where it belongs
+            if self.is_filled and kind is None:
+                self.path.unlink()
+        with suppress(OSError):
+            if self._partial is not None:
                 self._partial.unlink()
         if self._has_made_folder:
             with suppress(OSError):  # it holds something

@@ -50,6 +50,10 @@ class EncodingError(LedgerError):
     code = "server-encoding"
 
 
+class UnknownOutcomeError(UnavailableError):
+    """The server was lost while it recorded: nobody knows whether it did."""
+
+
 def _locked(place: str, wait: float) -> UnavailableError:
     """Return what to raise if another writer does not finish in time."""
     locked = f"is locked by another process, and stayed so for {wait:g} s"
@@ -232,8 +236,10 @@ class PostgresStore:
             try:
                 connection.execute("COMMIT")
             except self._driver.OperationalError as problem:
-                lost = "was lost, and whether it recorded this is unknown: ledger show tells"
-                raise UnavailableError(f"the server of the ledger {self.place} {lost}") from problem
+                lost = "was lost, and whether it recorded this is unknown"
+                raise UnknownOutcomeError(
+                    f"the server of the ledger {self.place} {lost}"
+                ) from problem
 
     def _lock(self, connection: Any) -> None:
         """Begin a transaction with the ledger's lock: one writer after the other."""

@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
-from privalue._files import read_whole
 from privalue.core import MOST_LEVELS, Limits, Matrix
 from privalue.errors import StudyError
+from privalue.ledger.files import read_whole
 from privalue.study._agreement import require_agreement, require_arms
 from privalue.study._columns import Columns
 from privalue.study._hints import about_toml, about_unknown, looks_like_data
@@ -482,10 +482,13 @@ class Study(Section):
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
         To replace a unit leaves the number as it is. But if invalid units or trajectories
-        that were cut off are dropped, a unit may be replaced by one of which nothing is left.
+        that were cut off are dropped, a unit may be replaced by one of which nothing is left. And
+        where the study names a dataset, its rows may be about some of these people alone: a unit
+        may be replaced by one of the others, and sizes of two such releases would tell.
         """
         drops = self.data.invalid == "drop-unit" or self.drops_cut
-        return self.privacy.neighbours == "replace-one" and not drops
+        is_whole = self.study.dataset is None
+        return self.privacy.neighbours == "replace-one" and is_whole and not drops
 
     @property
     def drops_cut(self) -> bool:
