@@ -14,7 +14,6 @@ up to the noise, for the curator alone: it returns a private type, adds no noise
 
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -370,7 +369,7 @@ def _pay_and_draw(
 
 def _charge(ledger: Ledger, request: Request) -> Charge:
     """Charge; if the answer is lost, ask again with the same token: it is charged once."""
-    token = secrets.token_hex(16)
+    token = OperatingSystemEntropy().read(16).hex()
     try:
         return ledger.charge(request, token=token)
     except UnknownOutcomeError:

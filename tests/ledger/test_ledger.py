@@ -178,7 +178,7 @@ def guess(ledger, made, moment, salt):
 def test_a_head_can_be_searched_only_without_salt(ledger, salted, monkeypatch):
     """When a charge was made tells how long reading took, and so how many rows there are."""
     if not salted:
-        monkeypatch.setattr(entries.secrets, "token_hex", lambda size: "0" * 2 * size)
+        monkeypatch.setattr(entries.OperatingSystemEntropy, "read", lambda self, size: bytes(size))
     made = ledger.charge(request(), token="x")
     now = datetime.now(UTC)
     moments = [now - timedelta(seconds=seconds) for seconds in range(600)]

@@ -16,12 +16,12 @@ import hashlib
 import json
 import math
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from privalue.core import OperatingSystemEntropy
 from privalue.errors import LedgerError, UsageError
 from privalue.ledger.amounts import NOTHING, Amount, cost_of
 from privalue.ledger.store import AMOUNTS, GENESIS, Execute, Store
@@ -203,7 +203,7 @@ def append(
             "dataset": dataset,
             "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "author": store.author(execute),
-            "salt": secrets.token_hex(32),
+            "salt": OperatingSystemEntropy().read(32).hex(),
             "releases": balance.releases,
             **dict(zip(AMOUNTS, (*cost, *balance.spent, *balance.total), strict=True)),
             **said,

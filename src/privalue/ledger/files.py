@@ -6,7 +6,6 @@ meets a part of it. What is read is a file of a known size, and never a pipe tha
 
 import errno
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -18,8 +17,8 @@ _IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
 
 
 def partial_name(target: Path) -> Path:
-    """Return the name of a file that is not whole yet."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
+    """Return the name of a file that is not whole yet; if two were the same, the second fails."""
+    return target.with_name(f".{target.name}.{os.getpid()}-{time.monotonic_ns()}.partial")
 
 
 def remove_litter(folder: Path) -> None:

@@ -16,7 +16,6 @@ Locks are for politeness alone: they let writers wait for each other, where one 
 
 import os
 import pwd
-import random
 import re
 import sqlite3
 import stat
@@ -26,6 +25,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from privalue.core import OperatingSystemEntropy
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger.addresses import is_unanswered, postgres_server
 from privalue.ledger.amounts import Amount
@@ -124,7 +124,7 @@ class SqliteStore:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             let_through()
-            time.sleep(random.uniform(0.001, 0.005))
+            time.sleep(0.001 + OperatingSystemEntropy().read(1)[0] / 64_000)  # 1 to 5 ms
         if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             how = "PRAGMA journal_mode = DELETE switches it back"
             raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
