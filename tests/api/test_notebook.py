@@ -52,7 +52,7 @@ def account(tmp_path_factory, study):
     ledger = pv.open_ledger(tmp_path_factory.mktemp("ledger") / "ledger.db")
     ledger.declare("clinic", epsilon=3, delta=1e-5, unit="trajectory")
     pv.release(study, PEOPLE, ledger=ledger)
-    return ledger.show("clinic")
+    return ledger.account("clinic")
 
 
 @pytest.fixture(scope="module")

@@ -42,6 +42,7 @@ from oracles.ledgers import (
     text_of,
 )
 from oracles.postgres import Server
+from oracles.release_driver import lose_an_answer
 from oracles.repeats import KILLS, RACES
 from privalue.core import gaussian
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
@@ -569,24 +570,6 @@ def test_writers_whose_server_stops_again_and_again_lose_and_double_nothing(serv
     account = ledger.account(DATASET)
     assert account.balance.releases == 4 * turns
     assert ledger.verify(heads=heads).entries == 1 + 2 * 4 * turns
-
-
-def lose_an_answer(ledger, arrives):
-    """The next write reaches the store, or is undone there; either way nobody hears of it."""
-    from contextlib import contextmanager
-
-    store, transaction = ledger._store, ledger._store.transaction
-
-    @contextmanager
-    def lost(*, write=False):
-        store.transaction = transaction
-        with transaction(write=write) as execute:
-            yield execute
-            if not arrives:
-                raise UnavailableError("the server of the ledger went away")
-        raise UnavailableError("the server of the ledger went away")
-
-    store.transaction = lost
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["stands", "undone"])

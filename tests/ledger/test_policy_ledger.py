@@ -1,10 +1,10 @@
 """Releases by dp-ope on a ledger: they are pure, and have no mu."""
 
 import pytest
+from privalue.ledger._squares import dominating_square
 
 import privalue as pv
 from privalue.ledger import study_hash
-from privalue.ledger._squares import dominating_square
 from privalue.report._registry import registry_entry
 from privalue.report._spending import charge_words
 

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oracles.studies import study
-from privalue.ledger.addresses import divide_address, postgres_server, is_unanswered
 from privalue.cli._app import run
 from privalue.errors import DataError, LedgerError, PrivalueError
 from privalue.ledger import open_ledger
+from privalue.ledger.addresses import divide_address, is_unanswered, postgres_server
 from privalue.readers import column_names, open_source
 from privalue.readers._rules import RowRules
 
@@ -163,7 +163,7 @@ def shown_of(address):
         try:
             ledger = open_ledger(location)
             seen += [ledger.place, repr(ledger)]
-            ledger.show("people")
+            ledger.account("people")
         except PrivalueError as problem:
             seen.append(repr(problem))
     for data in (address, f"{address}::rows", f"{address}::SELECT 'a'::text", Path(address)):
@@ -264,4 +264,4 @@ def test_names_that_no_file_can_have_are_errors_of_one_line(tmp_path, monkeypatc
         with pytest.raises(DataError):
             open_source(name, RULES)
         with pytest.raises(PrivalueError):
-            open_ledger(name).show("people")
+            open_ledger(name).account("people")

@@ -275,7 +275,7 @@ def test_the_page_says_how_many_more_releases_fit(tmp_path):
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("people", epsilon=2.5, delta=1e-3, unit="trajectory")
     release = pv.release(chosen, crowd(rarely=4000), ledger=ledger)
-    told = text_of(public_page(release, account=ledger.standing("people")))
+    told = text_of(public_page(release, account=ledger.account("people")))
     assert "Further releases of this size: 1 ." in told
 
 

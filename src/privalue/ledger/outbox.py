@@ -136,7 +136,7 @@ class Outbox:
             paid = Paid(**fields, charge=charge, text=text.decode())
             texts = [paid.ledger, charge.dataset, charge.head]
             texts += filter(None, (paid.study, paid.justification, paid.folder))
-            is_plain = all("\0" not in text for text in texts)  # TypeError, if one is no text
+            is_plain = all(type(text) is str and "\0" not in text for text in texts)
             if not is_plain or sha256(paid.text) != digest or type(charge.number) is not int:
                 raise ValueError
         except OSError as problem:
