@@ -15,6 +15,7 @@ from privalue.cli._console import (
     Json,
     SideFiles,
     StudyFile,
+    log,
     notes,
     print_release_json,
     progress,
@@ -34,6 +35,7 @@ from privalue.cli._paid import published, require_finished
 from privalue.cli._report import publish_and_tell
 from privalue.core import SeededForExperimentsOnly
 from privalue.curator import release as release_data
+from privalue.curator import reuse
 from privalue.errors import UsageError
 from privalue.ledger import open_ledger
 from privalue.report import load_page
@@ -120,6 +122,8 @@ def release(
                 threads=threads,
                 progress=update,
             )
+        if released.reused:
+            log.print(f"Not new: {reuse(released)}")
         publish_and_tell(
             released,
             out,
