@@ -206,7 +206,7 @@ def _check_releases(store: Store) -> None:
             for after, digest, text in rows:
                 charge = last_entry(execute, "sequence = ?", after)
                 fault: str | None = "it was changed or removed"
-                if charge is not None and text is not None and sha256(text) == digest:
+                if charge is not None and isinstance(text, str) and sha256(text) == digest:
                     fault = release_fault(text, charge)
                 if fault is not None:
                     raise _failed(store, f"the release of entry {after}: {fault}")
