@@ -19,8 +19,8 @@ TIME_LIMITS = {  # of every connection: seconds, and milliseconds of the last
     "keepalives_count": 4,
     "tcp_user_timeout": 20_000,
 }
-# Classes of SQLSTATE: the connection, no resources, asked to stop or not ready.
-_AWAY = ("08", "53", "57")
+# SQLSTATE: the connection is gone; asked to stop, crashed, not ready, no room for one more.
+_AWAY = ("08", "57P01", "57P02", "57P03", "53300")
 # Before there is a connection there is no SQLSTATE, only words; the server's begin with FATAL.
 _REFUSED = re.compile("FATAL|no password supplied|not support SSL|SSL error|certificate")
 _NOT_READY = re.compile(

@@ -260,7 +260,7 @@ def open_ledger(location: str | Path, *, wait: float = 30.0) -> Ledger:
     text = os.fspath(location)
     if not text:
         raise UsageError("the ledger has no name; give a file, or postgresql://...")
-    if not os.path.lexists(text):
+    if not os.path.lexists(text) and not os.path.isdir(os.path.dirname(text)):
         if names_server(text):
             return Ledger(PostgresStore(text, wait))
         if may_hold_password(text):
