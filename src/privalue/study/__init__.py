@@ -27,7 +27,6 @@ from privalue.study._sections import (
 )
 from privalue.study._spreadsheets import as_cell
 from privalue.study._study import Study, described_values, files_named
-from privalue.study._tables import PolicyTables
 from privalue.study._template import study_template
 from privalue.study._terms import (
     SMOOTH,
@@ -55,7 +54,6 @@ __all__ = [
     "Features",
     "Mechanism",
     "PairNames",
-    "PolicyTables",
     "Privacy",
     "Report",
     "States",
