@@ -34,29 +34,23 @@ epsilon 0.6, delta 9e-7 | further releases of this size: 1
 """
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError
-from privalue.ledger._account import Account, Converted, Standing, Unfinished
-from privalue.ledger._balance import Step
+from privalue.ledger._account import Account, Standing
 from privalue.ledger._chain import study_hash
-from privalue.ledger._conversions import affordable
 from privalue.ledger._evidence import Evidence
 from privalue.ledger._ledger import Ledger, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
-from privalue.ledger._requests import refusing, total_mu
+from privalue.ledger._requests import refusing
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._signatures import MARK, require_signed, sign_head
-from privalue.ledger._squares import square_total
 from privalue.ledger._store import what_happened
 from privalue.ledger._terms import BudgetTerms, Protection
-from privalue.ledger._told import Amount
 from privalue.ledger._units import Cost
 
 __all__ = [
     "MARK",
     "Account",
-    "Amount",
     "BudgetError",
     "BudgetTerms",
-    "Converted",
     "Cost",
     "Evidence",
     "Ledger",
@@ -64,18 +58,13 @@ __all__ = [
     "Protection",
     "Reservation",
     "Standing",
-    "Step",
     "StoredRelease",
     "UnavailableError",
-    "Unfinished",
     "Verified",
-    "affordable",
     "open_ledger",
     "refusing",
     "require_signed",
     "sign_head",
-    "square_total",
     "study_hash",
-    "total_mu",
     "what_happened",
 ]
