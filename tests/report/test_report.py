@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import privalue as pv
-from oracles.studies import release_anyway
+from oracles.studies import in_sections, release_anyway
 from privalue._folder import PRIVATE_MARK, PUBLIC_FILES
 from privalue.artefact._values import StateValues
 from privalue.cli._app import run
@@ -44,7 +44,7 @@ NASTY = [
 
 
 def study(mechanism="dp-ssp", labels=LABELS, **sections):
-    return pv.Study(
+    return in_sections(
         **{
             "study": {"name": "recovery"},
             "privacy": {"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory"},
