@@ -148,13 +148,18 @@ def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[str, ...]]:
 
 
 def _chain_study(prior: np.ndarray | None, m: int) -> pv.Study:
-    known = {} if prior is None else {"visits": {str(s): float(p) for s, p in enumerate(prior)}}
     return pv.Study(
-        study=pv.About(name="chain", trajectories=m),
-        privacy=pv.Privacy(epsilon=1.0, delta=DELTA, unit="trajectory"),
-        values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=40, **known),
-        mechanism=pv.Mechanism(name="dp-ssp", stages="one"),
+        name="chain",
+        trajectories=m,
+        epsilon=1.0,
+        delta=DELTA,
+        unit="trajectory",
+        discount=0.99,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=40,
+        visits=prior,
+        stages="one",
     )
 
 

@@ -46,22 +46,26 @@ GROUPS = 10
 
 def study(name, **states):
     return pv.Study(
-        study=pv.About(name=name),
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-7, unit="trajectory"),
-        values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(**states),
+        name=name,
+        epsilon=1.0,
+        delta=1e-7,
+        unit="trajectory",
+        discount=0.99,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        **states,
     )
 
 
 def settings():
     """The three worlds, each with its study."""
-    yield parse_world("chain"), study("chain", count=40)
+    yield parse_world("chain"), study("chain", states=40)
     lake = parse_world("gym:FrozenLake-v1")
     visited = np.flatnonzero(lake.process.reachable)  # holes and goal get no rows
     frozen = {str(raw): at for at, raw in enumerate(visited.tolist())}
-    yield lake, study("FrozenLake", count=len(visited), groups=frozen)
+    yield lake, study("FrozenLake", states=len(visited), groups=frozen)
     sepsis = parse_world("icu-sepsis")
-    yield sepsis, study("ICU-Sepsis, 10 groups", count=GROUPS, groups=sofa_groups(sepsis))
+    yield sepsis, study("ICU-Sepsis, 10 groups", states=GROUPS, groups=sofa_groups(sepsis))
 
 
 def sofa_groups(world):

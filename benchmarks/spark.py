@@ -30,9 +30,13 @@ CLUSTERS = ((10**10, 64), (10**12, 1024))  # steps, cores
 
 def study(states: int) -> pv.Study:
     return pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=states),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.99,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=states,
     )
 
 

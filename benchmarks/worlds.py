@@ -92,28 +92,25 @@ class Setting:
     def study(
         self, *, declared: bool = False, prior: bool = False, **mechanism: object
     ) -> pv.Study:
-        """Return the study, with these keys of [mechanism].
+        """Return the study, with these keywords.
 
         With ``declared`` it says how many trajectories there are, and with ``prior`` how often
         each state is visited.
         """
-        person = {} if self.persons is None else {"max_trajectories_per_person": self.persons}
-        about = {"trajectories": self.trajectories} if declared else {}
-        known = {str(s): float(p) for s, p in enumerate(self.visits)}
         return pv.Study(
-            study=pv.About(name=self.kind, **about),
-            privacy=pv.Privacy(
-                epsilon=self.epsilon,
-                delta=DELTA,
-                unit="trajectory" if self.persons is None else "person",
-                max_states_per_trajectory=self.most_states,
-                **person,
-            ),
-            values=pv.Values(
-                discount=self.process.discount, rewards=self.rewards, returns=self.returns
-            ),
-            states=pv.States(count=self.states, **({"visits": known} if prior else {})),
-            mechanism=pv.Mechanism(**{"name": "dp-ssp", **mechanism}),
+            name=self.kind,
+            trajectories=self.trajectories if declared else None,
+            epsilon=self.epsilon,
+            delta=DELTA,
+            unit="trajectory" if self.persons is None else "person",
+            max_states_per_trajectory=self.most_states,
+            max_trajectories_per_person=self.persons,
+            discount=self.process.discount,
+            rewards=self.rewards,
+            returns=self.returns,
+            states=self.states,
+            visits=self.visits if prior else None,
+            **mechanism,
         )
 
     def episodes(self, seed: int) -> Episodes:

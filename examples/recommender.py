@@ -71,7 +71,7 @@ def study_of(target: np.ndarray) -> pv.Study:
         epsilon=1.0,
         unit="trajectory",
         mechanism="dp-ope",
-        policy=pv.TargetPolicy(target=rule, behaviour="column", clip=CLIP),
+        policy={"target": rule, "behaviour": "column", "clip": CLIP},
     )
 
 

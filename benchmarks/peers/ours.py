@@ -9,31 +9,32 @@ import privalue as pv
 from benchmarks.peers import exchange
 from benchmarks.peers.exchange import NotAvailableError, Task, Variant
 
-MECHANISMS: dict[str, tuple[dict[str, Any], bool]] = {  # name: mechanism's keys, with the prior?
-    "DP-LSW": ({"name": "dp-lsw"}, False),
-    "DP-LSL, ridge 100 sqrt(m)": ({"name": "dp-lsl"}, False),
-    "DP-LSL, ridge sqrt(m)": ({"name": "dp-lsl", "ridge_scale": 1.0}, False),
-    "DP-SSP, plain": ({"name": "dp-ssp", "stages": "one", "shrinkage": False}, False),
-    "DP-SSP, one stage": ({"name": "dp-ssp", "stages": "one"}, False),
+MECHANISMS: dict[str, tuple[dict[str, Any], bool]] = {  # name: keywords, with the prior?
+    "DP-LSW": ({"mechanism": "dp-lsw"}, False),
+    "DP-LSL, ridge 100 sqrt(m)": ({"mechanism": "dp-lsl"}, False),
+    "DP-LSL, ridge sqrt(m)": ({"mechanism": "dp-lsl", "ridge_scale": 1.0}, False),
+    "DP-SSP, plain": ({"mechanism": "dp-ssp", "stages": "one", "shrinkage": False}, False),
+    "DP-SSP, one stage": ({"mechanism": "dp-ssp", "stages": "one"}, False),
     "as it comes": ({}, False),
     "as it comes, prior": ({}, True),
 }
 
 
 def study(task: Task, mechanism: dict[str, Any], prior: bool) -> pv.Study:
-    visits = {"visits": {str(s): p for s, p in enumerate(task.visits)}} if prior else {}
     return pv.Study(
-        study=pv.About(name="peers", trajectories=task.trajectories),
-        privacy=pv.Privacy(
-            epsilon=task.epsilon,
-            delta=task.delta,
-            unit="trajectory",
-            neighbours=task.relation,
-            max_states_per_trajectory=task.most_states if task.most_states < task.states else None,
-        ),
-        values=pv.Values(discount=task.discount, rewards=task.returns, returns=task.returns),
-        states=pv.States(count=task.states, **visits),
-        mechanism=pv.Mechanism(**mechanism),
+        name="peers",
+        trajectories=task.trajectories,
+        epsilon=task.epsilon,
+        delta=task.delta,
+        unit="trajectory",
+        neighbours=task.relation,
+        max_states_per_trajectory=task.most_states if task.most_states < task.states else None,
+        discount=task.discount,
+        rewards=task.returns,
+        returns=task.returns,
+        states=task.states,
+        visits=list(task.visits) if prior else None,
+        **mechanism,
     )
 
 

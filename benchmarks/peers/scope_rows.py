@@ -43,7 +43,7 @@ def study() -> pv.Study:
         epsilon=1.0,
         unit="trajectory",
         mechanism="dp-ope",
-        policy=pv.TargetPolicy(target=tables[0], behaviour=tables[1], clip=CLIP),
+        policy={"target": tables[0], "behaviour": tables[1], "clip": CLIP},
     )
 
 

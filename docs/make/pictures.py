@@ -60,14 +60,13 @@ def pages(folder: Path) -> list[Picture]:
     stages = ["ill", "better", "well", "rehabilitation", "home"]
     trial = published(
         "trial",
-        study(stages, "Early mobilisation", arms=pv.Arms(labels=arms)),
+        study(stages, "Early mobilisation", arms=arms),
         people(stages, 8000, arms=arms),
     )
     many = [f"cluster {at}" for at in range(716)]
-    limits = {"epsilon": 1.0, "delta": 1e-6, "max_states_per_trajectory": 5}
     sepsis = published(
         "sepsis",
-        study(many, "Intensive care, 716 states", privacy={"unit": "trajectory", **limits}),
+        study(many, "Intensive care, 716 states", max_states_per_trajectory=5),
         people(many, 40_000),
     )
     small = published("small", study(WARDS, "A study that is too small"), people(WARDS, 60))

@@ -24,21 +24,21 @@ WARDS = [
 ]
 
 
-def study(labels: Sequence[str], name: str, **sections: Any) -> pv.Study:
+def study(labels: Sequence[str], name: str, **keywords: Any) -> pv.Study:
     """Return a study of these states, with a start in the first two."""
-    chosen: dict[str, Any] = {
-        "study": pv.About(name=name, dataset="clinic-2026"),
-        "privacy": pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        "values": pv.Values(
-            discount=0.95,
-            rewards=(0.0, 1.0),
-            returns=(0.0, 1.0),
-            start={labels[0]: 0.7, labels[1]: 0.3},
-        ),
-        "states": pv.States(labels=list(labels)),
-        **sections,
-    }
-    return pv.Study(**chosen)
+    return pv.Study(
+        name=name,
+        dataset="clinic-2026",
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.95,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        start={labels[0]: 0.7, labels[1]: 0.3},
+        states=list(labels),
+        **keywords,
+    )
 
 
 def people(

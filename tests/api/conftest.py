@@ -3,17 +3,18 @@
 import pytest
 
 import privalue as pv
+from oracles.studies import in_sections
 
 PEOPLE = [[("ill", 0.0), ("better", 0.0), ("well", 1.0)], [("ill", 0.0), ("well", 1.0)]] * 1500
 LABELS = ["ill", "better", "well", "rare <b>"]
 
 
 def described(**sections):
-    return pv.Study(
+    return in_sections(
         study=sections.pop("study", {"name": "recovery", "dataset": "clinic"}),
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(labels=LABELS),
+        privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
+        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+        states={"labels": LABELS},
         **sections,
     )
 

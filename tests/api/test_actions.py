@@ -136,7 +136,7 @@ def test_a_refit_has_the_same_pairs(release):
     index = pd.MultiIndex.from_tuples(PAIRS[::-1])
     tied = pv.refit(release, features=pd.DataFrame(np.ones((5, 1)), index=index))
     assert np.unique(tied.value).size == 1
-    shrunk = pv.refit(release, features=pv.Features(matrix=np.eye(5)[:, :2], shrink=True))
+    shrunk = pv.refit(release, features=np.eye(5)[:, :2], shrink=True)
     assert len(shrunk.theta) == 5
 
 
@@ -161,20 +161,21 @@ def test_notebooks_and_plots_name_pairs(release, study):
 def test_persons_stages_limits_and_cuts_are_over_pairs(neighbours):
     """Implied bounds, so that a stage chooses others; two trajectories a person."""
     study = pv.Study(
-        study=pv.About(trajectories=6000),
-        privacy=pv.Privacy(
-            epsilon=2.0,
-            delta=1e-6,
-            unit="person",
-            neighbours=neighbours,
-            max_trajectories_per_person=2,
-            max_states_per_trajectory=2,
-        ),
-        values=pv.Values(discount=0.9, rewards=(0, 1), truncated="drop-unit"),
+        trajectories=6000,
+        epsilon=2.0,
+        delta=1e-6,
+        unit="person",
+        neighbours=neighbours,
+        max_trajectories_per_person=2,
+        max_states_per_trajectory=2,
+        discount=0.9,
+        rewards=(0, 1),
+        truncated="drop-unit",
         states=["ill", "better", "well"],
         actions=LABELS,
-        mechanism=pv.Mechanism(stages=["bounds"]),
-        data=pv.Columns(person="who", trajectory="stay", truncated="cut", invalid="drop-unit"),
+        stages=["bounds"],
+        invalid="drop-unit",
+        columns={"person": "who", "trajectory": "stay", "truncated": "cut"},
     )
     rows = [
         (at // 2, at % 2, step, *what, at < 4)

@@ -16,7 +16,7 @@ from privalue.readers import asks_a_database, gathered
 from privalue.simulation import parse_world, rollout, simulate_episodes
 
 STUDY = pv.Study(states=4, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory")
-DROPPING = STUDY.replace(data=pv.Columns(invalid="drop-unit"))
+DROPPING = STUDY.replace(invalid="drop-unit")
 draw = random.Random(1)
 EPISODES = [
     [(draw.randrange(4), draw.choice([0.0, 0.25, 1.0])) for _ in range(draw.randrange(1, 6))]
@@ -224,8 +224,7 @@ def test_rollouts_of_vector_environments(mode):
 
 def test_trajectories_that_were_cut_off_are_known():
     """By timeouts that are no terminals, by an end that is not marked, by the step's own flag."""
-    study = STUDY.replace(columns={"truncated": "cut"})
-    study = study.replace(values=study.values.replace(truncated="drop-unit"))
+    study = STUDY.replace(columns={"truncated": "cut"}, truncated="drop-unit")
     rows = {"observations": [0, 1, 2, 3, 0], "rewards": [0, 0, 1, 1, 0.5]}
     marks = {"terminals": [0, 1, 0, 0, 0], "timeouts": [0, 1, 0, 1, 0]}
     assert gathered({**rows, **marks}, study).counts.tolist() == [1, 1, 0, 0]
@@ -266,7 +265,9 @@ def test_one_cell_of_a_list_changes_no_other():
     """A text, a complex number or a list among numbers of observations: only its unit is odd."""
     odd = ["3", 1j, None, [1.0, 2.0, 3.0], [], object(), np.ones(3), {"age": 1}]
     study = DROPPING.replace(
-        states=pv.bins(age=[50.5], sofa=[5]), data=pv.Columns(invalid="drop-unit", decimal=",")
+        bins={"age": [50.5], "sofa": [5]},
+        invalid="drop-unit",
+        decimal=",",
     )
     many, single = [0.1] * 41, DROPPING.replace(states=2)
     for cell in odd:
@@ -318,7 +319,7 @@ def test_an_episode_among_rows_is_nobody_elses():
     rows[3]["step"] = 6
     for id_type in ("text", "integer"):
         for given in (STUDY, DROPPING):
-            study = given.replace(data=given.data.replace(id_type=id_type))
+            study = given.replace(id_type=id_type)
             alone = gathered(rows, study)
             assert alone.trajectories == 4
             for place in range(len(rows) + 1):
@@ -352,7 +353,7 @@ class Evil:
 def test_with_drop_unit_no_element_ends_the_reading():
     rows = FRAME.to_dict("records")
     dated = [{**row, "step": f"2026-01-0{row['step'] + 1}"} for row in rows]
-    dates = DROPPING.replace(data=pv.Columns(invalid="drop-unit", step_type="date"))
+    dates = DROPPING.replace(invalid="drop-unit", step_type="date")
     persons = DROPPING.replace(unit="person", max_trajectories_per_person=1)
     named = [{**row, "person": row["trajectory"]} for row in rows]
     plain = EXPECTED.counts.tolist()
@@ -475,7 +476,7 @@ def test_persons_are_named_by_rows_and_not_by_episodes():
 @pytest.mark.parametrize("odd", [10**25, -(2**63) - 1, (1, 2), b"\xff"])
 def test_an_odd_category_is_an_odd_cell(odd):
     """Where units are dropped, only its own is: an error would tell that the cell is there."""
-    study = STUDY.replace(data=pv.Columns(invalid="drop-unit"))
+    study = STUDY.replace(invalid="drop-unit")
     labels = FRAME["state"].tolist()
     frame = FRAME.assign(state=pd.Categorical([*labels[:-1], odd]))
     listed = FRAME.assign(state=pd.Series([*labels[:-1], odd], dtype=object))

@@ -29,7 +29,8 @@ def release():
         epsilon=1.0,
         delta=1e-6,
         unit="trajectory",
-        mechanism=pv.Mechanism(name="dp-ssp", stages="one"),
+        mechanism="dp-ssp",
+        stages="one",
     )
     rng = np.random.default_rng(4)
     people = []
@@ -138,9 +139,8 @@ def test_features_have_no_say_in_what_is_clear(release):
 def test_one_allowed_action_is_no_move():
     study = pv.Study(
         states=["ill", "well"],
-        actions=pv.Actions(
-            labels=["wait", "treat"], allowed={"ill": ["wait", "treat"], "well": ["wait"]}
-        ),
+        actions=["wait", "treat"],
+        allowed={"ill": ["wait", "treat"], "well": ["wait"]},
         discount=1.0,
         returns=(0, 1),
         epsilon=1.0,
@@ -214,7 +214,7 @@ def test_the_policy_is_a_target_of_another_study_as_it_stands(folder):
         epsilon=1.0,
         unit="trajectory",
         mechanism="dp-ope",
-        policy=pv.TargetPolicy(target=str(folder / "target.csv"), behaviour=even, clip=5),
+        policy={"target": str(folder / "target.csv"), "behaviour": even, "clip": 5},
     )
     people = [[(LABELS[0], "treat", 1.0)], [(LABELS[2], "wait", 0.0)]] * 3000
     assert pv.release(study, people).policy_value is not None

@@ -121,9 +121,13 @@ def test_with_arms_a_state_is_arm_and_label(armed):
 
 def test_states_that_are_counted_are_numbers():
     study = pv.Study(
-        privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
-        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
-        states={"count": 3},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=3,
     )
     release = pv.release(study, [[(0, 0.5), (2, 1.0)]] * 900)
     assert release[2] == release["2"] == release.values[2]

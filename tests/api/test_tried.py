@@ -14,16 +14,14 @@ from privalue.simulation import parse_world, simulate_episodes
 WORKS = """
 pv.Study(states=["a", "b"], discount=0.9, returns=(0, 1), epsilon=1, delta=1e-6, unit="trajectory")
 pv.Study(states=np.int64(2), discount=0.9, returns=[0, 1], epsilon=1, delta=1e-6, unit="trajectory")
-pv.Study(states=pd.Index(["a", "b"]), values=study.values, privacy=study.privacy)
+study.replace(states=pd.Index(["a", "b"]))
 study.replace(epsilon=2, mechanism="dp-lsw", level=None)
-study.replace(states=range(5), features=pv.Features(size=2))
+study.replace(states=range(5), size=2)
+study.replace(mechanism="dp-lsw", noise="isotropic", invalid="drop-unit", trajectories=1000)
 study.replace(features=X)
 study.replace(features=pd.DataFrame(X, index=["well", "ill", "better"]))
 study.replace(weights=pd.Series({"ill": 1, "better": 2, "well": 3}), start=[1, 0, 0])
-study.privacy.replace(epsilon=3)
-pv.Features(matrix=X)
-pv.Features(size=2)
-pv.Weights(values=np.ones(3))
+study.replace(weights=np.ones(3))
 pv.check(study)
 pv.inspect(study, people)
 pv.inspect(study, frame, columns=columns)
@@ -34,41 +32,34 @@ pv.simulate("chain:N=4", 10)
 pv.simulate(world, trajectories=10, seed=2).to_pandas()
 pv.inspect(study.replace(states=4), pv.simulate("chain:N=4", 10))
 pv.inspect(study.replace(states=4), simulate_episodes(world, trajectories=9, seed=1))
-pv.bins({"heart rate": np.array([60, 100])}, age=(50, 70))
+study.replace(bins={"heart rate": np.array([60, 100]), "age": (50, 70)})
 study == study.replace(epsilon=2).replace(epsilon=1.0)
 """
 
 ANSWERED = [
-    ("pv.Study(['ill', 'well'])", "everything is given by name, as in Study(states="),
-    ("pv.Study(states=3)", "must be given, as in Study(states="),
-    ("pv.States(['ill', 'well'])", "States takes its keys by name, e.g. pv.States(count=...)"),
-    ("pv.Features(X)", "Features takes its keys by name"),
-    ("pv.Features()", None),
-    ("study.replace(n_states=3)", "here it is called count in [states]"),
-    ("study.replace(gamma=0.5)", "here it is called discount"),
-    ("study.replace(alpha=0.05)", "the level of intervals is level in [report]"),
-    ("study.replace(noise='isotropic')", "write mechanism=pv.Mechanism(noise=...)"),
+    ("pv.Study(['ill', 'well'])", "everything is given by name"),
+    ("pv.Study(states=3)", "[privacy] is missing; it needs epsilon, unit"),
+    ("study.replace(n_states=3)", "did you mean states?"),
+    ("study.replace(privacy={'epsilon': 1.0})", "privacy is not a keyword of a study"),
+    ("study.replace(noise='isotropic')", "noise"),
     (
         "study.replace(states=lambda row: 0)",
         "it must be how many there are, a list of their labels",
     ),
-    ("study.epsilon", "it is study.privacy.epsilon"),
-    ("study.release(people)", "write pv.release(study, ...)"),
     ("study.replace(start='ill')", "or a number for each state, as {label: number}"),
     ("study.replace(returns=[1, 0])", "returns = [1.0, 0.0]: the lower bound must come first"),
     (
-        "pv.inspect(study.replace(states=pv.bins(theta=[0], omega=[0])), [[((1.0,), 1.0)]])",
+        "pv.inspect(study.replace(bins={'theta': [0], 'omega': [0]}), [[((1.0,), 1.0)]])",
         "an observation holds 2 numbers, one for each column of the bins",
     ),
-    ("study.discount", "it is study.values.discount"),
-    ("study.__setattr__('epsilon', 2)", "make another one with replace(epsilon=...)"),
-    ("pv.bins(lambda row: row.age > 50)", "a table of columns and their edges"),
-    ("pv.bins(age=lambda row: 0)", "it must be a list of at least one finite number"),
+    ("study.__setattr__('epsilon', 2)", "make another one with study.replace(...)"),
+    ("study.replace(bins=len)", "a table of columns and their edges"),
+    ("study.replace(bins={'age': len})", "it must be a list of at least one finite number"),
     ("pv.plan(study)", "give trajectories=M, or declare it in the study"),
     ("pv.plan('study.toml', 5000)", "a Study is needed, not str; read one with Study.load(path)"),
     ("pv.plan(study, 5000, world='nowhere')", "nowhere"),
     ("pv.inspect(study, frame)", 'or in Python columns={"trajectory": "..."}'),
-    ("pv.inspect(study, frame, columns={'episode': 'stay'})", "it is called trajectory in [data]"),
+    ("pv.inspect(study, frame, columns={'episode': 'stay'})", "episode is no column"),
     ("pv.inspect(study, frame, columns='stay')", 'e.g. columns={"trajectory": "stay_id"}'),
     ("pv.inspect(study, 'nowhere.csv')", "nowhere.csv"),
     ("pv.inspect(study, people[0])", "is not a list of at least one (state, reward)"),

@@ -140,9 +140,9 @@ def test_a_refit_takes_arrays_and_the_name_of_a_release(tmp_path):
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].theta, other.theta)
     assert len(found[0].theta) == 2
-    sections = pv.refit(release, features=pv.Features(matrix=tied), weights={"values": [1, 1, 2]})
+    listed = pv.refit(release, features=tied, weights=[1, 1, 2])
     arrays = pv.refit(release, features=tied, weights=np.array([1, 1, 2]))
-    np.testing.assert_array_equal(sections.theta, arrays.theta)
+    np.testing.assert_array_equal(listed.theta, arrays.theta)
     one = pv.refit(release, start=np.array([1.0, 0.0, 0.0]))
     assert one.policy_value == pytest.approx(release.as_dict()["ill"])
     with pytest.raises(pv.StudyError, match="features = 2 is not allowed"):
@@ -171,7 +171,7 @@ def test_bins_from_the_table_to_the_page(tmp_path, monkeypatch, capsys):
     from privalue.cli import run
 
     monkeypatch.chdir(tmp_path)
-    study = STUDY.replace(states=pv.bins(age=[50, 70]), trajectories=2000)
+    study = STUDY.replace(bins={"age": [50, 70]}, trajectories=2000)
     study.save("study.toml")
     draw = np.random.default_rng(1)
     rows = {"trajectory": range(2000), "step": [0] * 2000, "age": draw.integers(20, 90, 2000)}

@@ -66,7 +66,7 @@ def described(policy=None, **changes):
     keywords = {
         "states": list(STATES), "actions": list(ACTIONS), "discount": 1.0, "returns": (0, 1),
         "epsilon": 1.0, "unit": "trajectory", "mechanism": "dp-ope",
-        "policy": pv.TargetPolicy(**policy),
+        "policy": policy,
     }  # fmt: skip
     return pv.Study(**(keywords | changes))
 
@@ -256,11 +256,11 @@ def test_a_refutation_names_those_who_were_left_out_and_no_use_is_told_first(by)
     assert (release.policy_trust or release.policy_trusts).behaviour_contradicted
     assert "were left out here" not in verdict_words(release)
     # E w is at most 1 among all; of those who are left it may be more, whatever the behaviour is.
-    kept = pv.release(study.replace(data=pv.Columns(invalid="drop-unit")), rows, seed=4)
+    kept = pv.release(study.replace(invalid="drop-unit"), rows, seed=4)
     assert "the probabilities may be right" in verdict_words(kept)
     assert "the probabilities may be right" in another_policy_page(kept)
     with pytest.warns(pv.PrivalueWarning, match="or the units that were left out acted otherwise"):
-        pv.release(study.replace(data=pv.Columns(invalid="drop-unit")), rows, seed=4)
+        pv.release(study.replace(invalid="drop-unit"), rows, seed=4)
     useless = release.model_copy(update={"accepted": ("useless",)})
     assert verdict_words(useless).startswith("By its own plan this release is no better than")
     assert "accepted it explicitly" in another_policy_page(useless)
@@ -290,7 +290,7 @@ def test_probabilities_that_are_none_are_invalid_rows(value, message):
     study = described({"behaviour": "column"})
     with pytest.raises(DataError, match=message):
         pv.inspect(study, rows)
-    dropping = study.replace(data=pv.Columns(invalid="drop-unit"), trajectories=100)
+    dropping = study.replace(invalid="drop-unit", trajectories=100)
     fields = pv.inspect(dropping, rows).private_fields()
     assert (fields["units_dropped"], fields["trajectories"]) == (1, 99)
     with pytest.raises(DataError, match="no column 'probability'"):

@@ -386,11 +386,11 @@ def test_extreme_studies_are_refused_or_their_noise_is_right(extreme, mechanism)
 def test_no_way_around_the_checks_of_a_study():
     described = study(3)
     with pytest.raises(pv.StudyError, match="level is of intervals"):
-        described.model_copy(update={"report": pv.Report(level=0.9)})
-    changed = described.model_copy(update={"weights": pv.Weights(values=[5.0, 5.0, 5.0])})
+        described.model_copy(update={"report": {"level": 0.9}})
+    changed = described.model_copy(update={"weights": {"values": [5.0, 5.0, 5.0]}})
     assert changed.state_weights.tolist() == [5.0] * 3
     with pytest.raises(pv.StudyError, match="epsilon"):
-        pv.Privacy.model_construct(epsilon=-1.0, delta=0.1, unit="trajectory")
+        type(described.privacy).model_construct(epsilon=-1.0, delta=0.1, unit="trajectory")
     with pytest.raises(pv.UsageError, match=r"Study\.load"):
         pv.inspect("study.toml", DATA)
     with pytest.raises(pv.UsageError, match="entropy"):

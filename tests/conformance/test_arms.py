@@ -272,11 +272,15 @@ def test_recordings_have_no_arms(tmp_path):
 def test_a_unit_that_is_left_out_is_not_blamed_for_its_arms():
     """Rows in no order; the first person was cut off, the second one changes arms."""
     described = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), truncated="drop-unit"),
-        states=pv.States(labels=["a", "b"]),
-        data=pv.Columns(truncated="cut"),
-        arms={"column": "arm", "labels": ["x", "y"]},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        truncated="drop-unit",
+        states=["a", "b"],
+        arms=["x", "y"],
+        columns={"truncated": "cut", "arm": "arm"},
     )
     rows = {
         "trajectory": [2, 1, 2, 1],

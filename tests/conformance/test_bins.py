@@ -21,7 +21,7 @@ from privalue.readers import _objects as objects
 EDGES = {"age": [50, 70.5], "heart rate": [-1.5, 0, 100]}
 HEADING = ("trajectory", "step", "age", "heart rate", "reward")
 STUDY = pv.Study(
-    states=pv.bins(EDGES),
+    bins=EDGES,
     discount=0.9,
     returns=(0, 1),
     epsilon=1.0,
@@ -103,7 +103,7 @@ CELLS = {
 @pytest.mark.parametrize("kind", [k for k in TABLES if k not in {"duckdb", "postgresql"}])
 def test_each_row_is_in_a_bin_by_itself(kind, place, monkeypatch):
     monkeypatch.setattr(objects, "BATCH_ROWS", 4)
-    rules = RowRules.of(STUDY.replace(data=pv.Columns(invalid="drop-unit")))
+    rules = RowRules.of(STUDY.replace(invalid="drop-unit"))
     for seed in range(2):
         draw = random.Random(seed)
         a, b = (
@@ -127,14 +127,14 @@ def test_what_is_no_number_is_no_state(kind, place):
         rows = [*rows_of(4, 3), (77, 0, cell, 0.5, 0.5)]
         with pytest.raises(pv.DataError, match=f"row {len(rows)}: .*{told}"):
             gathered(TABLES[kind](place, HEADING, rows), STUDY)
-        dropped = STUDY.replace(data=pv.Columns(invalid="drop-unit"))
+        dropped = STUDY.replace(invalid="drop-unit")
         found = gathered(TABLES[kind](place, HEADING, rows), dropped)
         assert found.counts.tolist() == expected(rows[:-1]).counts.tolist()
 
 
 def test_an_edge_is_of_the_bin_above_whatever_the_type():
     """A decimal, a text and a double of the same number are in the same bin."""
-    study = PLAIN.replace(states=pv.bins(x=[0.3]))
+    study = PLAIN.replace(bins={"x": [0.3]})
     for column in (
         [0.3, "0.3", "0.30", "3e-1"],
         pa.array([0.3]),
@@ -174,13 +174,13 @@ def test_recordings_of_observations_are_binned():
     named = {**arrays, "observations": columns}
     for data in (lists, dicts, arrays, named):
         assert gathered(data, STUDY) == expected(rows)
-    some = STUDY.replace(states=pv.bins(observation_1=EDGES["heart rate"]))
+    some = STUDY.replace(bins={"observation_1": EDGES["heart rate"]})
     by_rate = gathered(arrays, some).counts
     assert by_rate.tolist() == gathered(lists, some).counts.tolist()
     with pytest.raises(pv.DataError, match="has 2 numbers for each observation, and the bins are"):
-        gathered(arrays, STUDY.replace(states=pv.bins(age=[1])))
+        gathered(arrays, STUDY.replace(bins={"age": [1]}))
     with pytest.raises(pv.DataError, match="no observation_7: observations have 2 numbers"):
-        gathered(arrays, STUDY.replace(states=pv.bins(observation_7=[1])))
+        gathered(arrays, STUDY.replace(bins={"observation_7": [1]}))
 
 
 def named(observations):

@@ -216,7 +216,7 @@ CASES = {
             STATES,
             rewards=(-1, 1),
             privacy=PERSONS,
-            mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["bounds", "visits"]},
+            mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["bounds"]},
         ),
     ),
     "times and decimals": (timed(), study(STATES, data={"step_type": "datetime"})),

@@ -385,7 +385,7 @@ def test_odd_rewards_in_minari(tmp_path, data_format):
 def test_an_episode_of_other_observations_in_minari(tmp_path):
     """A dataset may hold one whose observations have fewer numbers than its space says."""
     dropping = study(STATES, data={"invalid": "drop-unit"}).replace(
-        states=pv.bins(age=[50], sofa=[5])
+        bins={"age": [50], "sofa": [5]},
     )
     box = gymnasium.spaces.Box(-np.inf, np.inf, (2,), dtype=np.float64)
     episodes = [[((40.0, 9.0), 0.5)], [((60.0, 1.0), 0.5)], [((60.0, 9.0), 1.0)]]

@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import privalue as pv
 from oracles.studies import study
@@ -69,12 +68,10 @@ def distance(theta, exact):
     )
 
 
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("condition", [1.0, 1e-2])
 @pytest.mark.parametrize("seed", range(4))
-def test_theta_is_within_tau_of_the_exact_solution(seed, condition, storage, monkeypatch):
-    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)  # keep sparse ones sparse
-    described, phi, data = case(seed, storage, condition)
+def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
+    described, phi, data = case(seed, np.asarray, condition)
     gathered, built = statistics(data, described), design(described)
     low, high = described.return_bounds
     weights = [Fraction(float(w)) for w in described.state_weights]

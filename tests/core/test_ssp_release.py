@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import privalue as pv
-from oracles.studies import release_anyway
+from oracles.studies import in_sections, release_anyway
 from privalue.artefact._release import json_schema
 from privalue.cli import _app as cli
 from privalue.core._profile import divergence
@@ -21,7 +21,7 @@ LABELS = ["ill", "better", "well"]
 
 def described(mechanism=None, privacy=None, **sections):
     sections.setdefault("states", {"labels": LABELS})
-    return pv.Study(
+    return in_sections(
         privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", **(privacy or {})},
         values={
             "discount": 0.9,
@@ -105,7 +105,7 @@ def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
 
 def test_refit_spends_nothing_and_keeps_the_guarantee(tmp_path):
     release = seeded(described())
-    coarse = pv.refit(release, features={"kind": "aggregate", "size": 3}, level=0.5)
+    coarse = pv.refit(release, size=3, level=0.5)
     assert len(set(coarse.as_dict().values())) == 1
     assert len(coarse.theta) == 1
     assert (coarse.privacy, coarse.noise) == (release.privacy, release.noise)
@@ -115,10 +115,10 @@ def test_refit_spends_nothing_and_keeps_the_guarantee(tmp_path):
     same = pv.refit(release)
     assert same.as_dict() == release.as_dict()
     assert same.values[0].low == release.values[0].low
-    ridged = pv.refit(release, mechanism={"ridge": 50.0})
+    ridged = pv.refit(release, ridge=50.0)
     assert ridged.ridge == 50.0
     assert ridged.as_dict() != release.as_dict()
-    plain = pv.refit(release, mechanism={"shrinkage": False}, start={"well": 1.0})
+    plain = pv.refit(release, shrinkage=False, start={"well": 1.0})
     assert plain.policy_value == plain.as_dict()["well"]
 
 
@@ -130,7 +130,7 @@ def test_refit_says_what_it_cannot_do(tmp_path):
     from_matrix = seeded(described(features={"kind": "matrix", "matrix": phi}))
     with pytest.raises(pv.UsageError, match="give the features again"):
         pv.refit(from_matrix)
-    again = pv.refit(from_matrix, features={"kind": "matrix", "matrix": phi})
+    again = pv.refit(from_matrix, features=phi)
     assert again.as_dict() == from_matrix.as_dict()
 
 
@@ -138,9 +138,13 @@ def wide_release():
     """A seeded release of eight states, half of which hardly anybody visits."""
     rows = [(i, 0, i % (4 if i % 50 else 8), (i % 8) / 10) for i in range(4000)]
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=8),
+        epsilon=1.0,
+        delta=1e-5,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=8,
     )
     data = pd.DataFrame(rows, columns=["trajectory", "step", "state", "reward"])
     return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(3))
@@ -149,7 +153,7 @@ def wide_release():
 def test_an_old_release_is_shrunk_towards_features(tmp_path, capsys):
     old = wide_release()
     phi = np.arange(8.0)[:, None]
-    shrunk = pv.refit(old, features={"kind": "matrix", "matrix": phi, "shrink": True})
+    shrunk = pv.refit(old, features=phi, shrink=True)
     assert len(shrunk.theta) == 8  # a value for every state, not one for each feature
     assert shrunk.as_dict() != old.as_dict()
     assert shrunk.privacy == old.privacy

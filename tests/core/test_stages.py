@@ -28,6 +28,7 @@ from privalue.core._stages import bounds_sensitivity
 from privalue.curator import prepare
 from privalue.errors import StudyError
 from privalue.study import declared_size, design
+from privalue.study._mechanism import Mechanism
 from privalue.study._terms import terms_for
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -474,14 +475,14 @@ def test_one_stage_is_what_it_was():
 )
 def test_stages_that_a_study_may_not_have(mechanism, message):
     with pytest.raises(StudyError, match=message):
-        pv.Mechanism(name="dp-ssp", **mechanism)
+        Mechanism(name="dp-ssp", **mechanism)
 
 
 @pytest.mark.parametrize("key", ["stages", "stage_shares"])
 @pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
 def test_other_mechanisms_have_no_stages(name, key):
     with pytest.raises(StudyError, match=f"{key} applies to dp-ssp only"):
-        pv.Mechanism(name=name, **{key: "one" if key == "stages" else {"bounds": 0.1}})
+        Mechanism(name=name, **{key: "one" if key == "stages" else {"bounds": 0.1}})
 
 
 def test_so_many_states_have_no_bounds_stage():

@@ -165,7 +165,7 @@ def test_the_arms_differ_as_they_were_made_to():
 
 def test_a_refit_has_arms_too():
     release = released(described(4))
-    other = pv.refit(release, features={"kind": "aggregate", "size": 2}, level=0.9)
+    other = pv.refit(release, size=2, level=0.9)
     assert other.arms == release.arms
     assert len(other.theta) == 4
     assert (len(other.values), len(other.differences)) == (8, 4)

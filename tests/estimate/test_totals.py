@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles.studies import in_sections
 from privalue._written import written
 from privalue.cli import _app as cli
 from privalue.core._design import Design
@@ -30,7 +31,7 @@ TOTALS = ("total_low", "total_high", "total_band_low", "total_band_high")
 
 
 def described(start=None, mechanism=None, **privacy):
-    return pv.Study(
+    return in_sections(
         privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", **privacy},
         values={
             "discount": 0.9,
@@ -97,13 +98,13 @@ def test_persons_may_have_trajectories_that_are_alike():
     strangers = literally(release, 1)
     assert (low < strangers[0]).all()
     assert (high[:2] > strangers[1][:2]).all()
-    refitted = pv.refit(release, mechanism={"shrinkage": False})
+    refitted = pv.refit(release, shrinkage=False)
     assert [entry.total_low for entry in refitted.values] == pytest.approx(low)
 
 
 def test_a_refit_with_features_keeps_intervals_for_the_values_themselves():
     fresh = seeded(described())
-    coarse = pv.refit(fresh, features={"kind": "aggregate", "size": 3})
+    coarse = pv.refit(fresh, size=3)
     for entry, own in zip(coarse.values, fresh.values, strict=True):
         assert entry.total_low <= min(entry.low, own.total_low + 1e-9)
         assert entry.total_high >= max(entry.high, own.total_high - 1e-9)
@@ -236,10 +237,15 @@ def test_few_that_were_clamped_are_covered():
 
 def test_a_release_with_a_bound_of_its_own_says_so():
     study = pv.Study(
-        privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory"},
-        values={"discount": 0.9, "rewards": (0.0, 1.0), "start": START},
-        states={"labels": LABELS},
-        mechanism={"name": "dp-ssp", "stages": ["bounds"]},
+        epsilon=1.0,
+        delta=1e-5,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        start=START,
+        states=LABELS,
+        mechanism="dp-ssp",
+        stages=["bounds"],
     )
     release = seeded(study)
     stage = release.stages[0]

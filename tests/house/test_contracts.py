@@ -234,10 +234,14 @@ def test_what_is_public_imports_nothing_private(room):
 
 def two_states(name, epsilon=1.0):
     return pv.Study(
-        privacy=pv.Privacy(epsilon=epsilon, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
-        mechanism={"name": name},
+        epsilon=epsilon,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=2,
+        mechanism=name,
     )
 
 

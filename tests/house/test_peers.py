@@ -81,14 +81,14 @@ class TestFirstVisits:
     def test_their_means_are_what_we_compute_ourselves(self, made):
         task = made[0]["replace-one"]
         study = pv.Study(
-            privacy=pv.Privacy(epsilon=1.0, delta=0.01, unit="trajectory"),
-            values=pv.Values(
-                discount=task.discount,
-                rewards=task.returns,
-                returns=task.returns,
-                unvisited=task.middle,
-            ),
-            states=pv.States(count=task.states),
+            epsilon=1.0,
+            delta=0.01,
+            unit="trajectory",
+            discount=task.discount,
+            rewards=task.returns,
+            returns=task.returns,
+            unvisited=task.middle,
+            states=task.states,
         )
         ours = pv.inspect(study, task.rows).private_fields()["mean_returns"]
         assert tasks.mean_returns(task) == pytest.approx(ours, abs=1e-8)

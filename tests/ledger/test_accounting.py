@@ -17,6 +17,7 @@ import privalue as pv
 from oracles.accountings import IN_BOTH
 from oracles.ledgers import DECLARED, open_ledger
 from oracles.squares import composed_delta
+from oracles.studies import in_sections
 from privalue.cli import run
 from privalue.core import gaussian
 from privalue.errors import BudgetError, LedgerError, UsageError
@@ -41,11 +42,11 @@ MOVE = {**TOTAL, "replace": True, "add_deltas": True}
 
 
 def chosen(epsilon=0.3, name="dp-ssp", *, mechanism=None, **about):
-    return pv.Study(
+    return in_sections(
         study={"dataset": "trial", **about},
-        privacy=pv.Privacy(epsilon=epsilon, delta=1e-7, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
+        privacy={"epsilon": epsilon, "delta": 1e-7, "unit": "trajectory"},
+        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+        states={"count": 2},
         mechanism={"name": name, **(mechanism or {})},
     )
 

@@ -365,10 +365,14 @@ def test_mu_is_kept_exactly_and_only_for_gaussian_releases(tmp_path):
         mechanism = {"name": name, "calibration": "exact", "noise": None}
         mechanism = {key: value for key, value in mechanism.items() if value is not None}
         chosen = pv.Study(
-            study={"dataset": "trial"},
-            privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-            values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-            states=pv.States(count=2),
+            dataset="trial",
+            epsilon=1.0,
+            delta=1e-6,
+            unit="trajectory",
+            discount=0.9,
+            rewards=(0.0, 1.0),
+            returns=(0.0, 1.0),
+            states=2,
             mechanism=mechanism,
         )
         told.append(pv.release(chosen, people, ledger=kept))

@@ -38,10 +38,15 @@ PEOPLE = [[(0, 0.5), (1, 1.0)]] * 400
 
 def described(name="one"):
     return pv.Study(
-        study={"name": name, "dataset": "trial"},
-        privacy=pv.Privacy(epsilon=0.5, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=2),
+        name=name,
+        dataset="trial",
+        epsilon=0.5,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=2,
     )
 
 
@@ -556,10 +561,13 @@ def test_the_room_that_is_made_suffices(folder, states, mechanism, monkeypatch):
     monkeypatch.setattr(Outbox, "make_room", lambda _, size: asked.append(size))
     labels = ['"é' * 60 + str(state) for state in range(states)]
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=0.123456789012345, delta=1.23456789e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(-1.23456789012345e-5, 2.3456789012345e-5)),
-        states=pv.States(labels=labels),
-        mechanism={"name": mechanism},
+        epsilon=0.123456789012345,
+        delta=1.23456789e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(-1.23456789012345e-5, 2.3456789012345e-5),
+        states=labels,
+        mechanism=mechanism,
     )
     released = pv.release(
         study, [[(labels[0], 1e-6)]] * 50, accept_useless=True, outbox="x", accept_large_delta=True

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import privalue as pv
-from oracles.studies import release_anyway, study
+from oracles.studies import in_sections, release_anyway, study
 from privalue import curator
 from privalue.core import _design as features
 from privalue.curator import prepare
@@ -16,12 +15,12 @@ PEOPLE = [[(0, 1.0), (1, 0.5)], [(1, 0.2), (2, 0.9)]] * 40
 def exactly(count=3, **sections):
     mechanism = {"calibration": "exact", "noise": None, **sections.pop("mechanism", {})}
     mechanism = {key: value for key, value in mechanism.items() if value is not None}
-    privacy = pv.Privacy(epsilon=0.5, delta=1e-6, unit="trajectory")
-    return pv.Study(
+    privacy = {"epsilon": 0.5, "delta": 1e-6, "unit": "trajectory"}
+    return in_sections(
         study={"dataset": "trial"},
         privacy=privacy,
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
-        states=pv.States(count=count),
+        values={"discount": 0.9, "rewards": (0.0, 1.0)},
+        states={"count": count},
         mechanism=mechanism,
         **sections,
     )
@@ -55,10 +54,8 @@ def test_dp_ssp_that_has_no_unique_fit(ledger, sections):
     prepare(exactly(mechanism={"name": "dp-ssp", "ridge": 5.0}, **sections))
 
 
-def test_weight_on_states_without_features(monkeypatch):
-    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
-    monkeypatch.setattr(features, "MOST_EIGENVALUES", 1)
-    phi = sp.csr_array(np.array([[1.0, 1], [1, -1], [0, 0], [0, 0]]))
+def test_weight_on_states_without_features():
+    phi = np.array([[1.0, 1], [1, -1], [0, 0], [0, 0]])
     design = features.Design(phi=phi, weights=np.array([0.0, 0, 1, 1]))
     assert design.weighted.low == design.weighted.high == 0.0
     with pytest.raises(pv.StudyError, match="full column rank"):

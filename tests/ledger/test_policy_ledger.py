@@ -21,7 +21,7 @@ def study():
         **{"dataset": "trial", "states": ["ill"], "actions": ["wait", "treat"]},
         **{"discount": 1.0, "returns": (0, 1), "unit": "trajectory", "epsilon": 0.3},
         mechanism="dp-ope",
-        policy=pv.TargetPolicy(**policy, clip=5),
+        policy={**policy, "clip": 5},
     )
 
 

@@ -3,6 +3,12 @@
 from hypothesis import strategies as st
 
 import privalue as pv
+from privalue.study._places import Place
+
+
+def in_sections(**sections):
+    """A study from its sections, as a file gives them."""
+    return pv.Study(Place(anywhere=True), **sections)
 
 
 def study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections):
@@ -15,7 +21,9 @@ def study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections
     mechanism = {"name": "dp-lsw", "calibration": "nissim", **sections.pop("mechanism", {})}
     if mechanism["name"] == "dp-lsw":
         mechanism.setdefault("noise", "isotropic")
-    return pv.Study(privacy=privacy, values=values, states=places, mechanism=mechanism, **sections)
+    return in_sections(
+        privacy=privacy, values=values, states=places, mechanism=mechanism, **sections
+    )
 
 
 def release_anyway(study, data, **options):

@@ -148,7 +148,7 @@ def test_normalised_features_span_the_same_values():
 
 
 def test_a_prior_and_a_value_for_the_unvisited_reach_the_mechanism():
-    keys = (("name", "dp-ssp"), ("shrinkage", False))
+    keys = (("mechanism", "dp-ssp"), ("shrinkage", False))
     plain = Method(name="x", keys=keys)
     told = Method(name="x", keys=keys, prior=True)
     assert not np.allclose(

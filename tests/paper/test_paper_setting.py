@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import privalue as pv
+from oracles.studies import in_sections
 from privalue.core._contributions import VisitStatistics
 from privalue.core._profile import exact_alpha, privacy_profile
 from privalue.curator import prepare
@@ -23,11 +23,11 @@ def perturbation(trajectories, seed, **mechanism):
         counts=drawn.counts,
         return_steps=drawn.return_steps,
     )
-    described = pv.Study(
-        privacy=pv.Privacy(epsilon=0.1, delta=0.1, unit="trajectory"),
-        values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=40),
-        mechanism=pv.Mechanism(name="dp-lsw", **mechanism),
+    described = in_sections(
+        privacy={"epsilon": 0.1, "delta": 0.1, "unit": "trajectory"},
+        values={"discount": 0.99, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+        states={"count": 40},
+        mechanism={"name": "dp-lsw", **mechanism},
     )
     size = public_size(described, gathered)
     mechanism = mechanism_for(described, prepare(described).design, size)

@@ -203,7 +203,7 @@ def test_noise_that_is_a_tenth_too_small_would_be_seen():
 
 def test_an_unpublished_method_runs_with_a_page_of_code():
     """The keys of a study are all that a new algorithm needs."""
-    method = Method(name="mine", keys=(("name", "dp-lsw"), ("beta", 0.04)))
+    method = Method(name="mine", keys=(("mechanism", "dp-lsw"), ("beta", 0.04)))
     assert clipped(method, 10**4, MethodSetting(aggregation=4)) < 0.2
 
 

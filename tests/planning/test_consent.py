@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.studies import in_sections
 from privalue.cli._app import run
 from privalue.core._terms import PublicSize
 from privalue.planning import judge_planned
@@ -27,7 +28,7 @@ def described(name="dp-lsw", *, count=3, privacy=None, about=None, states=None, 
     mechanism = {"name": name}
     if name == "dp-lsw":
         mechanism |= {"calibration": "nissim", "noise": "isotropic"}
-    return pv.Study(
+    return in_sections(
         study={"dataset": "trial", **(about or {})},
         privacy={"epsilon": 0.1, "delta": 1e-6, "unit": "trajectory", **(privacy or {})},
         values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},

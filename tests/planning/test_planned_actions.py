@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import privalue as pv
 from oracles import decisions
+from oracles.studies import in_sections
 from privalue.cli._plan import plan as plan_command
 from privalue.cli._plan_screen import print_plan
 from privalue.errors import StudyError
@@ -42,11 +43,11 @@ RETURNS = (0.0, 12.0)
 def study(states=4, actions=3, **sections):
     privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "max_states_per_trajectory": 6}
     values = {"discount": 0.95, "rewards": (0.0, 1.0), "returns": RETURNS}
-    return pv.Study(
+    return in_sections(
         privacy=privacy | sections.pop("privacy", {}),
         values=values | sections.pop("values", {}),
         states=sections.pop("states", {"count": states}),
-        actions=pv.Actions(count=actions) if isinstance(actions, int) else actions,
+        actions={"count": actions} if isinstance(actions, int) else actions,
         study={"trajectories": M},
         **sections,
     )
@@ -56,8 +57,8 @@ def noisy_study():
     """Much noise, which shows in errors where nothing is shrunk; of a size that is not public, so
     that a release plans nothing."""
     loud = {"epsilon": 0.5, "neighbours": "add-remove"}
-    plain = pv.Mechanism(name="dp-ssp", shrinkage=False)
-    return study(privacy=loud, mechanism=plain).model_copy(update={"study": pv.About()})
+    plain = {"name": "dp-ssp", "shrinkage": False}
+    return study(privacy=loud, mechanism=plain).model_copy(update={"study": {}})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -118,7 +119,7 @@ def test_actions_are_matched_by_number_or_else_by_position():
         (study(actions=4), WORLD, "the world has 3 actions and the study 4"),
         (study(), parse_world("chain:N=4"), "nobody chooses in the world"),
         (
-            study(actions=pv.Actions(count=3, allowed={str(s): ["0", "1"] for s in range(4)})),
+            study(actions={"count": 3, "allowed": {str(s): ["0", "1"] for s in range(4)}}),
             WORLD,
             "take action 2 in state 0, which is not an allowed pair",
         ),

@@ -12,6 +12,7 @@ from scipy import stats
 
 import privalue as pv
 from oracles import literal
+from oracles.studies import in_sections
 from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
@@ -60,7 +61,7 @@ def study(count=5, *, privacy=None, mechanism=None, **sections):
     privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", **(privacy or {})}
     values = {"discount": 0.99, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)}
     values.update(sections.pop("values", {}))
-    return pv.Study(
+    return in_sections(
         privacy=privacy,
         values=values,
         states=sections.pop("states", {"count": count}),
@@ -319,10 +320,13 @@ def test_a_world_says_what_a_stage_for_bounds_finds():
     """Rewards allow returns up to 100, and the world has none above 1: the noise is that of 1."""
     world, m = parse_world("chain:N=10"), 8_000
     described = pv.Study(
-        study=pv.About(trajectories=m),
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.99, rewards=(0.0, 1.0)),
-        states=pv.States(count=10),
+        trajectories=m,
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.99,
+        rewards=(0.0, 1.0),
+        states=10,
     )
     assert "bounds" in described.stages
     option, model = Option(study=described), public_model(described, world)
@@ -342,7 +346,7 @@ def test_a_world_says_what_a_stage_for_bounds_finds():
     both = model.in_every_arm(2)
     assert both.levels.shares.shape == (20, 24)
     narrow = described.model_copy(
-        update={"values": pv.Values(discount=0.99, rewards=(0, 1), returns=(0, 1))}
+        update={"values": {"discount": 0.99, "rewards": (0, 1), "returns": (0, 1)}}
     )
     assert public_model(narrow, world).levels is None
 

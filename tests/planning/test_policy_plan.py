@@ -26,7 +26,7 @@ def described(world, target, **changes):
     keywords = {
         "states": mdp.states, "actions": mdp.actions, "discount": mdp.discount,
         "returns": (0.0, 20.0), "epsilon": 1.0, "unit": "trajectory", "mechanism": "dp-ope",
-        "policy": pv.TargetPolicy(**tables, clip=5.0),
+        "policy": {**tables, "clip": 5.0},
     }  # fmt: skip
     return pv.Study(**(keywords | changes))
 
@@ -98,7 +98,9 @@ def test_what_does_not_fit_is_refused(near):
 
 
 def test_what_is_in_the_rows_is_not_called_hopeless(near):
-    logged = near.replace(policy=near.policy.replace(behaviour="column"))
+    logged = near.replace(
+        policy={"target": near.policy.target, "behaviour": "column", "clip": near.policy.clip}
+    )
     for steps in (1, 10, 1000):
         plan = pv.plan_policy(logged, trajectories=5000, steps=steps)
         told = " ".join([plan.verdict, *plan.notes])
@@ -113,7 +115,7 @@ def test_what_is_in_the_rows_is_not_called_hopeless(near):
 def by_start(count, **changes):
     states = [f"s{at}" for at in range(count)]
     rule, other = ({s: {"x": 1 - y, "y": y} for s in states} for y in (0.5, 0.8))
-    policy = pv.TargetPolicy(target=other, behaviour=rule, clip=2, **changes)
+    policy = {"target": other, "behaviour": rule, "clip": 2, **changes}
     return pv.Study(
         states=states, actions=["x", "y"], discount=1.0, returns=(0, 1), epsilon=1.0,
         unit="trajectory", mechanism="dp-ope", policy=policy,
@@ -152,9 +154,7 @@ def test_a_plan_vouches_by_the_lower_end_as_a_release_does():
 
 
 def test_a_behaviour_that_hardly_ever_acts_is_planned_for_in_numbers():
-    study = by_start(1)
-    rare = {"s0": {"x": 1e-320, "y": 1.0}}
-    study = study.replace(policy=study.policy.replace(behaviour=rare))
+    study = by_start(1, behaviour={"s0": {"x": 1e-320, "y": 1.0}})
     plan = pv.plan_policy(study, trajectories=1000, steps=1)
     assert np.isfinite([plan.rmse, plan.chosen.kept, plan.chosen.kept_low]).all()
     assert "nan" not in plan.verdict

@@ -10,7 +10,6 @@ import os
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,14 +23,6 @@ from privalue.study import public_size
 STATES = 4
 
 
-@pytest.fixture(scope="module", autouse=True)
-def sparse_ones_stay_sparse():
-    """So that the solver for wide sparse features is tried on small ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
-        yield
-
-
 BOUNDS = [(0.0, 1.0), (-1.0, 2.0), (-3.0, -1.0), (2.0, 5.0), (-1e3, 1e3)]
 PHI = np.array([[1.0, 0.0, 2.0], [0.5, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 1.0, 1.0]])
 FEATURES = [
@@ -39,7 +30,6 @@ FEATURES = [
     {"kind": "aggregate", "size": 2},
     {"kind": "aggregate", "size": 3},
     {"kind": "matrix", "matrix": PHI},
-    {"kind": "matrix", "matrix": sp.csr_array(PHI)},
 ]
 MECHANISMS = [
     {"name": "dp-lsw", "noise": "isotropic"},

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,7 +133,6 @@ DESIGNS = {
     "groups": Design(phi=aggregation(9, 2), weights=np.linspace(0.5, 2, 9)),
     "scaled": Design(phi=2.5 * aggregation(9, 3), weights=np.ones(9)),
     "overlapping": Design(phi=OVERLAPPING, weights=np.linspace(0.5, 2, 9)),
-    "sparse": Design(phi=sp.csr_array(OVERLAPPING), weights=np.linspace(0.5, 2, 9)),
 }
 START = np.array([0.0, 0.1, 0.2, 0.1, 0.0, 0.3, 0.0, 0.3, 0.0])
 

@@ -33,8 +33,8 @@ def described(*, unit="trajectory", behaviour="column", **columns):
     return pv.Study(
         states=list(STATES), actions=["wait", "treat"], discount=0.875, returns=RETURNS,
         rewards=(0.0, 1.0), epsilon=1.0, unit=unit, mechanism="dp-ope",
-        policy=pv.TargetPolicy(target=TARGET, behaviour=behaviour, clip=CLIP, by="start"),
-        data=pv.Columns(**columns), **persons,
+        policy={"target": TARGET, "behaviour": behaviour, "clip": CLIP, "by": "start"},
+        columns=columns, **persons,
     )  # fmt: skip
 
 

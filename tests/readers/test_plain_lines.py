@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import privalue as pv
+from oracles.studies import in_sections
 from privalue.errors import PrivalueError
 from privalue.readers._csv_files import csv_chunks, open_csv
 from privalue.readers._encode import Encoder
 from privalue.readers._plain_lines import PlainLines
 from privalue.readers._rules import RowRules
 
-PRIVACY = pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory")
+PRIVACY = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"}
 LABELS = ["ill", "better", "stage 2", "größer", "7", "x"]
 HEADING = "note;trajectory;step;state;reward\n"
 
@@ -23,13 +23,13 @@ HEADING = "note;trajectory;step;state;reward\n"
 def rules_of(**data) -> RowRules:
     """The rules of a study with labels, or with 50 states where ``labels`` is false."""
     labelled = data.pop("labels", True)
-    states = pv.States(labels=LABELS) if labelled else pv.States(count=50)
+    states = {"labels": LABELS} if labelled else {"count": 50}
     return RowRules.of(
-        pv.Study(
+        in_sections(
             privacy=PRIVACY,
-            values=pv.Values(discount=0.9, rewards=(-2.0, 2.0)),
+            values={"discount": 0.9, "rewards": (-2.0, 2.0)},
             states=states,
-            data=pv.Columns(**data),
+            data={**data},
         )
     )
 

@@ -104,17 +104,16 @@ def test_the_same_rows_by_hand(tmp_path, people):
     """The file read as declared holds what the definition says of the people."""
     (tmp_path / "ward.csv").write_bytes(text_of(people).encode())
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="person"),
-        values=pv.Values(discount=DISCOUNT, rewards=(0.0, 0.1), returns=(0.0, 1.0)),
-        states=pv.States(labels=STATES),
-        data=pv.Columns(
-            person="Patient",
-            step="Date",
-            state="State",
-            reward="Reward",
-            step_type="date",
-            decimal=",",
-        ),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="person",
+        discount=DISCOUNT,
+        rewards=(0.0, 0.1),
+        returns=(0.0, 1.0),
+        states=STATES,
+        step_type="date",
+        decimal=",",
+        columns={"person": "Patient", "step": "Date", "state": "State", "reward": "Reward"},
     )
     found = pv.inspect(study, tmp_path / "ward.csv").statistics
     assert found.persons == 4000

@@ -46,11 +46,11 @@ NASTY = [
 def study(mechanism="dp-ssp", labels=LABELS, **sections):
     return pv.Study(
         **{
-            "study": pv.About(name="recovery"),
-            "privacy": pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
-            "values": pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-            "states": pv.States(labels=labels),
-            "mechanism": pv.Mechanism(name=mechanism) if isinstance(mechanism, str) else mechanism,
+            "study": {"name": "recovery"},
+            "privacy": {"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory"},
+            "values": {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+            "states": {"labels": labels},
+            "mechanism": {"name": mechanism} if isinstance(mechanism, str) else mechanism,
             **sections,
         }
     )
@@ -126,7 +126,7 @@ def leaked(text, counts, numbers):
 def test_texts_of_others_stay_texts():
     chosen = study(
         labels=NASTY,
-        study=pv.About(name="</title><script>alert('x')</script>", dataset='"><b>'),
+        study={"name": "</title><script>alert('x')</script>", "dataset": '"><b>'},
     )
     release = released(chosen, [[(label, 0.5) for label in NASTY]] * 300)
     why = "<img src=x onerror=alert(1)>"
@@ -236,7 +236,7 @@ def test_the_promise_is_told_for_every_unit_and_relation():
         ("person", "add-remove", "one person being there or not"),
     ):
         limit = {"max_trajectories_per_person": 3} if unit == "person" else {}
-        privacy = pv.Privacy(epsilon=0.5, delta=1e-5, unit=unit, neighbours=relation, **limit)
+        privacy = {"epsilon": 0.5, "delta": 1e-5, "unit": unit, "neighbours": relation, **limit}
         chosen = study(privacy=privacy)
         rows = {"person": [], "trajectory": [], "step": [], "state": [], "reward": []}
         for number in range(200):
@@ -285,8 +285,8 @@ def test_a_public_prior_and_public_weights_flag_states_where_counts_are_secret()
     visits = {"ill": 1.0, "better": 0.5, "well": 0.5, "gone": 0.001}
     chosen = study(
         "dp-lsl",
-        states=pv.States(labels=LABELS, visits=visits),
-        weights=pv.Weights(values=[1.0, 0.0, 1.0, 1.0]),
+        states={"labels": LABELS, "visits": visits},
+        weights={"values": [1.0, 0.0, 1.0, 1.0]},
     )
     release = released(chosen, people(1000, 0, 0, 1000))
     for found in (flags_of(release), flags_of(release, chosen)):
@@ -339,7 +339,7 @@ def test_a_plan_that_needs_side_files_asks_for_the_study(tmp_path):
 
 def test_without_a_public_number_nothing_is_planned():
     chosen = study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory", neighbours="add-remove")
+        privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", "neighbours": "add-remove"}
     )
     found = planned(released(chosen, people(50, 50, 50, 50)), chosen)
     assert found.prediction is None
@@ -382,7 +382,7 @@ def plain(value):
 
 
 def test_the_registry_entry_says_everything_that_a_registry_asks(tmp_path):
-    chosen = study(study=pv.About(name=NASTY[0], dataset="trial"))
+    chosen = study(study={"name": NASTY[0], "dataset": "trial"})
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
     release = pv.release(chosen, people(99, 99, 99, 99), ledger=ledger)
@@ -676,7 +676,7 @@ def test_a_private_page_gets_its_folder_for_its_owner_alone(folder):
 def test_publish_refuses_another_study_and_a_taken_folder(folder):
     chosen = pv.Study.load("study.toml")
     release = pv.release(chosen, "data.parquet")
-    other = chosen.model_copy(update={"report": pv.Report(level=0.5)})
+    other = chosen.model_copy(update={"report": {"level": 0.5}})
     with pytest.raises(pv.UsageError, match="not the one of this release"):
         pv.publish(release, "out", study=other)
     written = pv.publish(release, "out", study=chosen)

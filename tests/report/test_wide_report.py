@@ -261,11 +261,15 @@ def test_a_study_that_counts_its_states_is_read_back_without_labels():
 
 def test_a_study_of_one_trajectory_per_person_is_read_back():
     chosen = pv.Study(
-        study={"trajectories": 900},
-        privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "person"},
-        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
-        states={"count": 3},
-        data={"person": "patient"},
+        trajectories=900,
+        epsilon=1.0,
+        delta=1e-6,
+        unit="person",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=3,
+        columns={"person": "patient"},
     )
     rows = pa.table(
         {"patient": range(900), "step": [0] * 900, "state": [0, 1, 2] * 300, "reward": [1.0] * 900}

@@ -207,10 +207,14 @@ def test_trajectories_that_are_cut_and_kept_are_marked(tmp_path, name):
     last = np.append(rows.trajectory[1:] != rows.trajectory[:-1], True)
     assert (rows.cut == (last & (rows.reward == 0) & (rows.step == 5))).all()  # the end pays 1
     study = privalue.Study(
-        privacy=privalue.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=privalue.Values(discount=0.9, returns=(0.0, 1.0), truncated="drop-unit"),
-        states=privalue.States(count=4),
-        data={"truncated": "cut"},
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        returns=(0.0, 1.0),
+        truncated="drop-unit",
+        states=4,
+        columns={"truncated": "cut"},
     )
     for data in (tmp_path / name, rows):
         kept = privalue.inspect(study, data).statistics.trajectories

@@ -70,8 +70,8 @@ def test_keywords_stand_for_the_section():
     assert labelled.key_names == PAIRS
     assert labelled.data.action == "drug"
     assert pv.Study(**keys, actions=2).action_labels == ("0", "1")
-    allowed = pv.Actions(labels=["wait", "treat"], allowed=ALLOWED)
-    assert pv.Study(**keys, actions=allowed).replace(actions=["wait", "treat"]).key_count == 3
+    some = pv.Study(**keys, actions=["wait", "treat"], allowed=ALLOWED)
+    assert some.replace(actions=["wait", "treat"]).key_count == 3
     with pytest.raises(pv.StudyError, match="actions = True is not allowed; it must be how many"):
         pv.Study(**keys, actions=True)
 
@@ -219,17 +219,3 @@ def test_a_template_shows_the_section():
     assert '# allowed = "allowed.csv"' in text
     assert '# action = "drug"' in text
     assert pv.Study.parse(text).pairs is None
-
-
-def test_a_dict_of_actions_lists_what_each_state_allows():
-    keywords = {
-        "states": ["ill", "well"], "discount": 1.0, "returns": (0, 1), "epsilon": 1.0,
-        "delta": 1e-6, "unit": "trajectory",
-    }  # fmt: skip
-    allowed = {"ill": ["treat", "wait"], "well": ["wait"]}
-    short = pv.Study(**keywords, actions=allowed)
-    in_full = pv.Study(**keywords, actions=pv.Actions(labels=["treat", "wait"], allowed=allowed))
-    assert short == in_full
-    assert short.public_description() == in_full.public_description()
-    with pytest.raises(pv.StudyError, match=r"a dict of such a list by state, or the name"):
-        pv.Study(**keywords, actions={"ill": "treat"})

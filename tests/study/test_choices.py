@@ -222,11 +222,18 @@ def test_without_a_prior_beta_is_ready_for_rarer_states():
 
 def test_the_shape_of_a_study_by_person_is_made_for_its_noise():
     study = pv.Study(
-        study=pv.About(name="few", trajectories=1000),
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="person", max_trajectories_per_person=20),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=4, visits={"0": 1.0, "1": 0.5, "2": 0.1, "3": 0.01}),
-        mechanism=pv.Mechanism(name="dp-ssp"),
+        name="few",
+        trajectories=1000,
+        epsilon=1.0,
+        delta=1e-6,
+        unit="person",
+        max_trajectories_per_person=20,
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=4,
+        visits={"0": 1.0, "1": 0.5, "2": 0.1, "3": 0.01},
+        mechanism="dp-ssp",
     )
     size = PublicSize(units=100, most_count=2000, trajectories=1000)
     alpha = 20 * gaussian(1.0, 1e-6).alpha
@@ -237,13 +244,17 @@ def test_the_shape_of_a_study_by_person_is_made_for_its_noise():
 
 def test_a_study_without_a_prior_leaves_room_and_one_with_a_prior_does_not():
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=pv.States(count=4),
-        mechanism=pv.Mechanism(name="dp-lsw"),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        discount=0.9,
+        rewards=(0.0, 1.0),
+        returns=(0.0, 1.0),
+        states=4,
+        mechanism="dp-lsw",
     )
     known = {str(s): (s + 1) / 4 for s in range(4)}
-    told = study.model_copy(update={"states": pv.States(count=4, visits=known)})
+    told = study.model_copy(update={"states": {"count": 4, "visits": known}})
     size = PublicSize(units=10**5, most_count=10**5, trajectories=10**5)
     free, held = (mechanism_for(each, design(each), size).calibration for each in (study, told))
     assert free.beta > 2 * held.beta

@@ -15,7 +15,7 @@ def described(**changes):
     keywords = {
         "states": 2, "actions": 2, "discount": 1.0, "returns": (0, 1), "epsilon": 1.0,
         "unit": "trajectory", "mechanism": "dp-ope",
-        "policy": pv.TargetPolicy(**{key: v for key, v in policy.items() if v is not None}),
+        "policy": {key: v for key, v in policy.items() if v is not None},
     }  # fmt: skip
     return pv.Study(**{key: v for key, v in (keywords | changes).items() if v is not None})
 
@@ -64,7 +64,7 @@ def test_other_studies_are_described_as_they_were():
         ({"mechanism": "dp-ssp", "delta": 1e-6}, r"\[policy\] is for dp-ope, and .* \"dp-ssp\""),
         ({"delta": 1e-6}, "delta = 1e-06: the Laplace noise of dp-ope promises epsilon alone"),
         (
-            {"mechanism": {"name": "dp-ope", "noise": "laplace"}},
+            {"noise": "laplace"},
             "noise applies to dp-lsl and dp-lsw only",
         ),
         ({"max_states_per_trajectory": 2}, r"max_states_per_trajectory has no effect with dp-ope"),
@@ -109,7 +109,7 @@ def test_what_is_no_policy_is_refused(policy, message):
 @pytest.mark.parametrize("clip", [0.5, 0.0, -1.0, 2e6, "ten"])
 def test_a_clip_below_one_is_refused(clip):
     with pytest.raises(StudyError, match=r"clip = .* must be a number from 1 to 1e\+06"):
-        pv.TargetPolicy(target=TARGET, behaviour=BEHAVIOUR, clip=clip)
+        described(policy={"clip": clip})
 
 
 def test_a_delta_is_needed_wherever_there_was_one():

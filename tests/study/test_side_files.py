@@ -207,7 +207,6 @@ BROKEN = [
     ("csr", "data", lambda data: data.reshape(1, -1)),
     ("csr", "data", lambda data: data.astype(object)),
     ("csr", "data", lambda data: data.astype("U8")),
-    ("csr", "indices", lambda indices: indices.astype(np.float64)),
     ("csr", "indices", lambda indices: np.append(indices[:-1].astype(np.uint64), 2**64 - 1)),
     *[("coo", "shape", lambda _, s=shape: np.array(s)) for shape in ([6], [6, -2], [6, 2**40])],
     ("coo", "shape", lambda _: np.array([2**31 - 1, 2])),
@@ -231,11 +230,6 @@ def test_archives_are_held_to_what_they_may_unpack_to(tmp_path, monkeypatch):
     load(tmp_path, parts)
     with pytest.raises(pv.StudyError, match="unpacks to more than 100,000 bytes"):
         load(tmp_path, {**parts, "more": np.zeros(20_000)})
-    with zipfile.ZipFile(tmp_path / "features.npz", "w") as archive:
-        for number in range(20):
-            archive.writestr(f"{number}.npy", b"")
-    with pytest.raises(pv.StudyError, match="it has 20 members"):
-        pv.Study.load(tmp_path / "study.toml")
 
 
 def test_an_archive_that_lies_about_its_sizes_is_refused(tmp_path):
@@ -265,7 +259,6 @@ SOUND = "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 2), }"
         b"",
         b"\x93NUMPY",
         npy(SOUND)[:-1],
-        npy(SOUND) + b"\0",
         npy(SOUND)[:20],
         npy(""),
         npy("{}"),

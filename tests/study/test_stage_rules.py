@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.studies import in_sections
 from privalue.core import gaussian, stage_alphas
 from privalue.study import declared_size, design
 from privalue.study._choices import sensitivity
@@ -98,22 +99,22 @@ def test_what_hides_in_noise_costs_less_than_the_noise_of_the_whole_range():
         ({}, {}, True),
         ({"shrinkage": False}, {}, False),
         ({"ridge": 1.0}, {}, False),
-        ({}, {"features": pv.Features(kind="aggregate", size=2)}, True),
+        ({}, {"features": {"kind": "aggregate", "size": 2}}, True),
     ],
 )
 def test_the_rule_knows_what_the_study_says(mechanism, features, shrinks):
-    study = pv.Study(
-        privacy=pv.Privacy(
-            epsilon=1.0,
-            delta=1e-6,
-            unit="person",
-            neighbours="add-remove",
-            max_trajectories_per_person=3,
-            max_states_per_trajectory=4,
-        ),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
-        states=pv.States(count=6),
-        mechanism=pv.Mechanism(name="dp-ssp", stages=["bounds"], **mechanism),
+    study = in_sections(
+        privacy={
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "unit": "person",
+            "neighbours": "add-remove",
+            "max_trajectories_per_person": 3,
+            "max_states_per_trajectory": 4,
+        },
+        values={"discount": 0.9, "rewards": (0.0, 1.0)},
+        states={"count": 6},
+        mechanism={"name": "dp-ssp", "stages": ["bounds"], **mechanism},
         **features,
     )
     terms = terms_for(study, design(study), declared_size(study))
@@ -157,9 +158,8 @@ def test_auto_has_a_stage_where_it_pays(given, expected):
 def test_auto_is_for_returns_that_are_not_given():
     def stages(**values):
         return pv.Study(
-            privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-            values=pv.Values(discount=0.99, rewards=(0.0, 1.0), **values),
-            states=pv.States(count=6),
+            **{"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "states": 6},
+            **{"discount": 0.99, "rewards": (0.0, 1.0), **values},
         ).stages
 
     assert stages() == ("bounds",)

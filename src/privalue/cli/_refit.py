@@ -78,30 +78,19 @@ def refit(
     """Fit other features to a dp-ssp release; spends nothing."""
     if sum((features is not None, aggregate is not None, tabular)) > 1:
         raise UsageError("choose one of --features, --aggregate and --tabular")
-    chosen: dict[str, object] | None = None
-    if features is not None:
-        chosen = {"kind": "matrix", "file": features}
-    elif aggregate is not None:
-        chosen = {"kind": "aggregate", "size": aggregate}
-    elif tabular:
-        chosen = {"kind": "tabular"}
-    if shrink:
-        if chosen is None or tabular:
-            raise UsageError("--shrink needs features: give --features FILE or --aggregate SIZE")
-        chosen["shrink"] = True
-    mechanism = {
-        "ridge": _ridge(ridge),
-        "ridge_scale": ridge_scale,
-        "shrinkage": shrinkage,
-    }
-    given = {key: value for key, value in mechanism.items() if value is not None}
+    if shrink and features is None and aggregate is None:
+        raise UsageError("--shrink needs features: give --features FILE or --aggregate SIZE")
     require_finished(out)
     require_publishable(out)
     fitted = refit_release(
         Release.load(release_file),
-        features=chosen,
-        weights=_weights(weights),
-        mechanism=given or None,
+        features=features,
+        size=1 if tabular else aggregate,
+        shrink=shrink,
+        weights=weights,
+        ridge=_ridge(ridge),
+        ridge_scale=ridge_scale,
+        shrinkage=shrinkage,
         start=start,
         level=level,
     )
@@ -121,10 +110,3 @@ def _ridge(text: str | None) -> str | float | None:
         return float(text)
     except ValueError:
         raise UsageError(f'--ridge {text}: it must be a number above 0, or "sqrt"') from None
-
-
-def _weights(text: str | None) -> dict[str, str] | None:
-    """Return the section ``[weights]`` for a file or "uniform"."""
-    if text is None:
-        return None
-    return {"kind": "uniform"} if text == "uniform" else {"file": text}

@@ -7,26 +7,23 @@
 | F_X, S       | means, sums of returns | N  | **private** |
 | lambda       | ``ridge``           |       | yes         |
 
-Every solution comes from an orthogonal factorisation of the matrix itself (from a Cholesky
-factorisation of its Gram matrix where Phi is sparse and general, and by division where features do
-not overlap); nothing is inverted. Each solver has a companion that bounds its floating-point error
-tau by public quantities alone (docs/proofs/float-error.md). What gets noise is the computed theta,
-which moves between neighbours by at most the true one's change plus 2 tau: so much is added to the
-sensitivity.
+Every solution comes from an orthogonal factorisation of the matrix itself (by division where
+features do not overlap); nothing is inverted. Each solver has a companion that bounds its
+floating-point error tau by public quantities alone (docs/proofs/float-error.md). What gets noise is
+the computed theta, which moves between neighbours by at most the true one's change plus 2 tau: so
+much is added to the sensitivity.
 """
 
 import numpy as np
 import scipy
-import scipy.sparse as sp
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Matrix, Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.core._design import (
     Design,
     absolute,
-    cholesky,
     column_squares,
-    gram,
+    dense,
     longest_column,
     scaled_rows,
 )
@@ -45,9 +42,6 @@ def lsw(mean_returns: Vector, design: Design) -> Vector:
     """
     design.require_full_rank()
     target = np.sqrt(design.weights) * mean_returns
-    if design.by_gram:
-        right = design.weighted_phi.T @ target
-        return np.asarray(scipy.linalg.cho_solve((design.root, False), right, check_finite=False))
     return _solve(design.weighted_phi, target, design.one_feature_per_state)
 
 
@@ -75,18 +69,10 @@ def _solve(matrix: Matrix, target: Vector, one_entry_per_row: bool, shift: float
     Returns:
         theta, d numbers.
     """
-    dimension = matrix.shape[1]
     if one_entry_per_row:  # features do not overlap: d separate problems
         right = np.asarray(matrix.T @ target)
         return np.asarray(right / (column_squares(matrix) + shift))
-    if not isinstance(matrix, np.ndarray):
-        factor = cholesky(gram(matrix), shift)
-        # It exists for every data set: ``lsl_float_error`` refuses a study, from public numbers,
-        # unless the shift is at least four times what rounding can do to the matrix.
-        assert factor is not None
-        return np.asarray(
-            scipy.linalg.cho_solve((factor, False), matrix.T @ target, check_finite=False)
-        )
+    matrix, dimension = dense(matrix), matrix.shape[1]
     if shift:  # the ridge as d more rows: nothing is squared, the condition number neither
         matrix = np.vstack([matrix, np.sqrt(shift) * np.eye(dimension)])
         target = np.concatenate([target, np.zeros(dimension)])
@@ -118,10 +104,7 @@ def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = F
         return 4.0 * steps * UNIT_ROUNDOFF * largest_return * float(size)
     products = (n + 2) * d**0.5  # inner products over the states
     triangles = d**1.5  # one triangular solve
-    if isinstance(design.phi, np.ndarray):
-        steps = products if whitened else products + triangles * condition
-    else:
-        steps = (products + 2 * triangles) * condition
+    steps = products if whitened else products + triangles * condition
     target = largest_return * float(np.sqrt(design.weights.sum()))
     error = 4.0 * steps * UNIT_ROUNDOFF * target
     return error if whitened else _small(design, error / design.weighted.low, largest_return)
@@ -134,9 +117,7 @@ def lsl_float_error(
 
     Here the matrix depends on the counts, so there is no public map, and the error is that against
     the exact solution, over all data sets. No state has more than m visits, and all have no more
-    than m H together. By an orthogonal factorisation: 5 p u kappa ||target|| / sigma_min. From the
-    Gram matrix M, with mu = lambda/2: (4/(3 mu)) (||e|| + ||E|| ||target|| / (2 sqrt(mu))), E and
-    e the errors of M and of Phi^T S.
+    than m H together. By an orthogonal factorisation: 5 p u kappa ||target|| / sigma_min.
 
     Args:
         design: Phi and rho.
@@ -153,15 +134,6 @@ def lsl_float_error(
     heaviest = float(design.weights.max())
     weight = min(trajectories * float(design.weights.sum()), visits * heaviest)
     target = largest * float(np.sqrt(weight))
-    if design.by_gram:
-        squares = design.weights * _row_squares(design.phi)
-        trace = min(trajectories * float(squares.sum()), visits * float(squares.max()))
-        longest, d = longest_column(design.phi), design.dimension
-        matrix = 4.0 * (longest + 3 * d + 32) * UNIT_ROUNDOFF * (trace + d * ridge / 2)
-        vector = 4.0 * (longest + 8) * UNIT_ROUNDOFF * float(np.sqrt(trace)) * target
-        # The bound presumes ||E|| <= mu/4, so that M + E is at least (3/4) mu; else: no bound.
-        error = (vector + matrix * target / (2 * low)) / (0.75 * low**2)
-        return _small(design, error if matrix <= low**2 / 4 else np.inf, largest)
     high = float(np.sqrt(design.norm**2 * heaviest * trajectories + low**2))
     if design.one_feature_per_state:
         relative = 4.0 * (longest_column(design.phi) + 8) * UNIT_ROUNDOFF
@@ -171,11 +143,6 @@ def lsl_float_error(
     if not relative <= 0.25:  # Wedin's theorem presumes kappa e <= 1/20
         relative = np.inf
     return _small(design, relative * target / low, largest)
-
-
-def _row_squares(matrix: Matrix) -> Vector:
-    """Return ||phi_s||^2 of every state."""
-    return np.asarray(np.square(sp.linalg.norm(sp.csr_array(matrix), axis=1)))
 
 
 def _small(design: Design, error: float, largest_return: float) -> float:

@@ -23,7 +23,7 @@ import scipy
 
 from privalue.core._arrays import Integers, Vector
 from privalue.core._contributions import VisitStatistics
-from privalue.core._design import Design, column_squares
+from privalue.core._design import Design, column_squares, dense
 from privalue.core._least_squares import lsw, lsw_float_error
 from privalue.core._mechanism import SmoothBound, SmoothMechanism
 from privalue.core._sensitivity_lsw import smooth_lsw
@@ -93,18 +93,13 @@ class Whitening:
         self.diagonal = np.sqrt(column_squares(a)) if design.one_feature_per_state else None
         self.triangle: Vector = np.zeros((0, 0))
         self._q: Vector | None = None
-        if self.diagonal is None and isinstance(a, np.ndarray):
-            q, r = scipy.linalg.qr(a, mode="economic")
+        if self.diagonal is None:
+            q, r = scipy.linalg.qr(dense(a), mode="economic")
             self._q, self.triangle = np.asarray(q), np.asarray(r)
-        elif self.diagonal is None:
-            self.triangle = design.root
 
     def whitened(self, mean_returns: Vector) -> Vector:
         """Return u = W theta_X^w. PRIVATE where the returns are."""
         target = np.sqrt(self._design.weights) * mean_returns
         if self._q is not None:
             return np.asarray(self._q.T @ target)
-        projected = np.asarray(self._design.weighted_phi.T @ target)
-        if self.diagonal is not None:
-            return projected / self.diagonal
-        return np.asarray(scipy.linalg.solve_triangular(self.triangle, projected, trans="T"))
+        return np.asarray(self._design.weighted_phi.T @ target) / self.diagonal

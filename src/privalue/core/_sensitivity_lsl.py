@@ -31,7 +31,7 @@ import scipy
 import scipy.sparse as sp
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector, q_largest
-from privalue.core._design import MOST_EIGENVALUES, Design, scaled_rows
+from privalue.core._design import Design, scaled_rows
 from privalue.core._kernels import kernel
 from privalue.core._maximum import branch_and_bound
 from privalue.core._sensitivity_lsw import breakpoints
@@ -182,11 +182,8 @@ class RidgeSensitivity:
 
         The computed eigenvalue is within a public error of the true one, so between neighbours it
         moves by at most L B plus twice that error: adding it to L B keeps psi smooth as computed.
-        In very many dimensions 0 stands for it, which is no larger and moves by nothing.
         """
         design, fall = self.design, self.per_person * self.design.weighted.high**2
-        if design.by_gram and design.dimension > MOST_EIGENVALUES:
-            return 0.0, fall
         matrix = scaled_rows(design.phi, np.sqrt(design.weights * counts))
         gram = matrix.T @ matrix
         values = scipy.linalg.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())

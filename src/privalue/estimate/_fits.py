@@ -31,15 +31,13 @@ from privalue.core import (
     Vector,
     absolute,
     column_squares,
+    dense,
     is_indicator,
     lsw,
-    scaled_rows,
 )
-from privalue.estimate._quadratics import row_quadratics, upper_inverse
 from privalue.estimate._ratios import Ratios, ratio_intervals, summands
 
-_ENTRIES = 4_000_000  # of Phi that are made dense at a time
-MOST_DIMENSIONS = 3000  # in which two d x d matrices are multiplied
+_ENTRIES = 4_000_000  # of Phi that are multiplied at a time
 
 
 class Fit(NamedTuple):
@@ -207,7 +205,7 @@ def lsl_fit(ratios: Ratios, design: Design, ridge: float) -> Fit:
         wobble = np.asarray(_powers(design.phi, 4).T @ noise)
     else:
         wobble = np.zeros(design.dimension)
-        for block, part in _blocks(design.phi, noise):
+        for block, part in _blocks(dense(design.phi), noise):
             wobble += part @ (block @ basis) ** 4
     away = design.values(theta) - ratios.centre
     errors = np.square(ratios.sum_noise) + np.square(away * ratios.count_noise)
@@ -239,21 +237,13 @@ def _freedom(design: Design) -> tuple[int, int]:
 def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]:
     """Return a function from feature rows R to the standard deviations of R G^{-1} Phi^T Gamma x.
 
-    G = Phi^T Gamma Phi, and x has independent entries with the given variances. In very many
-    dimensions the function gives an upper bound, by max(w v) G^{-1} in the place of the
-    covariance, which needs no product of large matrices.
+    G = Phi^T Gamma Phi, and x has independent entries with the given variances.
     """
-    if design.by_gram and design.dimension > MOST_DIMENSIONS:
-        largest = float((design.weights * variances).max())
-        return lambda rows: np.sqrt(
-            largest * row_quadratics(sp.csr_array(rows), upper_inverse(design))
-        )
     inner = _gram(design, np.square(design.weights) * variances)
     if design.one_feature_per_state:
         covariance = inner / np.square(column_squares(design.weighted_phi))
     else:
-        a = design.weighted_phi
-        root = np.linalg.qr(a, mode="r") if isinstance(a, np.ndarray) else design.root
+        root = np.linalg.qr(dense(design.weighted_phi), mode="r")
         covariance = scipy.linalg.cho_solve(
             (root, False), scipy.linalg.cho_solve((root, False), inner).T
         )
@@ -264,8 +254,6 @@ def _gram(design: Design, diagonal: Vector) -> Vector:
     """Return Phi^T diag(diagonal) Phi; where features do not overlap, its diagonal."""
     if design.one_feature_per_state:
         return np.asarray(_powers(design.phi, 2).T @ diagonal)
-    if design.by_gram:
-        return sp.csr_array(design.phi.T @ scaled_rows(design.phi, diagonal)).toarray()
     return np.asarray(design.phi.T @ (diagonal[:, None] * design.phi))
 
 
@@ -273,7 +261,8 @@ def _quadratic(rows: Matrix, matrix: Vector) -> Vector:
     """Return row matrix row^T for each row, not below 0; a vector stands for a diagonal matrix."""
     if matrix.ndim == 1:
         return np.asarray(_powers(rows, 2) @ matrix)
-    return row_quadratics(rows, matrix)
+    full = dense(rows)
+    return np.asarray(np.maximum(np.einsum("ij,ij->i", full @ matrix, full), 0.0))
 
 
 def _powers(matrix: Matrix, power: int) -> Matrix:
@@ -283,12 +272,8 @@ def _powers(matrix: Matrix, power: int) -> Matrix:
     return sp.csr_array(matrix.power(power))
 
 
-def _blocks(matrix: Matrix, vector: Vector | None = None) -> Iterator[tuple[Vector, Vector]]:
-    """Yield some rows at a time, dense, with their part of the vector."""
-    states, dimension = matrix.shape
-    beside = np.zeros(states) if vector is None else vector
-    size = max(_ENTRIES // dimension, 1)
-    for begin in range(0, states, size):
-        block = matrix[begin : begin + size]
-        dense = block if isinstance(block, np.ndarray) else block.toarray()
-        yield dense, beside[begin : begin + size]
+def _blocks(matrix: Vector, vector: Vector) -> Iterator[tuple[Vector, Vector]]:
+    """Yield some rows at a time, with their part of the vector."""
+    size = max(_ENTRIES // matrix.shape[1], 1)
+    for begin in range(0, len(matrix), size):
+        yield matrix[begin : begin + size], vector[begin : begin + size]

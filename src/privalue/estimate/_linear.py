@@ -7,8 +7,7 @@ are none.
 import numpy as np
 import scipy
 
-from privalue.core import Design, DpLsl, DpLsw, Matrix, Vector, Whitening
-from privalue.estimate._quadratics import row_quadratics, upper_inverse
+from privalue.core import DpLsl, DpLsw, Matrix, Vector, Whitening, dense
 from privalue.estimate._statistics import Estimates
 
 
@@ -32,21 +31,19 @@ def noise_factors(mechanism: DpLsw | DpLsl, rows: Matrix) -> Vector:
     whitening = mechanism.whitening if isinstance(mechanism, DpLsw) else None
     if whitening is None:
         return row_norms(rows)
-    return _whitened_factors(whitening, mechanism.design, rows)
+    return _whitened_factors(whitening, rows)
 
 
-def _whitened_factors(whitening: Whitening, design: Design, rows: Matrix) -> Vector:
+def _whitened_factors(whitening: Whitening, rows: Matrix) -> Vector:
     """Return ||W^{-T} row|| of every row, by whichever form W has."""
     if whitening.diagonal is not None:
         shares = 1 / whitening.diagonal
         return row_norms(
             rows * shares if isinstance(rows, np.ndarray) else rows.multiply(shares).tocsr()
         )
-    if isinstance(rows, np.ndarray):
-        return row_norms(
-            np.asarray(scipy.linalg.solve_triangular(whitening.triangle, rows.T, trans="T")).T
-        )
-    return np.sqrt(row_quadratics(rows, upper_inverse(design)))
+    return row_norms(
+        np.asarray(scipy.linalg.solve_triangular(whitening.triangle, dense(rows).T, trans="T")).T
+    )
 
 
 def linear_estimates(mechanism: DpLsw | DpLsl, drawn: Vector, *, start: Vector | None) -> Estimates:

@@ -15,7 +15,7 @@ from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import Clamped
-from privalue.study import Study, design, files_named, refuse_early, ridge_of, section_keys
+from privalue.study import Study, design, files_named, keys_of, refuse_early, ridge_of
 from privalue.version import VERSION
 
 
@@ -23,8 +23,12 @@ def refit(
     release: Release | str | Path,
     *,
     features: Any = None,
+    size: int | None = None,
+    shrink: bool = False,
     weights: Any = None,
-    mechanism: Mapping[str, Any] | None = None,
+    ridge: float | str | None = None,
+    ridge_scale: float | None = None,
+    shrinkage: bool | None = None,
     start: Any = None,
     level: float | None = None,
 ) -> Release:
@@ -34,10 +38,14 @@ def refit(
 
     Args:
         release: a dp-ssp release, its file, or its folder.
-        features: in place of the release's: a matrix with a row for each state, the name of its
-            file, or the section, e.g. pv.Features(size=2).
+        features: in place of the release's: a matrix with a row for each state, or the name of its
+            file.
+        size: in place of features: how many adjacent states share one value; 1 for none.
+        shrink: whether values are only shrunk towards the features.
         weights: a number for each state, in an array or by label, "uniform", or a file.
-        mechanism: ``ridge``, ``ridge_scale`` and ``shrinkage`` of ``[mechanism]``.
+        ridge: as in ``[mechanism]``; the three of them are in place of the release's.
+        ridge_scale: likewise.
+        shrinkage: likewise.
         start: a public start distribution: an array, a table by label, or a file.
         level: of the intervals.
 
@@ -62,7 +70,13 @@ def refit(
             f"only dp-ssp releases its statistics, and this release is of {release.mechanism}; "
             "another fit would need the data, and a budget"
         )
-    study = _study(release, features, weights, mechanism, start, level)
+    mechanism = {"ridge": ridge, "ridge_scale": ridge_scale, "shrinkage": shrinkage}
+    given = {
+        "features": _features(features, size, shrink),
+        "weights": None if weights is None else keys_of("weights", weights),
+        "mechanism": {key: value for key, value in mechanism.items() if value is not None} or None,
+    }
+    study = _study(release, given, start, level)
     noisy = noisy_statistics(release, study)
     built = design(study)
     refuse_early(study, built)
@@ -113,7 +127,8 @@ def noisy_statistics(release: Release, study: Study) -> NoisyStatistics:
 
 def tabular_study(release: Release) -> Study:
     """Return the release's study without features and weights, whose files it does not hold."""
-    return _study(release, {"kind": "tabular"}, {"kind": "uniform"}, None, None, None)
+    plain = {"features": {"kind": "tabular"}, "weights": {"kind": "uniform"}, "mechanism": None}
+    return _study(release, plain, None, None)
 
 
 _KEPT = (
@@ -129,18 +144,35 @@ def _bounds(chosen: StageChoice) -> tuple[float, float]:
     return chosen.low, chosen.high
 
 
+def _features(features: Any, size: int | None, shrink: bool) -> dict[str, Any] | None:
+    """Return the keys of the features that were given; None for the release's own."""
+    if features is None and size is None:
+        if shrink:
+            raise UsageError("shrink=True needs features to shrink towards: give features or size")
+        return None
+    if features is not None and size is not None:
+        raise UsageError("features and size both say which features; give one of the two")
+    tied = {"kind": "tabular"} if size == 1 else {"size": size}
+    keys = tied if features is None else keys_of("features", features)
+    return {**keys, "shrink": True} if shrink else keys
+
+
 def _study(
     release: Release,
-    features: Any,
-    weights: Any,
-    mechanism: Any,
+    chosen: Mapping[str, dict[str, Any] | None],
     start: Any,
     level: float | None,
 ) -> Study:
-    """Return the release's study with other choices; its states are those of the release."""
+    """Return the release's study with other choices; its states are those of the release.
+
+    Args:
+        release: which holds statistics.
+        chosen: the keys of features, weights and mechanism; None: the release's own.
+        start: a start distribution.
+        level: of the intervals.
+    """
     described = release.study
-    chosen = {"features": features, "weights": weights, "mechanism": mechanism}
-    given = {name: section_keys(name, value) for name, value in chosen.items() if value is not None}
+    given: dict[str, Any] = {name: keys for name, keys in chosen.items() if keys is not None}
     for section, _ in files_named(described):
         if section in chosen and section not in given:
             raise UsageError(

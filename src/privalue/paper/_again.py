@@ -70,18 +70,18 @@ def settings(effort: Effort) -> AgainSettings:
 
 def exact_lsw() -> Method:
     """Return DP-LSW with exact calibration, automatic beta and whitened noise."""
-    return Method(name=EXACT_LSW, keys=(("name", "dp-lsw"),))
+    return Method(name=EXACT_LSW, keys=(("mechanism", "dp-lsw"),))
 
 
 def exact_lsl(ridge: float, schedule: str = "") -> Method:
     """Return DP-LSL with exact calibration, automatic beta and the sharper bound."""
-    keys: Keys = (("name", "dp-lsl"), ("ridge", ridge))
+    keys: Keys = (("mechanism", "dp-lsl"), ("ridge", ridge))
     return Method(name=EXACT_LSL, keys=keys, ridge=ridge, schedule=schedule)
 
 
 def ssp_lsl(ridge: float) -> Method:
     """Return DP-SSP, with LSL fitted to the noisy statistics."""
-    keys: Keys = (("name", "dp-ssp"), ("ridge", ridge))
+    keys: Keys = (("mechanism", "dp-ssp"), ("ridge", ridge))
     return Method(name=SSP_LSL, keys=keys, ridge=ridge)
 
 

@@ -21,7 +21,7 @@ from privalue.estimate import estimates_of
 from privalue.paper._batches import batch, normals, world
 from privalue.paper._settings import DELTA, EPSILON, STATES
 from privalue.planning import theta_before_noise
-from privalue.study import Privacy, States, Study, Values, aggregation, design, mechanism_for
+from privalue.study import Study, aggregation, design, mechanism_for
 
 Keys = tuple[tuple[str, str | float | bool], ...]
 
@@ -40,18 +40,18 @@ class MethodSetting:
 
     @property
     def features(self) -> dict[str, Any]:
-        """Return the keys of ``[features]``."""
+        """Return the features of a study, as its keywords."""
         if self.aggregation == 1:
-            return {"kind": "tabular"}
+            return {}
         if not self.normalised:
-            return {"kind": "aggregate", "size": self.aggregation}
+            return {"size": self.aggregation}
         phi = aggregation(STATES, self.aggregation).toarray()
-        return {"kind": "matrix", "matrix": phi / np.linalg.norm(phi, axis=0)}
+        return {"features": phi / np.linalg.norm(phi, axis=0)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """An algorithm, by its name and the keys of ``[mechanism]``; without keys it is not private.
+    """An algorithm, by its name and the keywords of a study; without them it is not private.
 
     With a ``prior`` the chain's true visit probabilities are public, and part of the study.
     """
@@ -76,13 +76,13 @@ def plain_lsl(ridge: float, schedule: str = "") -> Method:
 
 def paper_lsw() -> Method:
     """Return DP-LSW as published."""
-    keys: Keys = (("name", "dp-lsw"), ("calibration", "nissim"), ("noise", "isotropic"))
+    keys: Keys = (("mechanism", "dp-lsw"), ("calibration", "nissim"), ("noise", "isotropic"))
     return Method(name="DP-LSW", keys=keys)
 
 
 def paper_lsl(ridge: float, schedule: str = "") -> Method:
     """Return DP-LSL as published."""
-    keys: Keys = (("name", "dp-lsl"), ("calibration", "nissim"), ("ridge", ridge))
+    keys: Keys = (("mechanism", "dp-lsl"), ("calibration", "nissim"), ("ridge", ridge))
     return Method(name="DP-LSL", keys=keys, ridge=ridge, schedule=schedule)
 
 
@@ -126,20 +126,21 @@ def prepared(method: Method, setting: MethodSetting, trajectories: int) -> Prepa
 
 def _study(method: Method, setting: MethodSetting) -> Study:
     """Return the study of an algorithm on the paper's chain."""
-    visits = None
+    visits, keys = None, dict[str, Any](method.keys)
     if method.prior:
         visits = {str(s): p for s, p in enumerate(world().process.visits.single.tolist())}
     return Study(
-        privacy=Privacy(epsilon=EPSILON, delta=DELTA, unit="trajectory"),
-        values=Values(
-            discount=world().process.discount,
-            rewards=(0.0, 1.0),
-            returns=(0.0, setting.bound),
-            unvisited=method.unvisited,
-        ),
-        states=States(count=STATES) if visits is None else States(count=STATES, visits=visits),
-        features=setting.features,
-        mechanism=dict(method.keys),
+        epsilon=EPSILON,
+        delta=DELTA,
+        unit="trajectory",
+        discount=world().process.discount,
+        rewards=(0.0, 1.0),
+        returns=(0.0, setting.bound),
+        unvisited=method.unvisited,
+        states=STATES,
+        visits=visits,
+        **setting.features,
+        **keys,
     )
 
 

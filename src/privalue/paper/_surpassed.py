@@ -87,9 +87,9 @@ def settings(effort: Effort) -> SurpassedSettings:
 
 def methods(settings: SurpassedSettings) -> list[Method]:
     """Return all algorithms but DP-LSL, which is run with many lambdas."""
-    exact = (("name", "dp-lsw"),)
+    exact = (("mechanism", "dp-lsw"),)
     eased = (*exact, ("pseudo_count", settings.pseudo_count))
-    ssp = (("name", "dp-ssp"),)
+    ssp = (("mechanism", "dp-ssp"),)
     plain = (*ssp, ("shrinkage", False))
     return [
         plain_lsw(),

@@ -9,9 +9,8 @@ measures how far the released values are from the true ones.
 >>> from privalue.planning import public_model
 >>> from privalue.planning import predict
 >>> study = pv.Study(
-...     privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-...     values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-...     states=pv.States(count=5),
+...     states=5, discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0),
+...     epsilon=1.0, delta=1e-6, unit="trajectory",
 ... )
 >>> model = public_model(study, parse_world("chain:N=5"))
 >>> prediction = predict(study, model, trajectories=10_000)

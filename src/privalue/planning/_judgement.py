@@ -61,7 +61,6 @@ _LEAST_DRAWS, _MOST_DRAWS = 2, 40  # of a judgement
 _NOISES = 1  # of each draw
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states over which the bound averages errors
-_MOST_DIMENSIONS = 1000  # a larger matrix is not inverted for the bound
 _KEPT = 16  # judgements kept in memory, for repeated releases of one study
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -281,12 +280,7 @@ def _of_values(
     sigma = mechanism.sigma(mechanism.bound.psi(np.rint(visits).astype(np.int64), beta))
     some = np.flatnonzero(design.weights > 0)
     some = some[:: len(some) // _SAMPLE + 1]
-    if design.by_gram and mechanism.whitened and design.dimension > _MOST_DIMENSIONS:
-        # Leverages add up to d. Errors are smaller than if all leverages were equal.
-        leverage = design.dimension / design.states / float(design.weights.max())
-        deviations = np.array([0.85 * sigma * math.sqrt(leverage)])
-    else:
-        deviations = sigma * noise_factors(mechanism, design.phi[some])
+    deviations = sigma * noise_factors(mechanism, design.phi[some])
     kept: Vector | float = 1.0
     if mechanism.ridge is not None and design.one_feature_per_state:
         curvature = column_squares(scaled_rows(design.phi, np.sqrt(design.weights * visits)))

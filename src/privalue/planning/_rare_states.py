@@ -45,7 +45,7 @@ def rare_state_words(
         return None
     begin = f"{name} without a public prior of visits ([states] visits): "
     end = "; dp-ssp has no such threshold"
-    if not isinstance(mechanism, DpLsw | DpLsl) or trajectories is None or built.by_gram:
+    if not isinstance(mechanism, DpLsw | DpLsl) or trajectories is None:
         return (
             f"{begin}the noise of all values follows the least visited state, and one that nobody "
             f"visits may drown every other{end}"

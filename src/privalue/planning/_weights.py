@@ -196,7 +196,7 @@ def plan_policy(
     >>> rule, other = {"a": {"x": 0.5, "y": 0.5}}, {"a": {"x": 0.2, "y": 0.8}}
     >>> study = pv.Study(states=["a"], actions=["x", "y"], discount=1.0, returns=(0, 1),
     ...                  epsilon=1.0, unit="trajectory", mechanism="dp-ope",
-    ...                  policy=pv.TargetPolicy(target=other, behaviour=rule, clip=5))
+    ...                  policy={"target": other, "behaviour": rule, "clip": 5})
     >>> plan_policy(study, trajectories=5000, steps=1).chosen.supported
     True
     """
@@ -249,7 +249,8 @@ def _forecast(
     clipped = np.minimum(weights, clip)
     kept = max(float(clipped.mean()), 1e-9)
     mechanism = policy_mechanism(
-        study.replace(policy=study.policy.replace(clip=clip)), declared_size(study)
+        study.model_copy(update={"policy": study.policy.model_copy(update={"clip": clip})}),
+        declared_size(study),
     )
     scales = mechanism.deviations[:2] * clip / 2**30
     of_sizes = float(mechanism.deviations[3]) if len(mechanism.deviations) > 3 else 0.0

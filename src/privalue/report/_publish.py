@@ -65,9 +65,8 @@ def publish(
     >>> from tempfile import TemporaryDirectory
     >>> import privalue as pv
     >>> study = pv.Study(
-    ...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
-    ...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-    ...     states=pv.States(labels=["ill", "well"]),
+    ...     states=["ill", "well"], discount=0.9, returns=(0, 1),
+    ...     epsilon=1.0, delta=1e-5, unit="trajectory",
     ... )
     >>> release = pv.release(study, [[("ill", 0.0), ("well", 1.0)]] * 1000)
     >>> with TemporaryDirectory() as folder:

@@ -1,30 +1,16 @@
 """Hold what is public: the study file, parsed, checked, and resolved to the core's terms.
 
-A study is complete before any data is opened; the data never adds to it. ``Study`` and its sections
-are what people write, side files are named by it, and ``mechanism_for`` turns all of it into the
+A study is complete before any data is opened; the data never adds to it. ``Study`` is what
+people write, side files are named by it, and ``mechanism_for`` turns all of it into the
 numbers that the core works with. The release publishes these numbers, so an error here cannot hide:
 the release states what was really done.
 """
 
-from privalue.study._bins import bins
-from privalue.study._columns import Columns
 from privalue.study._features import aggregation, design
-from privalue.study._keywords import section_keys
-from privalue.study._mechanism import MECHANISM_KEYS, Mechanism
+from privalue.study._keywords import keys_of
+from privalue.study._mechanism import MECHANISM_KEYS
 from privalue.study._names import PairNames
-from privalue.study._sections import (
-    About,
-    Actions,
-    Arms,
-    Features,
-    Privacy,
-    Report,
-    States,
-    TargetPolicy,
-    Values,
-    Weights,
-    implied_returns,
-)
+from privalue.study._sections import implied_returns
 from privalue.study._spreadsheets import as_cell
 from privalue.study._study import Study, described_values, files_named
 from privalue.study._template import study_template
@@ -47,23 +33,10 @@ from privalue.study._terms import (
 __all__ = [
     "MECHANISM_KEYS",
     "SMOOTH",
-    "About",
-    "Actions",
-    "Arms",
-    "Columns",
-    "Features",
-    "Mechanism",
     "PairNames",
-    "Privacy",
-    "Report",
-    "States",
     "Study",
-    "TargetPolicy",
-    "Values",
-    "Weights",
     "aggregation",
     "as_cell",
-    "bins",
     "declared_size",
     "described_values",
     "design",
@@ -72,6 +45,7 @@ __all__ = [
     "fits_by_lsl",
     "gaussian_alpha",
     "implied_returns",
+    "keys_of",
     "mechanism_for",
     "policy_mechanism",
     "public_size",
@@ -80,6 +54,5 @@ __all__ = [
     "resolve_ridge",
     "ridge_of",
     "rules_that_need_trajectories",
-    "section_keys",
     "study_template",
 ]

@@ -14,39 +14,10 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any
 
-from privalue.errors import StudyError
 from privalue.study._arrays import listed
 from privalue.study._section_rules import shown
-from privalue.study._sections import States
 
 MOST_BINNED = 1_000_000  # states, each of which has a label
-
-
-def bins(columns: Mapping[str, Any] | None = None, /, **edges: Any) -> States:
-    """Return the states that public edges of columns make: the product of their bins.
-
-    Args:
-        columns: edges by column, for names that are no keywords, e.g. {"heart rate": [60, 100]}.
-        edges: edges by column; an edge belongs to the bin above it.
-
-    Returns:
-        What ``Study(states=...)`` takes. The columns come from any data.
-
-    >>> import privalue as pv
-    >>> study = pv.Study(states=pv.bins(age=[50, 70], sofa=[5]), discount=0.9, returns=(0, 1),
-    ...                  epsilon=1.0, delta=1e-6, unit="trajectory")
-    >>> study.state_labels[:3]
-    ('age < 50, sofa < 5', 'age < 50, sofa >= 5', '50 <= age < 70, sofa < 5')
-    """
-    if columns is not None and not isinstance(columns, Mapping):
-        raise StudyError(
-            f"bins({shown(columns)}) is not understood; give a table of columns and their edges, "
-            "e.g. pv.bins(age=[50, 70]): a rule that is no edge cannot be recorded"
-        )
-    given = {**(columns or {}), **edges}
-    if not given:
-        raise StudyError("bins of nothing make no states; give edges, e.g. pv.bins(age=[50, 70])")
-    return States(bins={str(name): listed(values) for name, values in given.items()})
 
 
 def checked_bins(value: Any) -> Any:

@@ -57,7 +57,7 @@ class Section(BriefModel):
     """A group of keys that are checked when it is built, and frozen."""
 
     holds_sections: ClassVar[bool] = False
-    shown_in_help: ClassVar[tuple[str, ...]] = ("given", "replace")
+    shown_in_help: ClassVar[tuple[str, ...]] = ("given",)
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     @classmethod
@@ -67,10 +67,7 @@ class Section(BriefModel):
         if not cls.holds_sections:
             cls.__doc__ = explained(cls)
 
-    def __init__(self, /, *by_position: Any, **keys: Any) -> None:
-        if by_position:
-            name, first = type(self).__name__, next(iter(type(self).model_fields))
-            raise StudyError(f"{name} takes its keys by name, e.g. pv.{name}({first}=...)")
+    def __init__(self, /, **keys: Any) -> None:
         try:
             super().__init__(**keys)
         except ValidationError as problem:
@@ -79,11 +76,6 @@ class Section(BriefModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same with some keys changed, all of it checked again."""
         return type(self)(**self._changed(update))
-
-    def replace(self, **changes: Any) -> Self:
-        """Return the same with some keys changed; None takes a key back to its default."""
-        keys = {name: v for name, v in self._changed(changes).items() if v is not None}
-        return type(self)(**keys)
 
     def _changed(self, update: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the keys that somebody wrote down, with the changes."""
@@ -156,7 +148,7 @@ def allowed_values(field: FieldInfo) -> str:
 
 def _is_frozen(name: str) -> str:
     """Return what to do instead of changing a key in place."""
-    return f"{name} cannot be changed: a study is frozen; make another one with replace({name}=...)"
+    return f"{name} cannot be changed: a study is frozen; make another one with study.replace(...)"
 
 
 def _as_written(value: object) -> str:

@@ -326,7 +326,8 @@ class Features(Section):
     )
     file: str | None = key(
         "a file with the matrix, one row per state; no constant is added, so that values which all "
-        "states share need a column of ones",
+        "states share need a column of ones. A sparse one is made dense where features overlap, "
+        "up to 4,000,000 entries",
         "a file ending in .npy, .npz, .csv or .parquet",
         None,
     )

@@ -8,9 +8,9 @@ here ever loads a pickle.
 import csv
 import hashlib
 import io
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from privalue.core import Matrix
 from privalue.errors import StudyError
-from privalue.study._array_files import read_npy, read_npz
 from privalue.study._names import BETWEEN, KeyNames, said
 from privalue.study._places import MOST_ARRAY, Place
 from privalue.study._section_rules import LARGEST, SMALLEST
@@ -210,17 +209,13 @@ def read_matrix(file: SideFile, names: KeyNames) -> Matrix:
     """
     states = names.count
     suffix = Path(file.name).suffix.lower()
-    try:
-        if suffix == ".npy":
-            return as_matrix(file.key, read_npy(file.content), states, names.what)
-        if suffix == ".npz":
-            check = partial(_require_shape, file.key, states=states, what=names.what)
-            found = read_npz(file.content, MOST_ARRAY, check)
-            return as_matrix(file.key, found, states, names.what)
-    except StudyError:
-        raise
-    except ValueError as problem:
-        raise StudyError(f"{_unreadable(file, suffix)}: {problem}") from None
+    if suffix in {".npy", ".npz"}:
+        try:
+            found = _read_npy(file.content) if suffix == ".npy" else _read_npz(file.content)
+        except Exception as problem:
+            said = " ".join(str(problem).split())
+            raise StudyError(f"{_unreadable(file, suffix)}: {said}") from None
+        return as_matrix(file.key, found, states, names.what)
     if suffix == ".parquet":
         return _table_matrix(file, _parquet_rows(file, names), names)
     if suffix == ".csv":
@@ -228,6 +223,27 @@ def read_matrix(file: SideFile, names: KeyNames) -> Matrix:
         heading = _is_heading(rows[0][names.columns :])
         return _table_matrix(file, rows[1:] if heading else rows, names)
     raise StudyError(f'{file.key} = "{file.name}" must end in .npy, .npz, .csv or .parquet')
+
+
+def _read_npy(content: bytes) -> NDArray[Any]:
+    """Return the numbers that a ``.npy`` file holds."""
+    found: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    if found.dtype.kind not in "biufc":
+        raise ValueError("its type is not one of numbers")
+    return found
+
+
+def _read_npz(content: bytes) -> Any:
+    """Return the sparse matrix that ``scipy.sparse.save_npz`` wrote; its indices are checked."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > MOST_ARRAY:
+            raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, the most that is read")
+    found: Any = sp.load_npz(io.BytesIO(content))
+    if found.format not in {"csr", "csc", "coo"} or found.dtype.kind not in "biufc":
+        raise ValueError("it is no matrix of numbers in a format that is read")
+    if found.format != "coo":  # compiled code would follow an index that leads out of the matrix
+        found.check_format(full_check=True)
+    return found
 
 
 def _parquet_rows(file: SideFile, keys: KeyNames) -> list[tuple[Any, ...]]:
@@ -322,7 +338,9 @@ def as_matrix(key: str, matrix: Any, states: int, what: str = "state") -> Matrix
     if np.iscomplexobj(matrix):
         raise StudyError(f"{key} holds complex numbers; features are real")
     if sp.issparse(matrix):
-        sparse: sp.csr_array = matrix.tocsr().astype(np.float64, copy=True)  # type: ignore[attr-defined]
+        given: Any = matrix
+        _require_shape(key, given.shape, states, what)  # before anything of that size is made
+        sparse: sp.csr_array = given.tocsr().astype(np.float64, copy=True)
         sparse.sum_duplicates()
         sparse.eliminate_zeros()
         for part in (sparse.data, sparse.indices, sparse.indptr):

@@ -1,14 +1,10 @@
 """Parse and check a study: everything that is public about a release.
 
 A study is complete before any data is opened: states, discount, bounds, weights, features, unit of
-privacy, mechanism. The data never adds to it. A study file is TOML; the same sections are built in
-Python with the same names::
+privacy, mechanism. The data never adds to it. A study file is TOML, in sections; in Python the same
+keys are flat keywords::
 
-    Study(
-        privacy=Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-        states=States(count=40),
-    )
+    Study(states=40, discount=0.99, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory")
 
 | symbol        | here                          | meaning                                 |
 |---------------|-------------------------------|-----------------------------------------|
@@ -28,8 +24,9 @@ A key that does not apply is refused, never accepted and ignored.
 import errno
 import tomllib
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +39,7 @@ from privalue.errors import StudyError
 from privalue.study._agreement import require_agreement, require_arms
 from privalue.study._columns import Columns
 from privalue.study._hints import about_toml, about_unknown, looks_like_data
-from privalue.study._keywords import (
-    EXAMPLE,
-    SECTION_OF,
-    changed_sections,
-    sections_of,
-    where_is,
-)
+from privalue.study._keywords import sections_of
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
 from privalue.study._names import PairNames
 from privalue.study._places import MOST_STUDY, Place
@@ -86,10 +77,12 @@ _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, an
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    Most keys are keywords; sections give the rest. Numbers by state: by label, in order, or a file.
+    Numbers by state: by label, in order, or a file. Keys of ``[mechanism]`` and ``[data]`` that are
+    not listed here are keywords, too, e.g. ``ridge=5.0`` or ``invalid="drop-unit"``.
 
     Args:
-        states: labels as a list, their number, or ``States(...)`` (required).
+        states: labels as a list, their number, or a file of them (required, or bins).
+        bins: public edges that make states of columns, as {"age": [50, 70]} (default none).
         discount: gamma, applied once per row, above 0 and at most 1 (required).
         returns: public bounds (low, high) of a discounted return (default: as rewards imply).
         rewards: public bounds (low, high) of a reward (default: as returns imply).
@@ -107,19 +100,17 @@ class Study(Section):
         trajectories: how many there are, as publicly declared (default none).
         groups: public map from raw labels to these states (default none).
         visits: public prior of the probability of a visit, by state (default none).
-        features: a matrix with a row for each state, or ``Features(...)`` (default tabular).
-        weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
-        arms: labels of arms, or ``Arms(...)`` (default none).
-        actions: labels (or {state: labels}), their number, or ``Actions(...)`` (default none).
-        policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
-        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", or ``Mechanism(...)``.
+        features: a matrix with a row for each state, or its file (default tabular).
+        size: how many adjacent states share one value (default 1).
+        weights: regression weights by state (default 1 everywhere).
+        arms: labels of arms (default none).
+        actions: labels of actions, their number, or a file of them (default none).
+        allowed: the actions of each state, if not all are possible (default all).
+        policy: another policy to value with "dp-ope", as {"target": ..., "behaviour": ...,
+            "clip": 10} (default none).
+        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl" or "dp-ope".
         level: of intervals (default 0.95).
         columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
-        study: the section of name, dataset, period and trajectories: ``About(...)``.
-        privacy: the section of epsilon, delta and whom they protect: ``Privacy(...)``.
-        values: the section of discount and bounds: ``Values(...)``.
-        report: the section of the level: ``Report(...)``.
-        data: the section of columns, and of what cells are: ``Columns(...)``.
 
     >>> study = Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
     ...               delta=1e-6, unit="trajectory")
@@ -162,6 +153,7 @@ class Study(Section):
         /,
         *,
         states: Any = None,
+        bins: Mapping[str, Any] | None = None,
         discount: float | None = None,
         returns: Sequence[float] | None = None,
         rewards: Sequence[float] | None = None,
@@ -180,31 +172,27 @@ class Study(Section):
         groups: Any = None,
         visits: Any = None,
         features: Any = None,
+        size: int | None = None,
         weights: Any = None,
         arms: Any = None,
         actions: Any = None,
-        policy: Any = None,
-        mechanism: Any = None,
+        allowed: Any = None,
+        policy: Mapping[str, Any] | None = None,
+        mechanism: str | None = None,
         level: float | None = None,
         columns: Mapping[str, str] | None = None,
-        study: About | Mapping[str, Any] | None = None,
-        privacy: Privacy | Mapping[str, Any] | None = None,
-        values: Values | Mapping[str, Any] | None = None,
-        report: Report | Mapping[str, Any] | None = None,
-        data: Columns | Mapping[str, Any] | None = None,
         **others: Any,
     ) -> None:
-        given = {word: value for word, value in locals().items() if word in _KEYWORDS} | others
-        if place is _BY_KEYWORDS:
-            place, sections = Place(anywhere=True), sections_of(given)
-        elif isinstance(place, Place):
-            sections = {section: keys for section, keys in given.items() if keys is not None}
-        else:
+        named = {word: value for word, value in locals().items() if word in _NAMED} | others
+        given = {word: value for word, value in named.items() if value is not None}
+        if not isinstance(place, Place):
             raise StudyError(
-                f"Study({shown(place)}) is not understood: everything is given by name, as in "
-                f"{EXAMPLE}; Study.load reads a file, and Study.parse a text"
+                f"Study({shown(place)}) is not understood: everything is given by name; Study.load "
+                "reads a file, and Study.parse a text"
             )
-        super().__init__(**sections)
+        if place is _BY_KEYWORDS:
+            place, given = Place(anywhere=True), sections_of(given)
+        super().__init__(**given)
         require_agreement(self)
         self._place = place
         self._tables = read_tables(
@@ -328,10 +316,10 @@ class Study(Section):
         return cls(Place(anywhere=True), **described)
 
     def replace(self, **changes: Any) -> Self:
-        """Return the same study with some keywords or sections changed, and checked anew.
+        """Return the same study with some keywords changed, and checked anew.
 
         Args:
-            changes: what ``Study`` takes; None is the default, and a section replaces a whole one.
+            changes: what ``Study`` takes; None is the default.
 
         >>> study = Study(states=3, discount=0.9, returns=(0, 1), epsilon=1, delta=1e-6,
         ...               unit="trajectory")
@@ -339,20 +327,7 @@ class Study(Section):
         2.0
         """
         present = {section: getattr(self, section) for section in self.given}
-        return type(self)(self._place, **changed_sections(present, changes))
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Say where a study holds what a keyword gave."""
-            if name.startswith("_"):  # what Pydantic keeps apart, and what is asked for often
-                return super().__getattr__(name)
-            if name in {"check", "inspect", "plan", "release"}:
-                raise AttributeError(f"a Study has no {name}(); write pv.{name}(study, ...)")
-            where = where_is(name)
-            if where is None:
-                return super().__getattr__(name)
-            raise AttributeError(f"a Study has no attribute {name!r}; it is study.{where}")
+        return type(self)(self._place, **sections_of(changes, present))
 
     def save(self, path: str | Path, *, replace: bool = False) -> Path:
         """Write the study as a TOML file with every key explained, and its side files beside it.
@@ -651,7 +626,7 @@ class Study(Section):
         return description
 
 
-_KEYWORDS = frozenset({*Study.model_fields, *SECTION_OF, "columns"})
+_NAMED = frozenset(signature(Study.__init__).parameters) - {"self", "place", "others"}
 
 
 def described_values(description: Mapping[str, Any]) -> Values:

@@ -43,7 +43,6 @@ from privalue.study._stages import require_room, stage_rules, stage_shares
 from privalue.study._study import Study
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
-MOST_WORK = 1e12  # N d^2
 # What the behaviour's own value and the sizes of groups weigh beside the target's: each costs the
 # target a few percent of noise (docs/proofs/weights.md).
 OPE_WEIGHTS = (1 / 8, 1 / 16)
@@ -276,11 +275,5 @@ def refuse_early(study: Study, design: Design) -> None:
     require_room(study)
     if chosen.name == "dp-ssp" and not fits_by_lsl(study):
         design.require_full_rank()
-    work = float(design.states) * design.dimension**2
-    if chosen.name == "dp-ssp" and fits_by_lsl(study) and design.by_gram and work > MOST_WORK:
-        raise StudyError(
-            f"[mechanism] dp-ssp with a ridge and {design.dimension} overlapping features of "
-            f"{design.states} states would take hours; leave ridge out, or use dp-lsl"
-        )
     if chosen.calibration == "exact" and chosen.name in SMOOTH:
         largest_exact_beta(study.privacy.epsilon, study.privacy.delta, design.dimension)

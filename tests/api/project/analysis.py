@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 people = [[("ill", 0.0), ("better", 0.0), ("well", 1.0)], [("ill", 0.0), ("well", 1.0)]] * 1500
 study = pv.Study(
-    privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-    values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-    states=pv.States(labels=["ill", "better", "well"]),
+    epsilon=1.0,
+    delta=1e-6,
+    unit="trajectory",
+    discount=0.9,
+    rewards=(0.0, 1.0),
+    returns=(0.0, 1.0),
+    states=["ill", "better", "well"],
 )
 
 
