@@ -11,7 +11,7 @@ from privalue.report._spending import charge_words
 
 PEOPLE = [[("ill", "wait", 0.5)], [("ill", "treat", 1.0)]] * 1000
 SQUARES, POOL = {"accounting": "gaussian"}, {"plain_epsilon": 1.0, "plain_delta": 1e-7}
-GAUSSIAN = {"noise": "gaussian", "delta": 1e-7}
+GAUSSIAN = {"mechanism": "dp-ope", "noise": "gaussian", "delta": 1e-7}
 LAPLACE = {"mechanism": "dp-ope"}
 
 

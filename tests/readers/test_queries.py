@@ -158,9 +158,9 @@ SORTING = """
     from privalue.readers import _local as local
     from privalue.readers import RowRules, open_source
     study = pv.Study(
-        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
-        states=pv.States(count=3),
+        epsilon=1.0, delta=1e-6, unit="trajectory",
+        discount=0.9, rewards=(0.0, 1.0),
+        states=3,
     )
     source = open_source(sys.argv[1], RowRules.of(study))
     chunks = source.chunks()

@@ -528,9 +528,9 @@ def script(text, **environment):
         import privalue as pv
         from privalue.readers._local import statistics
         study = pv.Study(
-            privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-            values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
-            states=pv.States(count=3),
+            epsilon=1.0, delta=1e-6, unit="trajectory",
+            discount=0.9, rewards=(0.0, 1.0),
+            states=3,
         )
     """
     return subprocess.Popen(
