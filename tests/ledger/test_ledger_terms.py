@@ -362,8 +362,6 @@ def test_mu_is_kept_exactly_and_only_for_gaussian_releases(tmp_path):
     kept.declare("trial", epsilon=9.0, delta=1e-3, unit="trajectory")
     told = []
     for name in ("dp-ssp", "dp-lsw"):
-        mechanism = {"name": name, "calibration": "exact", "noise": None}
-        mechanism = {key: value for key, value in mechanism.items() if value is not None}
         chosen = pv.Study(
             dataset="trial",
             epsilon=1.0,
@@ -373,7 +371,8 @@ def test_mu_is_kept_exactly_and_only_for_gaussian_releases(tmp_path):
             rewards=(0.0, 1.0),
             returns=(0.0, 1.0),
             states=2,
-            mechanism=mechanism,
+            mechanism=name,
+            calibration="exact",
         )
         told.append(pv.release(chosen, people, ledger=kept))
     with kept._store.read() as transaction:
