@@ -371,8 +371,8 @@ def compiled_late(folder, described, prepared="prepared"):
         "{'returns': (0, 1)}",
         "{'rewards': (0, 1)}",
         f"{{'returns': (0, 1), {SPARSE}}}",
-        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': {{'name': 'dp-lsl'}}}}",
-        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': {{'name': 'dp-lsw'}}}}",
+        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': 'dp-lsl'}}",
+        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': 'dp-lsw'}}",
     ],
     ids=["dp-ssp", "two stages", "sparse features", "dp-lsl", "dp-lsw"],
 )
