@@ -23,6 +23,7 @@ Diagnostics(private, mechanism='dp-ssp', states=2)
 from privalue import _entry as _entry  # first: it answers interrupts while the rest is imported
 
 # isort: split
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -131,10 +132,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Fetch a name from its room, once."""
     if name not in _ROOM_OF:
-        if name.startswith("_"):  # asked for by programs
-            raise AttributeError(f"module 'privalue' has no attribute {name!r}")
-        guessed = import_module("privalue._guessed")
-        raise AttributeError(guessed.about_package(name, __all__))
+        what = f"module 'privalue' has no attribute {name!r}"
+        raise AttributeError(what, name=name, obj=sys.modules[__name__])
     found = globals()[name] = getattr(import_module(f"privalue.{_ROOM_OF[name]}"), name)
     return found
 
