@@ -20,6 +20,7 @@ for every state, and hides each person's record; ``inspect`` shows the curator w
 Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -111,10 +112,8 @@ __all__ = [*_MODULES, "__version__"]  # noqa: PLE0604
 def __getattr__(name: str) -> Any:
     """Fetch a public name from its module, once."""
     if name not in _MODULES:
-        if name.startswith("_"):  # asked for by programs
-            raise AttributeError(f"module 'privalue' has no attribute {name!r}")
-        guessed = import_module("privalue._guessed")
-        raise AttributeError(guessed.about_package(name, __all__))
+        what = f"module 'privalue' has no attribute {name!r}"
+        raise AttributeError(what, name=name, obj=sys.modules[__name__])
     found = globals()[name] = getattr(import_module(f"privalue.{_MODULES[name]}"), name)
     return found
 

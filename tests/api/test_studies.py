@@ -289,7 +289,7 @@ def test_side_files_are_copied_next_to_the_study(tmp_path, monkeypatch):
         ({"states": ["ill", None]}, "labels = None is not allowed; it must be a list of texts"),
         ({"states": 0}, "count = 0 is not allowed"),
         ({"discuont": 0.9}, r"^discuont is not a keyword of a study; did you mean discount\?$"),
-        ({"xyzzy": 1}, "^xyzzy is not a keyword of a study$"),
+        ({"xyzzy": 1}, "^xyzzy is not a keyword of a study; known are states, "),
         ({"privacy": {"epsilon": 1.0}}, "privacy is not a keyword of a study"),
         ({"beta": 0.1}, r"\[mechanism\] beta applies to"),
         ({"truncated": "cut"}, r'\[values\] truncated = "cut" is not allowed; it must be "keep"'),

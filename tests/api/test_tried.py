@@ -58,7 +58,7 @@ ANSWERED = [
     ("pv.plan(study)", "give trajectories=M, or declare it in the study"),
     ("pv.plan('study.toml', 5000)", "a Study is needed, not str; read one with Study.load(path)"),
     ("pv.plan(study, 5000, world='nowhere')", "nowhere"),
-    ("pv.inspect(study, frame)", 'or give columns={"trajectory": "..."}'),
+    ("pv.inspect(study, frame)", 'or in Python columns={"trajectory": "..."}'),
     ("pv.inspect(study, frame, columns={'episode': 'stay'})", "episode is no column"),
     ("pv.inspect(study, frame, columns='stay')", 'e.g. columns={"trajectory": "stay_id"}'),
     ("pv.inspect(study, 'nowhere.csv')", "nowhere.csv"),

@@ -719,7 +719,7 @@ def test_a_dataframe_without_a_column(spark):
     frame = framed(spark, [made(1)])
     assert complaint(engine.statistics, frame.drop("reward"), study(STATES)).endswith(
         " has no column 'reward'; it has 'trajectory', 'step', 'state': name the right one: "
-        '[data] reward = "...", or give columns={"reward": "..."}'
+        '[data] reward = "...", or in Python columns={"reward": "..."}'
     )
     protected = study(STATES, privacy=PERSONS)
     assert "has no column 'person'" in complaint(engine.statistics, frame, protected)

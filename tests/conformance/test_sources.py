@@ -251,7 +251,7 @@ def test_a_missing_column_is_named_alike(place, source):
     made = TABLES[source](place, HEADING[:3], [row[:3] for row in rows_of(EPISODES)])
     assert complaint(made).endswith(
         " has no column 'reward'; it has 'trajectory', 'step', 'state': name the right one: "
-        '[data] reward = "...", or give columns={"reward": "..."}'
+        '[data] reward = "...", or in Python columns={"reward": "..."}'
     )
 
 

@@ -750,7 +750,7 @@ add(
     1072,
     "refit",
     values=UNIT,
-    refit={"features": dense(), "mechanism": {"ridge": 5.0}, "start": {"0": 0.5, "4": 0.5}},
+    refit={"features": dense(), "ridge": 5.0, "start": {"0": 0.5, "4": 0.5}},
 )
 # DP-OPE
 BEHAVIOUR = (0.5, 0.6, 0.7, 0.8, 0.5, 0.25)  # of waiting, by state

@@ -38,6 +38,7 @@ WORLD = parse_world(TEXT)
 MDP_, BEHAVIOUR = WORLD.decisions
 M = 2_000
 RETURNS = (0.0, 12.0)
+NAMED = {int: "count", list: "labels"}
 
 
 def study(states=4, actions=3, **sections):
@@ -47,7 +48,7 @@ def study(states=4, actions=3, **sections):
         privacy=privacy | sections.pop("privacy", {}),
         values=values | sections.pop("values", {}),
         states=sections.pop("states", {"count": states}),
-        actions={"count": actions} if isinstance(actions, int) else actions,
+        actions=actions if isinstance(actions, dict) else {NAMED[type(actions)]: actions},
         study={"trajectories": M},
         **sections,
     )

@@ -371,10 +371,13 @@ def compiled_late(folder, described, prepared="prepared"):
         "{'returns': (0, 1)}",
         "{'rewards': (0, 1)}",
         f"{{'returns': (0, 1), {SPARSE}}}",
-        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': {{'name': 'dp-lsl'}}}}",
-        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': {{'name': 'dp-lsw'}}}}",
+        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': 'dp-lsl'}}",
+        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': 'dp-lsw'}}",
+        # m is private: nothing but the draw computes psi
+        "{'returns': (0, 1), 'mechanism': 'dp-lsl', 'calibration': 'nissim', 'ridge': 1e9,"
+        " 'neighbours': 'add-remove'}",
     ],
-    ids=["dp-ssp", "two stages", "sparse features", "dp-lsl", "dp-lsw"],
+    ids=["dp-ssp", "two stages", "sparse features", "dp-lsl", "dp-lsw", "dp-lsl, add-remove"],
 )
 def test_nothing_is_compiled_or_imported_after_the_charge(tmp_path, described):
     """In a process of its own, in which nothing is compiled yet."""

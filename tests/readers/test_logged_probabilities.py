@@ -25,16 +25,15 @@ ON_DISK, IN_MEMORY = 1 << 16, 2 << 30
 LONG_ID = "q" * 255
 
 
-def described(*, unit="trajectory", behaviour="column", **columns):
-    persons = {}
+def described(*, unit="trajectory", behaviour="column", **keywords):
     if unit == "person":
-        persons = {"max_trajectories_per_person": 2}
-        columns = {"person": "person", "trajectory": "trajectory", **columns}
+        columns = {"person": "person", "trajectory": "trajectory"}
+        keywords |= {"max_trajectories_per_person": 2, "columns": columns}
     return pv.Study(
         states=list(STATES), actions=["wait", "treat"], discount=0.875, returns=RETURNS,
         rewards=(0.0, 1.0), epsilon=1.0, unit=unit, mechanism="dp-ope",
         policy={"target": TARGET, "behaviour": behaviour, "clip": CLIP, "by": "start"},
-        columns=columns, **persons,
+        **keywords,
     )  # fmt: skip
 
 

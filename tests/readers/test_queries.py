@@ -158,8 +158,9 @@ SORTING = """
     from privalue.readers import _local as local
     from privalue.readers import RowRules, open_source
     study = pv.Study(
-        **{"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
-        **{"discount": 0.9, "rewards": (0.0, 1.0), "states": 3},
+        epsilon=1.0, delta=1e-6, unit="trajectory",
+        discount=0.9, rewards=(0.0, 1.0),
+        states=3,
     )
     source = open_source(sys.argv[1], RowRules.of(study))
     chunks = source.chunks()

@@ -7,15 +7,14 @@ stage by stage, the overall value of the policy, what dp-ope releases, and the s
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from privalue._brief import BriefModel
 from privalue.artefact._values import Numbers
 
 Accepted = Literal["useless", "large-delta"]
 
 
-class Part(BriefModel):
+class Part(BaseModel):
     """What all parts have in common: every field is known, and none changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

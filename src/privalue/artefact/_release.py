@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from privalue._folder import FILE_NAME, require_vacant
-from privalue._guessed import about_release
 from privalue._written import counted
 from privalue.artefact._columns import Arrays, Flags, arrow_table
 from privalue.artefact._parts import (
@@ -307,14 +306,6 @@ class Release(Arrays, Part):
                 "release.values[:3] goes by position"
             )
         return self.values.place_of(label if isinstance(label, tuple) else str(label))
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Say what somebody may have meant who guesses a name."""
-            if name.startswith("_") or hasattr(type(self), name):
-                return super().__getattr__(name)
-            raise AttributeError(about_release(name, dir(self)))
 
     def __contains__(self, label: object) -> bool:
         """Return whether there is a state of that label, or an arm and state."""

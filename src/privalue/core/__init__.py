@@ -8,9 +8,9 @@ NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and page
 without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
 """
 
-from privalue.core._arrays import Integers, Matrix, Vector, is_number
+from privalue.core._arrays import Integers, Matrix, Vector
 from privalue.core._blocks import block_sensitivity, checked_whole
-from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
+from privalue.core._calibration import Calibration, gaussian, largest_exact_beta, nissim
 from privalue.core._contributions import SCALARS, Contributions, Covered, VisitStatistics, unit_hash
 from privalue.core._design import Design, absolute, column_squares, dense, is_indicator, scaled_rows
 from privalue.core._draw import Mechanism, compile_draw, draw, mechanism_of
@@ -23,8 +23,6 @@ from privalue.core._noise import (
     Entropy,
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
-    gaussian_on_grid,
-    public_grid,
 )
 from privalue.core._ope import DpOpe
 from privalue.core._private import Private, sealed
@@ -49,15 +47,14 @@ from privalue.core._terms import (
 )
 
 __all__ = [
-    "GRID_STEPS", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS",
-    "Calibration", "Chosen", "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpOpe",
-    "DpSsp", "Entropy", "Integers", "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix",
-    "Mechanism", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile",
-    "PublicSize", "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage",
-    "StageRules", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute",
-    "block_sensitivity", "checked_whole", "column_squares", "compile_draw", "count_weight",
-    "dense", "divergence", "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid",
-    "is_indicator", "is_number", "kernel", "largest_exact_beta", "lsl", "lsl_bound", "lsw",
-    "mechanism_of", "nissim", "privacy_profile", "public_grid", "scaled_rows", "sealed",
-    "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
+    "GRID_STEPS", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS", "Calibration", "Chosen",
+    "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpOpe", "DpSsp", "Entropy", "Integers",
+    "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix", "Mechanism", "OpeTerms",
+    "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
+    "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage", "StageRules", "Terms", "Vector",
+    "VisitStatistics", "Whitening", "absolute", "block_sensitivity", "checked_whole",
+    "column_squares", "compile_draw", "count_weight", "dense", "divergence", "draw", "exact_alpha",
+    "gaussian", "is_indicator", "kernel", "largest_exact_beta", "lsl", "lsl_bound", "lsw",
+    "mechanism_of", "nissim", "privacy_profile", "scaled_rows", "sealed", "smooth_lsl",
+    "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
 ]  # fmt: skip

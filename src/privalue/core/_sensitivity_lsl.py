@@ -186,10 +186,11 @@ class RidgeSensitivity:
         design, fall = self.design, self.per_person * self.design.weighted.high**2
         matrix = scaled_rows(design.phi, np.sqrt(design.weights * counts))
         gram = matrix.T @ matrix
-        values = scipy.linalg.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())
+        # Features that do not overlap have a diagonal matrix: its entries are the eigenvalues.
+        values = scipy.linalg.eigvalsh(gram) if isinstance(gram, np.ndarray) else gram.diagonal()
         highest = design.norm**2 * float(design.weights.max()) * self.cap
         error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
-        return max(float(values[0]) - error, 0.0), fall + 2 * error
+        return max(float(values.min()) - error, 0.0), fall + 2 * error
 
 
 class _Groups:
@@ -249,7 +250,8 @@ def sum_of_capped_counts(
     ascending, rho = counts[order], weights[order]
     mass = np.concatenate([[0.0], _running_sums(rho)])
     visits = np.concatenate([[0.0], _running_sums(rho * ascending)])
-    full = np.concatenate([_running_sums(rho[::-1])[::-1], [0.0]])
+    # Contiguous, as the others are: another layout would be compiled anew, after the charge.
+    full = np.concatenate([_running_sums(np.ascontiguousarray(rho[::-1]))[::-1], [0.0]])
 
     def capped(k: int) -> float:
         """Return A(k) from three running sums, at the place where counts reach the cap."""

@@ -11,7 +11,6 @@ from privalue.estimate._greedy import (
     GreedyStep,
     StateChange,
     greedy_step_of,
-    step_of_noisy,
 )
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._policies import (
@@ -55,6 +54,5 @@ __all__ = [
     "ridge_fit",
     "row_norms",
     "state_values_of",
-    "step_of_noisy",
     "values_of",
 ]

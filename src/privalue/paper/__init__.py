@@ -11,37 +11,18 @@ Everything is made up and seeded: nothing here is private. ``docs/reproduction.m
 and how to add an experiment.
 """
 
-from privalue.paper._batches import rmse
 from privalue.paper._chain_sampler import chain_statistics
 from privalue.paper._claims import described
-from privalue.paper._experiment import Experiment
-from privalue.paper._methods import Method, MethodSetting, outcome
-from privalue.paper._pictures import draw, panels, save
 from privalue.paper._reproduce import EXPERIMENTS, Reproduction, factor_text, reproduce
-from privalue.paper._runner import run_all
-from privalue.paper._settings import FULL, QUICK, Effort
-from privalue.paper._table import ResultTable, TableRow, rows_of
+from privalue.paper._settings import FULL, QUICK
 
 __all__ = [
     "EXPERIMENTS",
     "FULL",
     "QUICK",
-    "Effort",
-    "Experiment",
-    "Method",
-    "MethodSetting",
     "Reproduction",
-    "ResultTable",
-    "TableRow",
     "chain_statistics",
     "described",
-    "draw",
     "factor_text",
-    "outcome",
-    "panels",
     "reproduce",
-    "rmse",
-    "rows_of",
-    "run_all",
-    "save",
 ]

@@ -37,7 +37,6 @@ from privalue.planning._judgement import (
     Judgement,
     judge,
     judge_planned,
-    most_helpful,
     quick_prediction,
 )
 from privalue.planning._model import public_model
@@ -46,7 +45,6 @@ from privalue.planning._options import Option, main_options, options_of
 from privalue.planning._predict import (
     Forecast,
     Forecaster,
-    OfPairs,
     Prediction,
     forecast,
     planned_trajectories,
@@ -56,17 +54,15 @@ from privalue.planning._public_model import PublicModel
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
 from privalue.planning._shown import shown, times
 from privalue.planning._unvisited import unvisited_states, unvisited_words
-from privalue.planning._weights import STEPS, ClipForecast, PolicyPlan, plan_policy
+from privalue.planning._weights import STEPS, PolicyPlan, plan_policy
 
 __all__ = [
     "STEPS",
     "Answer",
     "Change",
-    "ClipForecast",
     "Forecast",
     "Forecaster",
     "Judgement",
-    "OfPairs",
     "Option",
     "PolicyPlan",
     "Prediction",
@@ -81,7 +77,6 @@ __all__ = [
     "large_delta",
     "likely_choice",
     "main_options",
-    "most_helpful",
     "noise_by_state",
     "options_of",
     "plan_policy",

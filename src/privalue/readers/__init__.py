@@ -6,7 +6,6 @@ with one thing only: the numbers of each row come from that row alone. It checks
 here may quote the data: it is for the curator, before anything has been computed.
 """
 
-from privalue.readers._chunks import Source
 from privalue.readers._engines import gathered
 from privalue.readers._headings import column_names
 from privalue.readers._local import DEFAULT_MEMORY
@@ -17,7 +16,6 @@ from privalue.readers._sources import open_source
 __all__ = [
     "DEFAULT_MEMORY",
     "RowRules",
-    "Source",
     "asks_a_database",
     "column_names",
     "gathered",

@@ -4,7 +4,7 @@ Nothing here is part of the trusted core, and nothing here is private: worlds ar
 are their trajectories.
 """
 
-from privalue.simulation._files import SimulatedFile, simulate, simulate_to_file
+from privalue.simulation._files import simulate, simulate_to_file
 from privalue.simulation._icu_sepsis import icu_sepsis
 from privalue.simulation._markov import MDP, MarkovRewardProcess
 from privalue.simulation._names import parse_world
@@ -15,13 +15,11 @@ from privalue.simulation._rollouts import rollout
 from privalue.simulation._simulation import (
     CUT,
     Episodes,
-    StepBatch,
     simulate_batches,
     simulate_episodes,
 )
 from privalue.simulation._toy_text import from_gymnasium, toy_text
 from privalue.simulation._truth import return_range, write_truth
-from privalue.simulation._visits import VisitProbabilities
 from privalue.simulation._worlds import World, chain, garnet
 
 __all__ = [
@@ -32,9 +30,6 @@ __all__ = [
     "MarkovRewardProcess",
     "Outcomes",
     "Policy",
-    "SimulatedFile",
-    "StepBatch",
-    "VisitProbabilities",
     "World",
     "chain",
     "from_gymnasium",

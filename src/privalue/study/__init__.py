@@ -13,7 +13,6 @@ from privalue.study._names import PairNames
 from privalue.study._sections import implied_returns
 from privalue.study._spreadsheets import as_cell
 from privalue.study._study import Study, described_values, files_named
-from privalue.study._tables import PolicyTables
 from privalue.study._template import study_template
 from privalue.study._terms import (
     SMOOTH,
@@ -35,7 +34,6 @@ __all__ = [
     "MECHANISM_KEYS",
     "SMOOTH",
     "PairNames",
-    "PolicyTables",
     "Study",
     "aggregation",
     "as_cell",

@@ -4,7 +4,6 @@ A keyword is called as its key. Where sections share the names of their keys, th
 as the section: ``states=["ill", "well"]``, ``features=X``, ``mechanism="dp-lsw"``.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from privalue.errors import StudyError
 from privalue.study._arrays import is_array, listed
 from privalue.study._columns import Columns
 from privalue.study._mechanism import MECHANISM_KEYS
-from privalue.study._section_rules import Section, shown
+from privalue.study._section_rules import Section, meant, shown
 from privalue.study._sections import About, Actions, Features, Privacy, Report, States, Values
 
 _ROLES = ["trajectory", "step", "state", "reward", "person", "action", "probability", "truncated"]
@@ -71,7 +70,8 @@ def sections_of(
         elif word in SECTION_OF:
             placed = {SECTION_OF[word]: cleared | {word: value}}
         else:
-            raise StudyError(_unknown(word))
+            known = [*_WORDS, *SECTION_OF, "columns"]
+            raise StudyError(f"{word} is not a keyword of a study; {meant(word, known)}")
         for section, keys in placed.items():
             merged = _keys_of(sections.pop(section, None)) | keys
             written = {key: value for key, value in merged.items() if value is not None}
@@ -106,12 +106,6 @@ def _columns(value: Any) -> dict[str, dict[str, Any]]:
             raise StudyError(f"columns: {role} is no column; known are {', '.join(_ROLES)}, arm")
     found = {"data": {role: name for role, name in value.items() if role != "arm"}}
     return found | ({"arms": {"column": value["arm"]}} if "arm" in value else {})
-
-
-def _unknown(word: str) -> str:
-    """Return what to say of a keyword that a study does not have."""
-    near = difflib.get_close_matches(word, [*_WORDS, *SECTION_OF, "columns"], n=1)
-    return f"{word} is not a keyword of a study" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _listed(word: str, value: Any) -> dict[str, Any]:

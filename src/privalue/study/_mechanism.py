@@ -13,8 +13,7 @@ from pydantic import BeforeValidator, Field, StrictBool, model_serializer, model
 from pydantic.fields import FieldInfo
 
 from privalue.errors import StudyError
-from privalue.study._hints import about_unknown
-from privalue.study._section_rules import LARGEST, SMALLEST, Number, Section, key, shown
+from privalue.study._section_rules import LARGEST, SMALLEST, Number, Section, key, meant, shown
 
 _NAMES = '"dp-ssp", "dp-lsw", "dp-lsl", or "dp-ope" (the value of [policy] target)'
 
@@ -75,7 +74,7 @@ class MechanismSection(Section):
     def unknown_key(cls, written: str) -> str:
         """Say which mechanisms a key applies to, or what it may be meant for."""
         if written not in MECHANISM_KEYS:
-            return f"{written} is not a key of a study; {about_unknown(written, MECHANISM_KEYS)}"
+            return f"{written} is not a key of a study; {meant(written, MECHANISM_KEYS)}"
         others = sorted(name for name, kind in _KINDS.items() if written in kind.model_fields)
         first = f"{', '.join(others[:-1])} and " if len(others) > 1 else ""
         return (

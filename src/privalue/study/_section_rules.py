@@ -3,17 +3,16 @@
 An error is a ``StudyError`` of one line: what, which value, what is allowed, what to do.
 """
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from privalue._brief import BriefModel, explained
 from privalue.errors import StudyError
-from privalue.study._hints import about_unknown
 
 # Numbers are multiplied and squared: beyond these, doubles would over- or underflow.
 SMALLEST, LARGEST = 1e-30, 1e30
@@ -53,19 +52,11 @@ def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
     return Field(default, description=meaning, json_schema_extra={"allowed": allowed}, **limits)
 
 
-class Section(BriefModel):
+class Section(BaseModel):
     """A group of keys that are checked when it is built, and frozen."""
 
     holds_sections: ClassVar[bool] = False
-    shown_in_help: ClassVar[tuple[str, ...]] = ("given",)
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Explain every key of a section in its docstring, which ``help`` shows."""
-        super().__pydantic_init_subclass__()
-        if not cls.holds_sections:
-            cls.__doc__ = explained(cls)
 
     def __init__(self, /, **keys: Any) -> None:
         try:
@@ -99,12 +90,18 @@ class Section(BriefModel):
     @classmethod
     def unknown_key(cls, written: str) -> str:
         """Return in one line what is wrong with a key that the section does not have."""
-        return f"{written} is not a key of a study; {about_unknown(written, cls.model_fields)}"
+        return f"{written} is not a key of a study; {meant(written, cls.model_fields)}"
 
     @property
     def given(self) -> frozenset[str]:
         """Return the keys that somebody wrote down."""
         return frozenset(self.model_fields_set)
+
+
+def meant(written: str, known: Collection[str]) -> str:
+    """Return which of the known names somebody may have meant, or all of them."""
+    near = difflib.get_close_matches(written, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 
 def explain(problem: ValidationError, model: type["Section"]) -> str:

@@ -340,7 +340,7 @@ def as_matrix(key: str, matrix: Any, states: int, what: str = "state") -> Matrix
     if sp.issparse(matrix):
         given: Any = matrix
         _require_shape(key, given.shape, states, what)  # before anything of that size is made
-        sparse: sp.csr_array = given.tocsr().astype(np.float64, copy=True)
+        sparse = sp.csr_array(given, dtype=np.float64, copy=True)
         sparse.sum_duplicates()
         sparse.eliminate_zeros()
         for part in (sparse.data, sparse.indices, sparse.indptr):

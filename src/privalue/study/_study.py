@@ -21,7 +21,6 @@ keys are flat keywords::
 A key that does not apply is refused, never accepted and ignored.
 """
 
-import errno
 import tomllib
 from collections.abc import Mapping, Sequence
 from inspect import signature
@@ -38,12 +37,11 @@ from privalue.errors import StudyError
 from privalue.ledger.files import read_whole
 from privalue.study._agreement import require_agreement, require_arms
 from privalue.study._columns import Columns
-from privalue.study._hints import about_toml, about_unknown, looks_like_data
 from privalue.study._keywords import sections_of
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
 from privalue.study._names import PairNames
 from privalue.study._places import MOST_STUDY, Place
-from privalue.study._section_rules import Section, key, shown
+from privalue.study._section_rules import Section, key, meant, shown
 from privalue.study._sections import (
     About,
     Actions,
@@ -119,7 +117,6 @@ class Study(Section):
     """
 
     holds_sections = True
-    shown_in_help = ("load", "replace", "save")
 
     study: About = key("The name of the study, and the people it is about.", "a section", About())
     privacy: Privacy = key("What is promised, and whom it protects.", "a section")
@@ -218,16 +215,12 @@ class Study(Section):
                 f"the study file {named} does not exist; privalue init writes one"
             ) from None
         except UnicodeDecodeError:
-            _refuse_data(path)
             raise StudyError(f"the study file {path} is not UTF-8 text; save it as such") from None
         except OSError as problem:
-            if problem.errno == errno.EFBIG:
-                _refuse_data(path)
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
             return cls.parse(text, base=path.parent, side_files=side_files)
         except StudyError as problem:
-            _refuse_data(path)
             raise StudyError(f"{path}: {problem}") from None
 
     @classmethod
@@ -248,7 +241,7 @@ class Study(Section):
         try:
             sections = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
-            raise StudyError(f"not valid TOML: {problem}{about_toml(text, problem)}") from None
+            raise StudyError(f"not valid TOML: {problem}") from None
         except RecursionError:
             raise StudyError("not valid TOML: its arrays or tables are nested too deep") from None
         except ValueError:  # Python's own: it converts no number of thousands of digits
@@ -352,9 +345,7 @@ class Study(Section):
     @classmethod
     def unknown_key(cls, written: str) -> str:
         """Return in one line what is wrong with a section that does not exist."""
-        return (
-            f"[{written}] is not a section of a study; {about_unknown(written, cls.model_fields)}"
-        )
+        return f"[{written}] is not a section of a study; {meant(written, cls.model_fields)}"
 
     @classmethod
     def keys_of(cls, section: str) -> Mapping[str, FieldInfo]:
@@ -659,12 +650,3 @@ def _names_a_file(description: Mapping[str, Any], section: str, name: str) -> bo
 def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``[values]`` of a description without the start distribution."""
     return {name: v for name, v in description["values"].items() if name != "start"}
-
-
-def _refuse_data(path: Path) -> None:
-    """Say of a file that is not a study, and has the name of data, that it is data."""
-    if looks_like_data(path):
-        raise StudyError(
-            f"{path} is not a study file but data; a study is TOML, and privalue init study.toml "
-            f"--data {path} writes one"
-        ) from None
