@@ -304,7 +304,8 @@ def release(
     >>> release["well"].flags, release.private
     ((), True)
     """
-    prepared = prepare(with_columns(study, columns))
+    study = with_columns(study, columns)
+    prepared = prepare(study if ledger is None else study.on_ledger())
     study, size = prepared.study, declared_size(prepared.study)
     source = _entropy(seed, entropy, is_on_ledger=ledger is not None)
     accepted: list[Accepted] | None = None  # what can be decided before data is opened

@@ -141,6 +141,7 @@ class Study(Section):
 
     _place: Place = PrivateAttr()
     _tables: Tables = PrivateAttr()
+    _is_on_ledger: bool = PrivateAttr(default=False)
 
     # The place comes by position, with the sections of a file or of another study: by name it could
     # be taken for a section.
@@ -474,12 +475,18 @@ class Study(Section):
 
         To replace a unit leaves the number as it is. But if invalid units or trajectories
         that were cut off are dropped, a unit may be replaced by one of which nothing is left. And
-        where the study names a dataset, its rows may be about some of these people alone: a unit
-        may be replaced by one of the others, and sizes of two such releases would tell.
+        a release on a ledger may be about some of its dataset's people alone: a unit may be
+        replaced by one of the others, and the sizes of two such releases would tell.
         """
         drops = self.data.invalid == "drop-unit" or self.drops_cut
-        is_whole = self.study.dataset is None
-        return self.privacy.neighbours == "replace-one" and is_whole and not drops
+        is_secret = drops or self._is_on_ledger
+        return self.privacy.neighbours == "replace-one" and not is_secret
+
+    def on_ledger(self) -> Self:
+        """Return the study of a release that a ledger records: no size is counted for it."""
+        found = self.model_copy()
+        found._is_on_ledger = True
+        return found
 
     @property
     def drops_cut(self) -> bool:
