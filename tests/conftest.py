@@ -8,8 +8,8 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Compiled kernels may be kept on disk: not where whoever runs the tests has theirs. Every process of
-# the suite has a folder of its own, and removes it.
+# Compiled kernels may be kept on disk: not where whoever runs the tests has theirs. Every process
+# of the suite has a folder of its own, and removes it.
 FOLDERS = {"XDG_CACHE_HOME": tempfile.mkdtemp(prefix="privalue-tests-")}
 os.environ.update(FOLDERS)
 
