@@ -256,6 +256,12 @@ def open_ledger(location: str | Path, *, wait: float = 30.0) -> Ledger:
     Args:
         location: a file, or ``postgresql://user@host/database``.
         wait: seconds to wait for other writers.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = open_ledger(f"{folder}/ledger.db")
+    ...     print(ledger.declare("trial", epsilon=1, delta=1e-6, unit="trajectory").left)
+    epsilon 1, delta 1e-6
     """
     text = os.fspath(location)
     if not text:
