@@ -308,10 +308,6 @@ def release(
     prepared = prepare(study if ledger is None else study.on_ledger())
     study, size = prepared.study, declared_size(prepared.study)
     source = _entropy(seed, entropy, is_on_ledger=ledger is not None)
-    accepted: list[Accepted] | None = None  # what can be decided before data is opened
-    if size.trajectories is not None or not study.limits.counts_trajectories:
-        accepted = _useful(prepared, prepared.mechanism, size.trajectories, accept_useless)
-
     opened = request = None
     if ledger is not None:
         opened, request = opened_ledger(ledger), request_of(study)
@@ -320,6 +316,9 @@ def release(
             return _warned(_stored(request, earlier, expect_new))
         opened.account(request.dataset).price(request)  # refuse now what the charge would refuse
 
+    accepted: list[Accepted] | None = None  # what can be decided before data is opened
+    if size.trajectories is not None or not study.limits.counts_trajectories:
+        accepted = _useful(prepared, prepared.mechanism, size.trajectories, accept_useless)
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
             box.preallocate(_longest_text(study))
