@@ -68,7 +68,7 @@ from privalue.ledger import (
     Ledger,
     Outbox,
     Paid,
-    Request,
+    ReleaseRequest,
     UnknownOutcomeError,
     open_ledger,
     study_hash,
@@ -344,7 +344,7 @@ def release(
 
 
 def _pay_and_draw(
-    ready: Ready, source: Entropy, ledger: Ledger, request: Request, outbox: Outbox | None
+    ready: Ready, source: Entropy, ledger: Ledger, request: ReleaseRequest, outbox: Outbox | None
 ) -> Release:
     """Charge, draw, keep and commit: from the charge on, nothing fails because of private values.
 
@@ -367,7 +367,7 @@ def _pay_and_draw(
     return made
 
 
-def _charge(ledger: Ledger, request: Request) -> Charge:
+def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
     """Charge; if the answer is lost, ask again with the same token: it is charged once."""
     token = OperatingSystemEntropy().read(16).hex()
     try:
@@ -570,7 +570,7 @@ def finish(
     return made
 
 
-def request_of(study: Study) -> Request:
+def request_of(study: Study) -> ReleaseRequest:
     """Return what a release of the study asks of a ledger."""
     dataset, privacy = study.study.dataset, study.privacy
     if dataset is None:
@@ -582,7 +582,7 @@ def request_of(study: Study) -> Request:
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or release without a ledger and keep count yourself"
         )
-    return Request(
+    return ReleaseRequest(
         dataset=dataset,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
@@ -625,7 +625,7 @@ def _entropy(seed: int | None, entropy: Entropy | None, *, is_on_ledger: bool) -
     return source
 
 
-def _stored(request: Request, earlier: EarlierCharge, expect_new: bool) -> Release:
+def _stored(request: ReleaseRequest, earlier: EarlierCharge, expect_new: bool) -> Release:
     """Return the release of the identical request; refuse where there is none, or a new one is due.
 
     Raises:

@@ -42,7 +42,7 @@ HASH = "a" * 64
 
 def rights():
     """The statements of the page, for a role called RELEASER."""
-    return re.search(r"```sql\n(GRANT.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
+    return re.search(r"```text\n(GRANT.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
 
 
 def entry(place, kind, *, author=None, **fields):  # noqa: F811

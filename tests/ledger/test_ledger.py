@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oracles.ledgers import DATASET, STUDY, WHOM, SqlitePlace, charge, declare, request, rows, spend
 from privalue.errors import BudgetError, LedgerError, UsageError
-from privalue.ledger import Amount, Request, entries, open_ledger, study_hash
+from privalue.ledger import Amount, ReleaseRequest, entries, open_ledger, study_hash
 from privalue.ledger.entries import canonical, sha256
 from privalue.ledger.store import GENESIS
 
@@ -72,7 +72,7 @@ def test_what_a_request_cannot_be():
         {"unit": "household"},
     ):
         with pytest.raises(UsageError):
-            Request(**{**good, **wrong})
+            ReleaseRequest(**{**good, **wrong})
 
 
 class Model:

@@ -15,7 +15,7 @@ from oracles import group_privacy
 from oracles.ledgers import charge, request
 from privalue.core import gaussian
 from privalue.errors import BudgetError, UsageError
-from privalue.ledger import Amount, Protection, Terms, open_ledger, study_hash
+from privalue.ledger import Amount, BudgetTerms, Protection, open_ledger, study_hash
 from privalue.ledger.terms import over_steps
 
 EPSILON, DELTA = 10**12, 10**18  # units of 1
@@ -29,7 +29,7 @@ def protection(text):
 def steps(asked, declared, most=None):
     """How many, or None where it is refused."""
     try:
-        return Terms(**vars(protection(declared)), max_trajectories_per_person=most).steps(
+        return BudgetTerms(**vars(protection(declared)), max_trajectories_per_person=most).steps(
             protection(asked)
         )
     except BudgetError:
@@ -181,7 +181,7 @@ def test_what_is_spent_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
 
 
 def test_summing_unlike_units_is_found_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(Terms, "steps", lambda self, asked: 1)
+    monkeypatch.setattr(BudgetTerms, "steps", lambda self, asked: 1)
     spent, lost = spent_and_lost(tmp_path, 1.0, 1e-6)
     assert (spent.epsilon, spent.delta) == (2 * EPSILON, 2 * DELTA // 10**6)
     assert lost > 0.999

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 from privalue.core import gaussian
-from privalue.ledger import Request, open_ledger, study_hash
+from privalue.ledger import ReleaseRequest, open_ledger, study_hash
 
 DATASET = "people"
 EPSILON, DELTA = 0.1, 1e-7
@@ -19,7 +19,7 @@ def request(study=STUDY, *, epsilon=EPSILON, delta=DELTA, accounting="plain", **
     """A request; for a Gaussian total it is by dp-ssp, unless an alpha is given."""
     alpha = gaussian(epsilon, delta).alpha if accounting == "gaussian" and delta else None
     usual = {"dataset": DATASET, "what": "a study", "alpha": alpha, **WHOM}
-    return Request(study=study, epsilon=epsilon, delta=delta, **{**usual, **more})
+    return ReleaseRequest(study=study, epsilon=epsilon, delta=delta, **{**usual, **more})
 
 
 def declare(ledger, dataset=DATASET, *, epsilon=1.0, delta=1e-6, **more):

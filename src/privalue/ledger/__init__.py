@@ -19,7 +19,7 @@ does not add up (``store``).
 epsilon 1, delta 1e-6
 >>> promise = dict(epsilon=0.4, delta=1e-7, unit="trajectory", neighbours="replace-one")
 >>> study = study_hash({"name": "recovery"})
->>> request = Request(dataset="trial-2026", study=study, what="recovery", **promise)
+>>> request = ReleaseRequest(dataset="trial-2026", study=study, what="recovery", **promise)
 >>> charge = ledger.charge(request, token="random")
 >>> ledger.commit(charge, f'{{"ledger_head": "{charge.head}"}}')
 >>> print(ledger.account("trial-2026").left)
@@ -33,27 +33,27 @@ epsilon 0.6, delta 9e-7
 
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.amounts import Amount
-from privalue.ledger.entries import Request, study_hash
+from privalue.ledger.entries import ReleaseRequest, study_hash
 from privalue.ledger.ledger import Charge, EarlierCharge, Ledger, open_ledger
 from privalue.ledger.outbox import NAME, Outbox, Paid
 from privalue.ledger.signals import uninterrupted
 from privalue.ledger.store import UnknownOutcomeError
-from privalue.ledger.terms import Protection, Terms
+from privalue.ledger.terms import BudgetTerms, Protection
 from privalue.ledger.verify import Verified
 
 __all__ = [
     "NAME",
     "Account",
     "Amount",
+    "BudgetTerms",
     "Charge",
     "EarlierCharge",
     "Ledger",
     "Outbox",
     "Paid",
     "Protection",
-    "Request",
+    "ReleaseRequest",
     "StatementLine",
-    "Terms",
     "UnknownOutcomeError",
     "Verified",
     "open_ledger",

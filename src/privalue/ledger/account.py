@@ -6,9 +6,9 @@ from typing import Any
 
 from privalue.errors import BudgetError, StudyError
 from privalue.ledger.amounts import Amount, format_mu
-from privalue.ledger.entries import Balance, Entry, Request
+from privalue.ledger.entries import Balance, LedgerEntry, ReleaseRequest
 from privalue.ledger.gaussian import affordable, epsilon_of
-from privalue.ledger.terms import Terms
+from privalue.ledger.terms import BudgetTerms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Account:
     """
 
     dataset: str
-    terms: Terms
+    terms: BudgetTerms
     promise: Amount  # epsilon and delta of the total, as declared
     largest: Amount
     balance: Balance  # its total is the promise, or the mu^2 that keeps it
@@ -41,7 +41,7 @@ class Account:
         """Return what may still be spent."""
         return self.total.minus(self.spent)
 
-    def cost(self, request: Request) -> Amount:
+    def cost(self, request: ReleaseRequest) -> Amount:
         """Return what a release costs this total; raise BudgetError if it cannot be counted."""
         try:
             steps = self.terms.steps(request.protection)
@@ -49,7 +49,7 @@ class Account:
         except BudgetError as problem:
             raise self.refusal(self._asked(request), str(problem)) from None
 
-    def price(self, request: Request) -> Amount:
+    def price(self, request: ReleaseRequest) -> Amount:
         """Return what a release costs this total; raise BudgetError if that is not left."""
         price = self.cost(request)
         if price.fits(self.left):
@@ -65,7 +65,7 @@ class Account:
                 why += f"; at delta {request.delta:g} {fits} fits"
         raise self.refusal(asked, why)
 
-    def _asked(self, request: Request) -> str:
+    def _asked(self, request: ReleaseRequest) -> str:
         alike = request.protection == self.terms.protection
         return f"{request.promise}" + ("" if alike else f" for {request.protection}")
 
@@ -90,7 +90,7 @@ class Account:
         is spent and of what is left add up to more than the total's.
         """
         if not self.terms.is_gaussian:
-            return dict(zip(("epsilon", "delta"), amount.as_floats(), strict=True))
+            return amount.as_dict()
         epsilon, delta = self.promise.as_floats()
         if amount != self.total:
             epsilon = (affordable if is_left else epsilon_of)(amount.mu2, delta) or 0.0
@@ -99,15 +99,11 @@ class Account:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the account for JSON."""
-        declared, promise = (
-            dict(zip(("epsilon", "delta"), amount.as_floats(), strict=True))
-            for amount in (self.promise, self.largest)
-        )
         return {
             "dataset": self.dataset,
             **vars(self.terms),
-            "declared": declared,
-            "promise": promise,
+            "declared": self.promise.as_dict(),
+            "promise": self.largest.as_dict(),
             "total": self.numbers(self.total, is_left=True),
             "spent": self.numbers(self.spent),
             "left": self.numbers(self.left, is_left=True),
@@ -129,7 +125,7 @@ class StatementLine:
     left: Amount  # after it
 
     @classmethod
-    def of(cls, entry: Entry) -> "StatementLine":
+    def of(cls, entry: LedgerEntry) -> "StatementLine":
         """Return the line of an entry; anybody may have written what it says."""
         said = entry.said
         reason = f": {said.get('reason')}" if said.get("reason") else ""

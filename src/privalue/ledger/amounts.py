@@ -45,6 +45,10 @@ class Amount(NamedTuple):
         """Return epsilon and delta as the nearest doubles, which name the same decimals."""
         return float(Decimal(self.epsilon) / EPSILON), float(Decimal(self.delta) / DELTA)
 
+    def as_dict(self) -> dict[str, float]:
+        """Return epsilon and delta for JSON."""
+        return dict(zip(("epsilon", "delta"), self.as_floats(), strict=True))
+
     def __str__(self) -> str:
         if self.mu2:
             return f"mu {format_mu(self.mu2, up=True)}"

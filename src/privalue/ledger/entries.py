@@ -46,7 +46,7 @@ class Balance(NamedTuple):
         return Balance(self.total, self.spent.plus(cost), self.releases + 1)
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """An entry as the database holds it; ``said`` is its body, which anybody may have written."""
 
     number: int
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(Protection):
+class ReleaseRequest(Protection):
     """What a release asks of a ledger; an identical request is charged once.
 
     ``alpha`` is sigma over the sensitivity, if the release is Gaussian noise of one public sigma
@@ -143,7 +143,7 @@ def check_text(name: str, text: str) -> str:
 
 def select_entries(
     execute: Execute, where: str, *values: object, order: str = "", limit: int
-) -> list[Entry]:
+) -> list[LedgerEntry]:
     """Return entries that meet a condition, each checked against its hash.
 
     Args:
@@ -161,20 +161,20 @@ def select_entries(
     return [_entry(*row) for row in rows]
 
 
-def last_entry(execute: Execute, where: str, *values: object) -> Entry | None:
+def last_entry(execute: Execute, where: str, *values: object) -> LedgerEntry | None:
     """Return the newest entry that meets a condition, or None."""
     return next(iter(select_entries(execute, where, *values, order="DESC", limit=1)), None)
 
 
 def _entry(
     number: int, body: str, digest: str, kind: str, dataset: str, releases: int, *amounts: int
-) -> Entry:
+) -> LedgerEntry:
     is_sound = type(body) is str and all(type(each) is int for each in (releases, *amounts))
     if not is_sound or sha256(body) != digest:  # a damaged file may hold anything
         raise LedgerError(f"the ledger fails its check: entry {number} was changed")
     balance = Balance(Amount(*amounts[6:]), Amount(*amounts[3:6]), releases)
     said = parse_object(body)
-    return Entry(number, digest, kind, dataset, Amount(*amounts[:3]), balance, said)
+    return LedgerEntry(number, digest, kind, dataset, Amount(*amounts[:3]), balance, said)
 
 
 def last_head(execute: Execute) -> tuple[int, str]:

@@ -15,9 +15,9 @@ from privalue.ledger import entries
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.addresses import may_hold_password, names_server, not_shown
 from privalue.ledger.amounts import Amount, total_of
-from privalue.ledger.entries import Balance, Entry, Request, append, last_entry, sha256
+from privalue.ledger.entries import Balance, LedgerEntry, ReleaseRequest, append, last_entry, sha256
 from privalue.ledger.store import AbsentLedgerError, Execute, PostgresStore, SqliteStore, Store
-from privalue.ledger.terms import PLAIN, Terms
+from privalue.ledger.terms import PLAIN, BudgetTerms
 from privalue.ledger.verify import Verified, release_fault, verify
 
 _PAGE = 500  # lines of a statement at a time: nobody is kept waiting
@@ -89,7 +89,7 @@ class Ledger:
         entries.check_name(dataset)
         if reason is not None:
             entries.check_text("reason", reason)
-        terms = Terms(
+        terms = BudgetTerms(
             unit=unit,
             neighbours=neighbours,
             max_trajectories_per_person=max_trajectories_per_person,
@@ -135,7 +135,7 @@ class Ledger:
             ).fetchall()
             return [_required(execute, name) for (name,) in sorted(names)]
 
-    def find(self, request: Request) -> EarlierCharge | None:
+    def find(self, request: ReleaseRequest) -> EarlierCharge | None:
         """Return what is known of a request that was charged before, or None.
 
         Raises:
@@ -145,7 +145,7 @@ class Ledger:
             entry = _charge_of(execute, request)
             return None if entry is None else _earlier(execute, entry)
 
-    def charge(self, request: Request, *, token: str) -> Charge:
+    def charge(self, request: ReleaseRequest, *, token: str) -> Charge:
         """Spend what a release costs, before its noise is drawn.
 
         Args:
@@ -282,7 +282,7 @@ def _account(execute: Execute, dataset: str) -> Account | None:
     try:
         return Account(
             dataset=dataset,
-            terms=Terms.of(declared.said),
+            terms=BudgetTerms.of(declared.said),
             promise=Amount(*declared.said["promise"]),
             largest=Amount(*declared.said["largest"]),
             balance=newest.balance,
@@ -301,7 +301,7 @@ def _required(execute: Execute, dataset: str) -> Account:
 
 
 def _require_replaceable(
-    known: Account, terms: Terms, promise: Amount, total: Amount, replace: bool
+    known: Account, terms: BudgetTerms, promise: Amount, total: Amount, replace: bool
 ) -> Amount:
     """Return the largest promise, with a new total; refuse one that cannot take the old's place."""
     why = None
@@ -319,16 +319,16 @@ def _require_replaceable(
     return promise.maximum(known.largest) if known.balance.releases else promise
 
 
-def _charge(entry: Entry) -> Charge:
+def _charge(entry: LedgerEntry) -> Charge:
     return Charge(number=entry.number, head=entry.hash, dataset=entry.dataset)
 
 
-def _charge_of(execute: Execute, request: Request) -> Entry | None:
+def _charge_of(execute: Execute, request: ReleaseRequest) -> LedgerEntry | None:
     where = "dataset = ? AND request = ? AND kind = 'charge'"
     return last_entry(execute, where, request.dataset, request.hash)
 
 
-def _commit_of(execute: Execute, charge: Entry) -> Entry | None:
+def _commit_of(execute: Execute, charge: LedgerEntry) -> LedgerEntry | None:
     return last_entry(execute, "charge = ? AND kind = 'commit'", charge.number)
 
 
@@ -337,7 +337,7 @@ def _release_text(execute: Execute, digest: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _earlier(execute: Execute, entry: Entry) -> EarlierCharge:
+def _earlier(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
     """Return a charge with the text of its release, which is checked."""
     stored, text = _commit_of(execute, entry), None
     if stored is not None:
@@ -350,7 +350,7 @@ def _earlier(execute: Execute, entry: Entry) -> EarlierCharge:
     return EarlierCharge(charge=_charge(entry), release=text, why_not_again=why)
 
 
-def _why_not_again(execute: Execute, earlier: Entry) -> str:
+def _why_not_again(execute: Execute, earlier: LedgerEntry) -> str:
     """Return what to do about a request that was charged before."""
     by = f"charged at {earlier.said.get('at')} by {earlier.said.get('author')}"
     if _commit_of(execute, earlier) is not None:

@@ -43,7 +43,7 @@ class AbsentLedgerError(LedgerError):
     """There is no ledger yet."""
 
 
-class EncodingError(LedgerError):
+class ServerEncodingError(LedgerError):
     """The server cannot store every character of a release."""
 
     exit_code = 3
@@ -217,7 +217,8 @@ class PostgresStore:
             ).fetchone()
             if encoding != "UTF8":
                 how = "make one with ENCODING 'UTF8' TEMPLATE template0"
-                raise EncodingError(f"the database {self.place} has the encoding {encoding}; {how}")
+                said = f"the database {self.place} has the encoding {encoding}; {how}"
+                raise ServerEncodingError(said)
             if not exists:
                 # The triggers keep this path; names of tables in the session come last.
                 connection.execute(f"SET LOCAL search_path = {schema}, pg_temp")

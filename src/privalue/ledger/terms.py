@@ -53,7 +53,7 @@ class Protection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(Protection):
+class BudgetTerms(Protection):
     """What a dataset's total promises to whom, and how costs add up."""
 
     max_trajectories_per_person: int | None = None  # None: nobody vouched for one
@@ -73,7 +73,7 @@ class Terms(Protection):
             raise UsageError(f"max_trajectories_per_person = {most} {why}")
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> "Terms":
+    def of(cls, said: Mapping[str, Any]) -> "BudgetTerms":
         """Return the terms that an entry states; raise KeyError, or UsageError for none."""
         return cls(**{field.name: said[field.name] for field in fields(cls)})
 

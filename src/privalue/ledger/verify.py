@@ -13,9 +13,9 @@ from datetime import datetime
 from privalue.errors import LedgerError, PrivalueError, UsageError
 from privalue.ledger import entries
 from privalue.ledger.amounts import NOTHING, Amount, cost_of
-from privalue.ledger.entries import Balance, Entry, last_entry, parse_object, sha256
+from privalue.ledger.entries import Balance, LedgerEntry, last_entry, parse_object, sha256
 from privalue.ledger.store import AMOUNTS, GENESIS, Store
-from privalue.ledger.terms import Protection, Terms
+from privalue.ledger.terms import BudgetTerms, Protection
 
 _PAGE, _FEW = 2_000, 50  # entries, releases at a time: a ledger is never in memory as a whole
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -42,7 +42,7 @@ class Verified:
 class _Dataset:
     """What the entries so far say of a dataset."""
 
-    terms: Terms
+    terms: BudgetTerms
     largest: Amount
     balance: Balance
 
@@ -56,7 +56,7 @@ class _Walk:
     datasets: dict[str, _Dataset] = field(default_factory=dict)
     unpublished: dict[int, str] = field(default_factory=dict)  # charges, and their datasets
 
-    def check(self, entry: Entry) -> None:
+    def check(self, entry: LedgerEntry) -> None:
         """Go on by one entry; raise ValueError if it does not follow from those before it."""
         if entry.number != self.number + 1 or entry.said.get("previous") != self.head:
             raise ValueError("it does not follow the one before it")
@@ -112,7 +112,7 @@ def _failed(store: Store, why: str) -> LedgerError:
     return LedgerError(f"the ledger {store.place} fails its check: {why}")
 
 
-def _check_form(entry: Entry) -> None:
+def _check_form(entry: LedgerEntry) -> None:
     """Raise ValueError unless an entry has the form in which this program writes its kind."""
     said = entry.said
     if said.get("format") != entries.FORMAT:
@@ -134,9 +134,9 @@ def _check_form(entry: Entry) -> None:
     datetime.fromisoformat(said["at"])
 
 
-def _declared(entry: Entry, before: _Dataset | None) -> _Dataset:
+def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
     """Return what is known of a dataset once its total is declared."""
-    terms, promise = Terms.of(entry.said), Amount(*entry.said["promise"])
+    terms, promise = BudgetTerms.of(entry.said), Amount(*entry.said["promise"])
     now = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
     if before is not None:
         now.balance = before.balance._replace(total=entry.balance.total)
@@ -153,7 +153,7 @@ def _declared(entry: Entry, before: _Dataset | None) -> _Dataset:
     return now
 
 
-def _check_price(entry: Entry, terms: Terms) -> None:
+def _check_price(entry: LedgerEntry, terms: BudgetTerms) -> None:
     """Raise ValueError if a charge costs less than what it promises."""
     said = entry.said
     alpha = None if said["alpha"] is None else float(said["alpha"])
@@ -168,7 +168,7 @@ def _check_price(entry: Entry, terms: Terms) -> None:
         raise ValueError("its request is not the hash of what it says")
 
 
-def release_fault(text: str, charge: Entry) -> str | None:
+def release_fault(text: str, charge: LedgerEntry) -> str | None:
     """Return what keeps a text from being the release of a charge, or None if nothing does.
 
     Args:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from privalue.artefact import Release
-from privalue.ledger import Account, Amount, Request, StatementLine, study_hash
+from privalue.ledger import Account, Amount, ReleaseRequest, StatementLine, study_hash
 from privalue.report._registry import gaussian_alpha
 
 
@@ -42,10 +42,10 @@ def statement_rows(account: Account, lines: Iterable[StatementLine]) -> list[dic
     ]
 
 
-def request_for(release: Release) -> Request:
+def request_for(release: Release) -> ReleaseRequest:
     """Return what a release asked of its ledger."""
     privacy, study = release.privacy, release.study["study"]
-    return Request(
+    return ReleaseRequest(
         dataset=study["dataset"],
         epsilon=privacy.epsilon,
         delta=privacy.delta,
