@@ -117,7 +117,7 @@ def _on_noise(prepared: Prepared) -> list[str]:
     declared = study.study.trajectories
     delta = large_delta(study, declared_size(study))
     if delta is not None:
-        asked = "; a release will ask for accept_large_delta=True" if delta.refused else ""
+        asked = "; a release will ask for --accept-large-delta" if delta.refused else ""
         found.append(f"{delta.text}{asked}")
     if isinstance(prepared.mechanism, DpOpe):
         return found + _on_policies(study)

@@ -206,8 +206,8 @@ def planned_trajectories(study: Study, trajectories: int | None) -> int:
     m = study.study.trajectories if trajectories is None else trajectories
     if m is None:
         raise UsageError(
-            "how many trajectories are planned? give trajectories=M, or declare it in the study: "
-            "[study] trajectories = 10000"
+            "how many trajectories are planned? give --trajectories M (in Python "
+            "trajectories=M), or declare it in the study: [study] trajectories = 10000"
         )
     if isinstance(m, bool) or not isinstance(m, int) or not 1 <= m <= MOST_TRAJECTORIES:
         raise UsageError(
