@@ -29,7 +29,6 @@ from privalue.estimate._ratios import (
     plain_values,
     ratio_intervals,
 )
-from privalue.estimate._shrinkage import FEWEST_STATES, shrunk, state_targets
 from privalue.estimate._totals import (
     Clamped,
     clamping_bias,
@@ -38,6 +37,7 @@ from privalue.estimate._totals import (
     total_of_mixture,
     widened,
 )
+from privalue.estimate.shrinkage import FEWEST_STATES, shrink, shrink_pairs
 
 if TYPE_CHECKING:
     from privalue.estimate._arms import ArmEstimates
@@ -299,9 +299,10 @@ def _fit(
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
-        means = plain_values(ratios, unvisited)
         if shrinkage:
-            means = _shrunk(ratios, means, unvisited, features, arms, state_of)
+            means = _shrunk(ratios, unvisited, features, arms, state_of)
+        else:
+            means = plain_values(ratios, unvisited)
         if not shrinkage or len(means) < FEWEST_STATES:
             if design.is_tabular:
                 return ratio_fit(ratios, means, normal_quantile(level))
@@ -321,27 +322,17 @@ def _fit(
 
 def _shrunk(
     ratios: Ratios,
-    plain: Vector,
     unvisited: float,
     features: Vector | None,
     arms: int,
     state_of: Integers | None,
 ) -> Vector:
-    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0.
-
-    Actions are compared within a state: drawn towards what all pairs have in common, a rare action
-    of a bad state would look better than the others there.
-    """
+    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
     if state_of is not None:
-        around = state_targets(ratios, unvisited, state_of)
-        return shrunk(ratios, plain, unvisited, features, around)
-    if arms == 1:
-        return shrunk(ratios, plain, unvisited, features)
-    each = len(plain) // arms
-    parts = [slice(arm * each, (arm + 1) * each) for arm in range(arms)]
-    return np.concatenate(
-        [shrunk(ratios[part], plain[part], unvisited, features) for part in parts]
-    )
+        return shrink_pairs(ratios, unvisited, state_of, features=features).means
+    each = len(ratios.sums) // arms
+    parts = [ratios[arm * each : (arm + 1) * each] for arm in range(arms)]
+    return np.concatenate([shrink(part, unvisited, features=features).means for part in parts])
 
 
 def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
