@@ -153,7 +153,7 @@ class Setting:
             **({"actions": pv.Actions(count=self.actions)} if self.actions > 1 else {}),
             **(
                 {"features": pv.Features(matrix=self.features, shrink=True)}
-                if self.features is not None
+                if self.features is not None and mechanism.get("shrinkage", True)
                 else {}
             ),
         )
