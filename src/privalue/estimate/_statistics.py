@@ -37,11 +37,12 @@ from privalue.estimate._totals import (
     total_of_mixture,
     widened,
 )
-from privalue.estimate.shrinkage import FEWEST_STATES, shrink, shrink_pairs
+from privalue.estimate.shrinkage import shrink, shrink_pairs
 
 if TYPE_CHECKING:
     from privalue.estimate._arms import ArmEstimates
 
+FEWEST_STATES = 4  # with fewer there is no shrinkage
 SURE = 0.9999  # the level of the band that a shrunk value is moved into
 
 
@@ -299,14 +300,12 @@ def _fit(
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
-        if shrinkage:
-            means = _shrunk(ratios, unvisited, features, arms, state_of)
-        else:
+        if not shrinkage or noisy.states // arms < FEWEST_STATES:
             means = plain_values(ratios, unvisited)
-        if not shrinkage or len(means) < FEWEST_STATES:
             if design.is_tabular:
                 return ratio_fit(ratios, means, normal_quantile(level))
             return lsw_fit(ratios, means, design)
+        means = _shrunk(ratios, unvisited, features, arms, state_of)
         # Of many states some are outside of their own interval by chance, and what is outside by a
         # little may be moved far, if its count is small: a drawn value goes back only if all
         # states together leave hardly any doubt.
