@@ -30,7 +30,7 @@ from privalue.estimate._ratios import Ratios, plain_values, summed
 
 TAUS = np.geomspace(1.0, 3e-4, 8)  # in halves of the range of returns
 FACTORS = np.array([1.0, 5.0, math.inf])  # near, far and other states are so many tau off, or 1
-FAR, ANYWHERE = 0.1, 0.01  # the share of far states, and the number of those that are anywhere
+FAR, OTHER = 0.1, 0.01  # the share of far states, and the number of others: hardly ever one
 ANY = math.inf  # of a coefficient that tau says nothing about
 STEPS = 3  # of the fit; the last one only says how good it is
 MOST_ACTIONS = 100  # more have no effects of their own
@@ -57,8 +57,11 @@ class _Kind(NamedTuple):
     doubt: float  # how much less likely it is beforehand, as a logarithm
     begin: float = 0.0  # theta_1 where the fit begins
     unsure: Vector | float = 0.0  # the variance of the base
+    far: float = FAR
+    other: float = OTHER
 
 
+@np.errstate(all="ignore")
 def shrink(
     ratios: Ratios,
     unvisited: float,
@@ -103,35 +106,35 @@ def shrink(
         ]
     else:
         # Such targets were fitted to the same numbers: by chance alone that adds half a unit to a
-        # logarithm of the likelihood for each that is different.
+        # logarithm of the likelihood for each that is different. No pair is far from its state.
         base, unsure = (towards.means - middle) / reach, np.square(towards.deviations / reach)
         doubt = 0.5 * len(np.unique(base))
-        kinds = [_Kind(base, one, [0.0], [1.0], doubt, unsure=unsure)]
+        around = _Kind(base, one, [0.0], [1.0], doubt, unsure=unsure, far=0.0, other=0.0)
+        kinds = [around]
         names, of_pair = np.unique([] if actions is None else actions, return_inverse=True)
         if 0 < len(names) <= MOST_ACTIONS:
             effects, tilt = np.hstack([one, np.eye(len(names))[of_pair]]), [2.0] * len(names)
-            kinds.append(_Kind(base, effects, [0.0, *tilt], [1.0, *tilt], doubt, unsure=unsure))
+            kinds.append(around._replace(columns=effects, tilt=[0.0, *tilt], most=[1.0, *tilt]))
     if features is not None and features.shape[1]:
         tilt, most = [8.0] * features.shape[1], [0.1] * features.shape[1]
         x = np.hstack([one, features])
         kinds.append(_Kind(level, x, [ANY, *tilt], [1.0, *most], 1.0, begin))
     models = []
-    with np.errstate(all="ignore"):
-        for kind in kinds:
-            likeliest = -math.inf
-            for tau in np.array_split(TAUS, min(kind.columns.size * len(TAUS) // AT_ONCE + 1, 8)):
-                try:
-                    fit = _fit(unit, kind, tau, people)
-                except np.linalg.LinAlgError:
-                    break  # columns that are alike
-                models.append(fit)
-                likeliest = max(likeliest, fit[0].max())
-                if fit[0][-1] < likeliest - HOPELESS:
-                    break  # smaller tau are worse still
-        evidence, *parts = (np.concatenate(part) for part in zip(*models, strict=True))
-        weights = np.exp(evidence - evidence.max())
-        y, squares, own = (weights @ part / weights.sum() for part in parts)
-        deviations = np.sqrt(np.maximum(squares - y * y, 0.0))  # models differ, too
+    for kind in kinds:
+        likeliest = -math.inf
+        for tau in np.array_split(TAUS, min(kind.columns.size * len(TAUS) // AT_ONCE + 1, 8)):
+            try:
+                fit = _fit(unit, kind, tau, people)
+            except np.linalg.LinAlgError:
+                break  # columns that are alike
+            models.append(fit)
+            likeliest = max(likeliest, fit[0].max())
+            if fit[0][-1] < likeliest - HOPELESS:
+                break  # smaller tau are worse still
+    evidence, *parts = (np.concatenate(part) for part in zip(*models, strict=True))
+    weights = np.exp(evidence - evidence.max())
+    y, squares, own = (weights @ part / weights.sum() for part in parts)
+    deviations = np.sqrt(np.maximum(squares - y * y, 0.0))  # models differ, too
     fine = np.isfinite(y) & np.isfinite(deviations)
     return Shrunken(
         means=np.where(fine, middle + reach * y, plain_values(ratios, unvisited)),
@@ -186,8 +189,8 @@ def _fit(
     Arrays are model x state; those of near, far and other states have one more axis in front.
     theta is deviations times u, whose prior is standard normal.
     """
-    columns, anywhere = kind.columns, ANYWHERE / len(kind.base)
-    shares = np.array([1 - FAR - anywhere, FAR, anywhere])[:, None, None]
+    columns, other = kind.columns, kind.other / len(kind.base)
+    shares = np.array([1 - kind.far - other, kind.far, other])[:, None, None]
     spreads = np.square(np.minimum(np.outer(FACTORS, tau), 1.0))[:, :, None]
     deviations = np.minimum(np.outer(tau, kind.tilt), kind.most)
     across = deviations[:, :, None] * deviations[:, None, :]
