@@ -28,11 +28,13 @@ from privalue.estimate._ratios import (
     ratio_intervals,
 )
 from privalue.estimate._refit import noisy_statistics, tabular_study
-from privalue.estimate._shrinkage import pooled, posterior
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import Located, difference_ends, total_intervals
+from privalue.estimate.shrinkage import pooled, shrink_pairs
 from privalue.study import Study
 
+# Of the variance that returns can have at most, for the choice of people.
+PEOPLE = 0.6
 CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
 
 
@@ -137,7 +139,8 @@ def greedy_step(
     v = _located(of_states, unvisited, z, alike * repeats)
     fewest = clear_limit(clear_level, len(states))
     clear, known = ratios.clarity > fewest, of_states.clarity > fewest
-    means, deviations = posterior(ratios, unvisited, states, actions)
+    values = shrink_pairs(ratios, unvisited, states, actions=actions, people=PEOPLE)
+    means, deviations = values.means, values.deviations
     allowed = np.bincount(states, minlength=number)
     seen = np.maximum(ratios.counts, 0.0)
     whole = np.bincount(states, weights=seen, minlength=number)

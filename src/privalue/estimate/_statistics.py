@@ -36,8 +36,8 @@ from privalue.estimate._ratios import (
     plain_values,
     ratio_intervals,
 )
-from privalue.estimate._shrinkage import FEWEST_STATES, shrunk, state_targets
 from privalue.estimate._totals import Ends, Located, total_intervals, total_of_mixture
+from privalue.estimate.shrinkage import FEWEST_STATES, shrink, shrink_pairs
 
 OWN = 0.5  # of a state's value, that its own numbers must make up to support it
 SURE = 0.9999  # the level of the band that a shrunk value is moved into
@@ -331,7 +331,7 @@ def _fit(
             if design.is_tabular:
                 return ratio_fit(ratios, means, normal_quantile(level)), own
             return lsw_fit(ratios, means, design), own
-        means, weights = _shrunk(ratios, means, unvisited, features, arms, state_of)
+        means, weights = _shrunk(ratios, unvisited, features, arms, state_of)
         # Of many states some are outside of their own interval by chance, and what is outside by a
         # little may be moved far, if its count is small: a drawn value goes back only if all
         # states together leave hardly any doubt.
@@ -347,49 +347,20 @@ def _fit(
 
 def _shrunk(
     ratios: Ratios,
-    plain: Vector,
     unvisited: float,
     features: Vector | None,
     arms: int,
     state_of: Integers | None,
 ) -> tuple[Vector, Vector]:
-    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0.
-
-    Actions are compared within a state: drawn towards what all pairs have in common, a rare action
-    of a bad state would look better than the others there.
-    """
+    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
     if state_of is not None:
-        around = state_targets(ratios, unvisited, state_of)
-        return shrunk(ratios, plain, unvisited, features, around), _own_weights(ratios, around)
-    each = len(plain) // arms
-    parts = [slice(arm * each, (arm + 1) * each) for arm in range(arms)]
-    return (
-        np.concatenate([shrunk(ratios[part], plain[part], unvisited, features) for part in parts]),
-        np.concatenate([_own_weights(ratios[part]) for part in parts]),
-    )
-
-
-def _own_weights(ratios: Ratios, around: Vector | None = None) -> Vector:
-    """Return tau^2 n^2/(v + tau^2 n^2), by the moments of T~ - mu n~.
-
-    v is the variance of its noise and tau^2 that of values around their targets, the common mean
-    where none are given.
-    """
-    reach = 0.5 * ratios.bounds[1] - 0.5 * ratios.bounds[0]
-    sums, counts = ratios.sums / reach, np.maximum(ratios.counts, 0.0)
-    sum_noise = np.square(ratios.sum_noise / reach)
-    if around is None:
-        squares = np.square(counts) / sum_noise
-        common = float((counts * sums / sum_noise).sum() / max(float(squares.sum()), 1e-300))
-        target = np.full(len(sums), min(max(common, -1.0), 1.0))
+        found = [shrink_pairs(ratios, unvisited, state_of, features=features)]
     else:
-        target = (around - ratios.centre) / reach
-    noise = sum_noise + np.square(target * ratios.count_noise)
-    weights = np.square(counts / noise)
-    away = np.square(sums - target * ratios.counts) - noise
-    spread = float((weights * away).sum()) / max(float((weights * np.square(counts)).sum()), 1e-300)
-    own = max(spread, 0.0) * np.square(counts)
-    return own / (noise + own)
+        each = len(ratios.sums) // arms
+        parts = [ratios[arm * each : (arm + 1) * each] for arm in range(arms)]
+        found = [shrink(part, unvisited, features=features) for part in parts]
+    means, own = ([getattr(part, name) for part in found] for name in ("means", "own"))
+    return np.concatenate(means), np.concatenate(own)
 
 
 def _clear(noisy: NoisyStatistics, design: Design, level: float) -> NDArray[np.bool_]:
