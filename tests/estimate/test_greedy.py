@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from privalue.estimate._shrinkage import posterior, shrunk, state_targets
 
 from privalue.estimate import _shrinkage
 from privalue.estimate._greedy import CAUTION, greedy_step
 from privalue.estimate._ratios import Ratios, clear_limit
-from privalue.estimate._shrinkage import posterior, shrunk, state_targets
 
 BOUNDS = (0.0, 1.0)
 

@@ -4,12 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from privalue.estimate._shrinkage import shrunk
 
 from oracles import ssp
 from privalue.core import Design
 from privalue.estimate import _shrinkage
 from privalue.estimate._ratios import Ratios, plain_values
-from privalue.estimate._shrinkage import shrunk
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.study._tables import _targets
 
