@@ -29,6 +29,7 @@ def values_context(release: Release, states: StateTable) -> dict[str, Any]:
     discount = release.study["values"]["discount"]
     series = _series(states) if release.state_values is None else _series_of_states(release)
     return {
+        "title": heading(release, "The values"),
         "figure": figure(
             series,
             key="figure-values",
