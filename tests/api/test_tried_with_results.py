@@ -45,7 +45,6 @@ ANSWERED = [
     ("release.epsilon", AttributeError, "write release.privacy.epsilon"),
     ("release.V", AttributeError, "write release.value"),
     ("release.total_lo", AttributeError, "did you mean release.total_low?"),
-    ("release.clamped", AttributeError, "no stage chose a bound of returns"),
     ("other.low", AttributeError, "dp-ssp releases intervals"),
     ("release.value[0] = 1", ValueError, "read-only"),
     ("study.epsilon", AttributeError, "study.privacy.epsilon"),

@@ -171,13 +171,12 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
     assert (made.total_band_low <= made.total_low + slack).all()
     assert (made.total_high - slack <= made.total_band_high).all()
     assert ((low <= made.total_band_low) & (made.total_band_high <= high)).all()
-    assert low <= made.policy_total[0] <= made.policy_interval[0]
-    assert made.policy_interval[1] <= made.policy_total[1] <= high
-    assert made.policy_interval[0] <= made.policy_value <= made.policy_interval[1]
+    policy = made.policy
+    assert low <= policy.total[0] <= policy.interval[0] <= policy.value
+    assert policy.value <= policy.interval[1] <= policy.total[1] <= high
     fit = design.phi @ made.theta
-    assert made.policy_value == pytest.approx(np.clip(start @ fit, low, high))
+    assert policy.value == pytest.approx(np.clip(start @ fit, low, high))
     assert made.values == pytest.approx(np.clip(fit, low, high))
-    assert not made.supported[made.high - made.low > (high - low) / 2].any()
     assert ((low <= made.low) & (made.high <= high)).all()
     assert low <= made.policy_interval[0]
     assert made.policy_interval[1] <= high

@@ -16,6 +16,7 @@ from privalue.artefact import (
     PolicyInterval,
     ReleasedStatistics,
     StateValues,
+    TotalInterval,
     as_numbers,
 )
 from privalue.core import (
@@ -29,7 +30,7 @@ from privalue.core import (
     Stage,
     Vector,
 )
-from privalue.estimate._arms import ArmEstimates, Ends, by_arm
+from privalue.estimate._arms import ArmEstimates, Overall
 from privalue.estimate._linear import linear_estimates
 from privalue.estimate._pairs import summed_over_actions, with_states
 from privalue.estimate._statistics import (
@@ -38,7 +39,6 @@ from privalue.estimate._statistics import (
     estimate,
     estimated_values,
 )
-from privalue.estimate._totals import Clamped
 from privalue.study import PairNames, Study, aggregation, ridge_of
 
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
@@ -99,7 +99,7 @@ def state_values_of(noisy: NoisyStatistics, study: Study) -> Vector:
     """Return the values of states that go with the noisy statistics of pairs: V from Q, alone."""
     pairs = study.pairs
     assert pairs is not None
-    summed = summed_over_actions(noisy, pairs, most=study.states_per_trajectory)
+    summed = summed_over_actions(noisy, pairs)
     count = pairs.states.count
     return estimated_values(
         summed,
@@ -120,18 +120,12 @@ def noisy_of(
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
     noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
-    bounds = next((stage for stage in stages if stage.name == "bounds"), None)
-    clamped, public = None, mechanism.terms.limits.return_bounds
-    if bounds is not None and chosen is not None and noise.bounds != public:
-        each = float(np.max(bounds.noise))
-        clamped = Clamped.beyond(bounds.numbers, each, chosen.level, public)
     return NoisyStatistics(
         return_bounds=noise.bounds,
         sums=drawn[:states] * noise.step,
         counts=drawn[states:],
         sum_noise=noise.of_steps * noise.step,
         count_noise=noise.of_counts,
-        clamped=clamped,
     )
 
 
@@ -147,37 +141,32 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
     Returns:
         What is published.
     """
-
     unvisited = noisy.inside(study.values.unvisited_value)
     shrinkage, alike = study.mechanism.shrinkage, study.trajectories_per_person
 
-    def at(level: float, start: Vector | None) -> Estimates:
-        return estimate(
-            noisy,
-            design,
-            unvisited=unvisited,
-            ridge=ridge,
-            shrinkage=shrinkage,
-            features=study.shrink_targets,
-            level=level,
-            start=start,
-            alike=alike,
-            arms=study.arm_count,
-            state_of=None if study.pairs is None else study.pairs.state_of,
-        )
-
     level, start, pairs = study.report.level, study.start_distribution, study.pairs
-    if pairs is not None:
+    found = estimate(
+        noisy,
+        design,
+        unvisited=unvisited,
+        ridge=ridge,
+        shrinkage=shrinkage,
+        features=study.shrink_targets,
+        level=level,
+        start=start if pairs is None else None,
+        alike=alike,
+        arms=study.arm_count,
+        independent=study.arms_are_independent,
+        state_of=None if pairs is None else pairs.state_of,
+    )
+    if pairs is None:
+        return found
 
-        def of_states(summed: NoisyStatistics, design: Design, alike: int | Vector) -> Estimates:
-            chosen: Any = {"unvisited": unvisited, "shrinkage": shrinkage, "level": level}
-            return estimate(summed, design, **chosen, start=start, alike=alike)
+    def of_states(summed: NoisyStatistics, design: Design, alike: int | Vector) -> Estimates:
+        chosen: Any = {"unvisited": unvisited, "shrinkage": shrinkage, "level": level}
+        return estimate(summed, design, **chosen, start=start, alike=alike)
 
-        most = study.states_per_trajectory
-        return with_states(at(level, None), pairs, of_states, most=most, alike=alike)
-    if study.arm_count == 1:
-        return at(level, start)
-    return by_arm(at, arms=study.arm_count, level=level, start=start)
+    return with_states(found, pairs, of_states, most=study.states_per_trajectory, alike=alike)
 
 
 def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
@@ -232,8 +221,8 @@ def published(estimates: Estimates, study: Study) -> dict[str, Any]:
         "values": values,
         **more,
         "level": estimates.level,
-        "policy_value": estimates.policy_value,
-        "policy_interval": _policy_interval(estimates),
+        "policy_value": estimates.policy and estimates.policy.value,
+        "policy_interval": _interval(estimates.policy),
         "statistics": estimates.statistics
         and ReleasedStatistics(
             **{
@@ -244,19 +233,12 @@ def published(estimates: Estimates, study: Study) -> dict[str, Any]:
     }
 
 
-def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
+def _interval(overall: Overall | None) -> PolicyInterval | None:
     """Return the intervals of the overall value of the policy; None where there are none."""
-    if estimates.policy_interval is None or estimates.policy_total is None:
+    if overall is None or overall.interval is None or overall.total is None:
         return None
-    low, high = estimates.policy_interval
-    total_low, total_high = estimates.policy_total
-    return PolicyInterval(
-        low=low,
-        high=high,
-        total_low=total_low,
-        total_high=total_high,
-        clamped=estimates.policy_clamped,
-    )
+    (low, high), (total_low, total_high) = overall.interval, overall.total
+    return PolicyInterval(low=low, high=high, total_low=total_low, total_high=total_high)
 
 
 def _columns(estimates: Estimates) -> dict[str, NDArray[Any]]:
@@ -291,19 +273,16 @@ def _compared(
 ) -> dict[str, Any]:
     """Return how the other arms differ from the first, and the policy's number in each."""
 
-    def interval(ends: Ends | None) -> PolicyInterval | None:
-        if ends is None:
-            return None
-        named = {f"{kind}low": low for kind, (low, _) in ends.items()}
-        return PolicyInterval(**named, **{f"{kind}high": high for kind, (_, high) in ends.items()})
-
     policies = [
         PolicyInArm(
             arm=arm,
-            value=policy.value,
-            interval=interval(policy.ends),
+            value=policy.overall.value,
+            interval=_interval(policy.overall),
             difference=policy.difference,
-            difference_interval=interval(policy.difference_ends),
+            difference_interval=policy.difference_total
+            and TotalInterval(
+                total_low=policy.difference_total[0], total_high=policy.difference_total[1]
+            ),
         )
         for arm, policy in zip(arms, found.policies, strict=False)
     ]

@@ -4,17 +4,19 @@ All of it is post-processing of what was released: it needs no data and spends n
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privalue.artefact import Release, Software, StageChoice
+from privalue.artefact import Release, Software
 from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
+from privalue.estimate._ratios import normal_quantile, plain_values, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics
-from privalue.estimate._totals import Clamped
+from privalue.estimate._totals import total_intervals
 from privalue.study import Study, design, files_named, refuse_early, ridge_of, section_keys
 from privalue.version import VERSION
 
@@ -89,26 +91,38 @@ def noisy_statistics(release: Release, study: Study) -> NoisyStatistics:
     """
     kept = release.statistics
     assert kept is not None
-    stages = {stage.name: stage for stage in release.stages or ()}
-    bounds = stages.get("bounds")
-    clamped = None
-    if bounds is not None and _bounds(bounds.chosen) != study.return_bounds:
-        at = bounds.chosen.level
-        # A release that does not say which level it chose may have clamped everybody.
-        clamped = Clamped.beyond(
-            np.array(bounds.numbers),
-            bounds.noise or 0.0,
-            -1 if at is None else at,
-            study.return_bounds,
-        )
+    held = release.restriction
     return NoisyStatistics(
-        return_bounds=study.return_bounds if bounds is None else _bounds(bounds.chosen),
+        return_bounds=study.return_bounds if held is None else (held.low, held.high),
         sums=np.array(kept.sums),
         counts=np.array(kept.counts),
         sum_noise=np.array(kept.sum_noise),
         count_noise=np.array(kept.count_noise),
-        clamped=clamped,
     )
+
+
+def common_value(release: Release) -> tuple[float, float, float]:
+    """Return the mean return over all first visits, whatever the state, with its total interval.
+
+    Visits of one unit, in any of the states that it may count for, may all be alike.
+
+    Args:
+        release: which holds statistics.
+    """
+    study = tabular_study(release)
+    each = noisy_statistics(release, study).ratios
+    ratios = replace(
+        each,
+        sums=np.array([each.sums.sum()]),
+        counts=np.array([each.counts.sum()]),
+        sum_noise=np.array([np.linalg.norm(each.sum_noise)]),
+        count_noise=np.array([np.linalg.norm(each.count_noise)]),
+    )
+    z = normal_quantile(study.report.level)
+    alike = study.trajectories_per_person * study.states_per_trajectory
+    low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
+    value = np.clip(plain_values(ratios, study.values.unvisited_value), low, high)
+    return float(value[0]), float(low[0]), float(high[0])
 
 
 def tabular_study(release: Release) -> Study:
@@ -118,15 +132,8 @@ def tabular_study(release: Release) -> Study:
 
 _KEPT = (
     *("private", "privacy", "mechanism", "terms", "noise", "trajectories", "persons"),
-    *("accepted", "ledger_head", "gaussian_mu", "stages"),
+    *("accepted", "ledger_head", "gaussian_mu", "restriction", "stages"),
 )
-
-
-def _bounds(chosen: StageChoice) -> tuple[float, float]:
-    """Return what returns were clamped to."""
-    if chosen.low is None or chosen.high is None:
-        raise UsageError("the release has a stage for bounds, and does not say which it chose")
-    return chosen.low, chosen.high
 
 
 def _study(
