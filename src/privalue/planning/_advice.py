@@ -174,8 +174,7 @@ def _variants(
             return
         (low, high), (lowest, highest) = study.return_bounds, _range(study, world)
         if highest - lowest <= _FAR_TOO_WIDE * (high - low):
-            mechanism = study.mechanism.model_copy(update={"stages": ("bounds",)})
-            found = study.model_copy(update={"mechanism": mechanism})
+            found = _with_stage(study)
             yield _Variant(
                 what='a stage that looks for tighter bounds of returns: stages = ["bounds"]',
                 study=found,
@@ -238,6 +237,12 @@ def _range(study: Study, world: World) -> tuple[float, float]:
         discount=study.values.discount,
     )
     return return_range(process)
+
+
+def _with_stage(study: Study) -> Study:
+    """Return the study with a stage that looks for tighter bounds of returns."""
+    mechanism = study.mechanism.model_copy(update={"stages": ("bounds",)})
+    return study.model_copy(update={"mechanism": mechanism})
 
 
 def _with_returns(study: Study, low: float, high: float) -> Study:
