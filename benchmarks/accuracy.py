@@ -1,6 +1,6 @@
 """How near released values are, and how often intervals cover, in worlds that nothing was tuned on.
 
-``python -m benchmarks accuracy``; a quarter of an hour. With ``--quick`` a part of it, and with
+``python -m benchmarks accuracy``; some five minutes. With ``--quick`` a part of it, and with
 ``--seed`` the worlds of a table that was made before. docs/accuracy.md has the tables.
 
 Releases are drawn by the code that draws real ones, with seeded noise, from simulated data sets. A
@@ -27,7 +27,7 @@ from privalue.paper import chain_statistics
 from privalue.simulation import chain
 from privalue.study import design, mechanism_for, public_size
 
-RELEASES, DATASETS, EACH = 40, 20, 6  # of a setting, and how many settings a kind has
+RELEASES, DATASETS, EACH = 40, 20, 12  # of a setting, and how many settings a kind has
 LIMIT, COVERED, LEAST = 1.05, 0.94, 0.90  # the bars: on the chain, in the mean, and in any setting
 ROOM = 3.0  # standard errors
 VARIANTS: dict[str, dict[str, object]] = {

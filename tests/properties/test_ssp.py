@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import literal, ssp
+from oracles.shrinkage import posterior
 from privalue.core._design import Design
 from privalue.core._sensitivity_ssp import count_weight
 from privalue.errors import StudyError, UsageError
@@ -275,7 +276,7 @@ def test_shrinkage_is_what_its_page_says(noisy, place):
     low, high = noisy.return_bounds
     unvisited = low + place * (high - low)
     made = estimate(noisy, tabular(12), unvisited=unvisited, level=1 - 1e-9)
-    twin = ssp.shrunk(
+    twin, _, _ = posterior(
         noisy.sums,
         noisy.counts,
         noisy.sum_noise,

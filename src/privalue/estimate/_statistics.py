@@ -37,8 +37,9 @@ from privalue.estimate._ratios import (
     ratio_intervals,
 )
 from privalue.estimate._totals import Ends, Located, total_intervals, total_of_mixture
-from privalue.estimate.shrinkage import FEWEST_STATES, shrink, shrink_pairs
+from privalue.estimate.shrinkage import shrink, shrink_pairs
 
+FEWEST_STATES = 4  # with fewer there is no shrinkage
 OWN = 0.5  # of a state's value, that its own numbers must make up to support it
 SURE = 0.9999  # the level of the band that a shrunk value is moved into
 
@@ -326,8 +327,8 @@ def _fit(
     """
     ratios, own = noisy.ratios, np.ones(noisy.states)
     if ridge is None:
-        means = plain_values(ratios, unvisited)
-        if not shrinkage or len(means) < FEWEST_STATES:
+        if not shrinkage or noisy.states // arms < FEWEST_STATES:
+            means = plain_values(ratios, unvisited)
             if design.is_tabular:
                 return ratio_fit(ratios, means, normal_quantile(level)), own
             return lsw_fit(ratios, means, design), own
