@@ -73,9 +73,7 @@ def releases_of(study: pv.Study, data: list[VisitStatistics], number: int) -> It
         statistics = data[at % len(data)]
         mechanism = mechanism_for(study, built, public_size(study, statistics))
         drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
-        yield estimates_of(
-            study, mechanism, drawn.numbers, stages=drawn.stages, chosen=drawn.chosen
-        )
+        yield estimates_of(study, mechanism, drawn.numbers, chosen=drawn.chosen)
 
 
 def measured(

@@ -197,7 +197,7 @@ def greedy_step_of(
     study = tabular_study(release)
     pairs = study.pairs
     assert pairs is not None  # whoever asks has seen actions
-    noisy = noisy_statistics(release, study)
+    noisy = noisy_statistics(release)
     step = step_of_noisy(noisy, study, level, only_clear_gains=only_clear_gains)
     return release.states, pairs.state_of, step
 

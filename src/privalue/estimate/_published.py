@@ -27,7 +27,6 @@ from privalue.core import (
     DpLsw,
     DpSsp,
     Mechanism,
-    Stage,
     Vector,
 )
 from privalue.estimate._arms import ArmEstimates, Overall
@@ -49,7 +48,6 @@ def estimates_of(
     mechanism: Mechanism,
     drawn: Vector,
     *,
-    stages: Sequence[Stage] = (),
     chosen: Chosen | None = None,
 ) -> Estimates:
     """Return what is published.
@@ -58,7 +56,6 @@ def estimates_of(
         study: what is public; it says how to fit, and at which level.
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
-        stages: of dp-ssp: what every stage released.
         chosen: of dp-ssp: what the stages chose; nothing, if left out.
 
     Returns:
@@ -67,7 +64,7 @@ def estimates_of(
     if not isinstance(mechanism, DpSsp):
         return linear_estimates(mechanism, drawn, start=study.start_distribution)
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
-    return fitted(noisy_of(mechanism, drawn, stages, chosen), mechanism.design, study, ridge)
+    return fitted(noisy_of(mechanism, drawn, chosen), mechanism.design, study, ridge)
 
 
 def values_of(
@@ -75,47 +72,34 @@ def values_of(
     mechanism: Mechanism,
     drawn: Vector,
     *,
-    stages: Sequence[Stage] = (),
     chosen: Chosen | None = None,
 ) -> Vector:
     """Return the values of ``estimates_of`` alone, in a fraction of the time."""
     if not isinstance(mechanism, DpSsp):
         return estimates_of(study, mechanism, drawn).values
-    noisy = noisy_of(mechanism, drawn, stages, chosen)
-    return estimated_values(
-        noisy,
-        mechanism.design,
-        unvisited=noisy.inside(study.values.unvisited_value),
-        ridge=ridge_of(study, mechanism.terms.size.trajectories),
-        shrinkage=study.mechanism.shrinkage,
-        features=study.shrink_targets,
-        level=study.report.level,
-        arms=study.arm_count,
-        state_of=None if study.pairs is None else study.pairs.state_of,
+    noisy, ridge = (
+        noisy_of(mechanism, drawn, chosen),
+        ridge_of(study, mechanism.terms.size.trajectories),
     )
+    return estimated_values(noisy, mechanism.design, ridge=ridge, **_choices(noisy, study))
 
 
 def state_values_of(noisy: NoisyStatistics, study: Study) -> Vector:
     """Return the values of states that go with the noisy statistics of pairs: V from Q, alone."""
     pairs = study.pairs
     assert pairs is not None
-    summed = summed_over_actions(noisy, pairs)
     count = pairs.states.count
     return estimated_values(
-        summed,
+        summed_over_actions(noisy, pairs),
         Design(phi=aggregation(count, 1), weights=np.ones(count)),
-        unvisited=noisy.inside(study.values.unvisited_value),
         ridge=None,
-        shrinkage=study.mechanism.shrinkage,
-        features=None,
-        level=study.report.level,
+        **{**_choices(noisy, study), "features": None, "state_of": None},
     )
 
 
 def noisy_of(
     mechanism: DpSsp,
     drawn: Vector,
-    stages: Sequence[Stage] = (),
     chosen: Chosen | None = None,
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
@@ -141,32 +125,36 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
     Returns:
         What is published.
     """
-    unvisited = noisy.inside(study.values.unvisited_value)
-    shrinkage, alike = study.mechanism.shrinkage, study.trajectories_per_person
-
-    level, start, pairs = study.report.level, study.start_distribution, study.pairs
+    choices, alike, pairs = _choices(noisy, study), study.trajectories_per_person, study.pairs
     found = estimate(
         noisy,
         design,
-        unvisited=unvisited,
+        **choices,
         ridge=ridge,
-        shrinkage=shrinkage,
-        features=study.shrink_targets,
-        level=level,
-        start=start if pairs is None else None,
+        start=study.start_distribution if pairs is None else None,
         alike=alike,
-        arms=study.arm_count,
         independent=study.arms_are_independent,
-        state_of=None if pairs is None else pairs.state_of,
     )
     if pairs is None:
         return found
 
     def of_states(summed: NoisyStatistics, design: Design, alike: int | Vector) -> Estimates:
-        chosen: Any = {"unvisited": unvisited, "shrinkage": shrinkage, "level": level}
-        return estimate(summed, design, **chosen, start=start, alike=alike)
+        alone: Any = {**choices, "features": None, "state_of": None}
+        return estimate(summed, design, **alone, start=study.start_distribution, alike=alike)
 
     return with_states(found, pairs, of_states, most=study.states_per_trajectory, alike=alike)
+
+
+def _choices(noisy: NoisyStatistics, study: Study) -> dict[str, Any]:
+    """Return what the study says of how values are made."""
+    return {
+        "unvisited": noisy.inside(study.values.unvisited_value),
+        "shrinkage": study.mechanism.shrinkage,
+        "features": study.shrink_targets,
+        "level": study.report.level,
+        "arms": study.arm_count,
+        "state_of": None if study.pairs is None else study.pairs.state_of,
+    }
 
 
 def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:

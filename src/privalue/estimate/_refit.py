@@ -17,7 +17,15 @@ from privalue.estimate._published import fitted, published
 from privalue.estimate._ratios import normal_quantile, plain_values, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import total_intervals
-from privalue.study import Study, design, files_named, refuse_early, ridge_of, section_keys
+from privalue.study import (
+    Study,
+    described_values,
+    design,
+    files_named,
+    refuse_early,
+    ridge_of,
+    section_keys,
+)
 from privalue.version import VERSION
 
 
@@ -65,7 +73,7 @@ def refit(
             "another fit would need the data, and a budget"
         )
     study = _study(release, features, weights, mechanism, start, level)
-    noisy = noisy_statistics(release, study)
+    noisy = noisy_statistics(release)
     built = design(study)
     refuse_early(study, built)
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
@@ -82,18 +90,15 @@ def refit(
     )
 
 
-def noisy_statistics(release: Release, study: Study) -> NoisyStatistics:
-    """Return the noisy numbers of a dp-ssp release.
-
-    Args:
-        release: which holds statistics.
-        study: its study.
-    """
+def noisy_statistics(release: Release) -> NoisyStatistics:
+    """Return the noisy numbers of a dp-ssp release, which holds statistics."""
     kept = release.statistics
     assert kept is not None
     held = release.restriction
     return NoisyStatistics(
-        return_bounds=study.return_bounds if held is None else (held.low, held.high),
+        return_bounds=described_values(release.study).return_bounds
+        if held is None
+        else (held.low, held.high),
         sums=np.array(kept.sums),
         counts=np.array(kept.counts),
         sum_noise=np.array(kept.sum_noise),
@@ -109,8 +114,10 @@ def common_value(release: Release) -> tuple[float, float, float]:
     Args:
         release: which holds statistics.
     """
-    study = tabular_study(release)
-    each = noisy_statistics(release, study).ratios
+    noisy, privacy = noisy_statistics(release), release.study["privacy"]
+    each, keys = noisy.ratios, noisy.states // max(len(release.arms), 1)
+    most = min(privacy.get("max_states_per_trajectory") or keys, keys)
+    alike = most * (privacy.get("max_trajectories_per_person") or 1)
     ratios = replace(
         each,
         sums=np.array([each.sums.sum()]),
@@ -118,10 +125,9 @@ def common_value(release: Release) -> tuple[float, float, float]:
         sum_noise=np.array([np.linalg.norm(each.sum_noise)]),
         count_noise=np.array([np.linalg.norm(each.count_noise)]),
     )
-    z = normal_quantile(study.report.level)
-    alike = study.trajectories_per_person * study.states_per_trajectory
+    z = normal_quantile(release.level or 0.95)
     low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
-    value = np.clip(plain_values(ratios, study.values.unvisited_value), low, high)
+    value = np.clip(plain_values(ratios, noisy.middle), low, high)
     return float(value[0]), float(low[0]), float(high[0])
 
 

@@ -139,18 +139,19 @@ def difference_ends(
 def distinct_values(low: Vector, high: Vector) -> int:
     """Return how many different values there are at least, if each lies in its own interval.
 
-    It is the smallest number of points that meet every interval: by upper ends, each one that
-    holds no point so far gets its own. Two or more mean that the largest lower end is above the
-    smallest upper end: not all values are the same.
+    It is the smallest number of points that meet every interval: each is the smallest upper end
+    of those that are beyond the points so far. Two or more mean that the largest lower end is above
+    the smallest upper end: not all values are the same.
 
     >>> distinct_values(np.array([0.0, 0.2, 0.5]), np.array([0.3, 0.4, 0.9]))
     2
     """
-    order = np.argsort(high)
-    count, point = 0, -np.inf
-    for first, last in zip(low[order].tolist(), high[order].tolist(), strict=True):
-        if first > point:
-            count, point = count + 1, last
+    order = np.argsort(low)
+    begins = low[order]
+    smallest = np.minimum.accumulate(high[order][::-1])[::-1]  # of this interval and those after it
+    count = at = 0
+    while at < len(low):
+        count, at = count + 1, int(np.searchsorted(begins, smallest[at], side="right"))
     return count
 
 

@@ -1,11 +1,11 @@
 """Say in one sentence whether the values can be used: as they are, with care, or not.
 
 The plan, the band and the flags decide, which are public. A release that its own plan calls no
-better than guessing is not usable, whatever its values are; neither is one whose every state has
-too few visits or an interval that spans more than half of what is possible. The band holds for all
-states at once: where one value meets every state's, the states cannot be told apart, and the value
-that they have in common is shown. That, any flag, a plan that is doubtful at its cautious end, or
-noise of unknown size call for care.
+better than guessing is not usable, whatever its values are. The band holds for all states at once:
+where one value meets every state's, the states cannot be told apart, and the value that they have
+in common is shown; if even its interval spans more than half of what is possible, nothing can be
+used. Neither can values that all have too few visits or such an interval. Any flag, a plan that is
+doubtful at its cautious end, or noise of unknown size call for care.
 """
 
 from dataclasses import dataclass
@@ -54,16 +54,15 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
     if told is not None:
         return Verdict(kind="unusable", sentence=told)
     flagged = states.flagged.nonzero()[0]
-    apart = _distinct(states)
-    together = _together(release, states) if apart == 1 else ""
+    apart = _distinct(release, states)
+    if apart == 1:
+        return _together(release, states)
     if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
         return Verdict(
             kind="unusable",
             sentence="Every value has too few visits to say anything, or its interval spans more "
-            f"than half of what is possible. Do not act on the values.{together}",
+            "than half of what is possible. Do not act on the values.",
         )
-    if together:
-        return Verdict(kind="care", sentence=together.lstrip())
     if len(flagged):
         present = [flag for flag in FLAGS if len(states.with_flag(flag))]
         sound = len(states) - len(flagged)
@@ -88,28 +87,30 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
     return Verdict(kind="usable", sentence=_usable(release, states, apart))
 
 
-def _distinct(states: StateTable) -> int | None:
+def _distinct(release: Release, states: StateTable) -> int | None:
     """Return how many different values there are at least; None of one alone, or without a band."""
     low, high = states.columns.get("total_band_low"), states.columns.get("total_band_high")
-    if low is None or high is None or len(states) == 1:
+    if low is None or high is None or release.statistics is None or len(states) == 1:
         return None
     return distinct_values(low, high)
 
 
-def _together(release: Release, states: StateTable) -> str:
+def _together(release: Release, states: StateTable) -> Verdict:
     """Return that values cannot be told apart, and what they are taken together."""
     what = "values" if states.arms or states.pairs else "states"
-    shown = "" if release.statistics is None else f" is {written(*common_value(release))}"
-    taken = f" The mean over all visits{shown}." if shown else ""
+    value, low, high = common_value(release)
+    first, last = counted_between(release)
     wide = (
         ""
         if release.restriction is not None
         else " If returns are far narrower than their bounds, the noise is larger than it must be: "
         'tighter [values] returns, or stages = ["bounds"], may show more.'
     )
-    return (
-        f" The {what} cannot be told apart: at the level of {100 * (release.level or 0):g}% for "
-        f"all at once, one value would fit them all.{taken}{wide}"
+    return Verdict(
+        kind="care" if high - low <= (last - first) / 2 else "unusable",
+        sentence=f"The {what} cannot be told apart: at the level of "
+        f"{100 * (release.level or 0):g}% for all at once, one value would fit them all. The mean "
+        f"over all visits is {written(value, low, high)}.{wide}",
     )
 
 
