@@ -12,14 +12,14 @@ The noise is public, so that intervals can be, too: docs/proofs/dp-ssp.md says w
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from privalue.core import Design, Integers, Vector
+from privalue.core import Design, Integers, Matrix, Vector
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._arms import (
     ArmEstimates,
@@ -127,12 +127,12 @@ class Estimates:
     of_states: "Estimates | None" = None  # V from Q, where values are of states and actions
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if isinstance(value, np.ndarray):
                 array = value.copy()
                 array.setflags(write=False)
-                object.__setattr__(self, field.name, array)
+                object.__setattr__(self, each.name, array)
 
 
 def estimate(
@@ -236,21 +236,24 @@ class _Fitted:
     design: Design
     fit: Fit
     alike: int | Vector
+    _privacy: dict[float, Ends] = field(default_factory=dict, init=False)
 
     @cached_property
     def values(self) -> Vector:
         """Return the values of the states."""
         return np.clip(self.design.values(self.fit.theta), *self.noisy.return_bounds)
 
-    def privacy(self, z: float, mixture: Vector | None = None) -> Ends:
-        """Return the ends of privacy intervals, of every state or of a mixture of them.
+    def privacy(self, z: float) -> Ends:
+        """Return the ends of privacy intervals, found once for each z."""
+        if z not in self._privacy:
+            self._privacy[z] = self._ends(self.design.phi, self.values, z)
+        return self._privacy[z]
+
+    def _ends(self, rows: Matrix, value: Vector, z: float) -> Ends:
+        """Return the ends of privacy intervals of rows times theta.
 
         An end that overflowed carries no information and becomes its bound.
         """
-        rows, value = self.design.phi, self.values
-        if mixture is not None:
-            rows = np.asarray(self.design.phi.T @ mixture).reshape(1, -1)
-            value = np.array([self._mean(mixture)])
         bounds = self.noisy.return_bounds
         low, high = (
             np.clip(np.where(np.isnan(end), bound, end), *bounds)
@@ -281,7 +284,8 @@ class _Fitted:
 
     def overall(self, mixture: Vector, z: float) -> Overall:
         """Return the overall value of the policy from a start distribution."""
-        (low,), (high,) = self.privacy(z, mixture)
+        rows = np.asarray(self.design.phi.T @ mixture).reshape(1, -1)
+        (low,), (high,) = self._ends(rows, np.array([self._mean(mixture)]), z)
         place = self.mixture(mixture, z)
         total = min(float(low), float(place.low[0])), max(float(high), float(place.high[0]))
         return Overall(value=self._mean(mixture), interval=(float(low), float(high)), total=total)

@@ -55,8 +55,9 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         return Verdict(kind="unusable", sentence=told)
     flagged = states.flagged.nonzero()[0]
     apart = _distinct(release, states)
+    doubtful = f" {_DOUBTFUL}" if predicted is not None and predicted.doubtful else ""
     if apart == 1:
-        return _together(release, states)
+        return _together(release, states, doubtful)
     if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
         return Verdict(
             kind="unusable",
@@ -76,10 +77,7 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         )
         return Verdict(
             kind="care",
-            sentence=PageHtml(
-                f"{kept}; be careful with {names} ({'; '.join(present)})."
-                + (f" {_DOUBTFUL}" if predicted is not None and predicted.doubtful else "")
-            ),
+            sentence=PageHtml(f"{kept}; be careful with {names} ({'; '.join(present)}).{doubtful}"),
         )
     reasons = [reason for reason in _of_all_states(release, plan) if reason is not None]
     if reasons:
@@ -95,7 +93,7 @@ def _distinct(release: Release, states: StateTable) -> int | None:
     return distinct_values(low, high)
 
 
-def _together(release: Release, states: StateTable) -> Verdict:
+def _together(release: Release, states: StateTable, doubtful: str) -> Verdict:
     """Return that values cannot be told apart, and what they are taken together."""
     what = "values" if states.arms or states.pairs else "states"
     value, low, high = common_value(release)
@@ -110,7 +108,7 @@ def _together(release: Release, states: StateTable) -> Verdict:
         kind="care" if high - low <= (last - first) / 2 else "unusable",
         sentence=f"The {what} cannot be told apart: at the level of "
         f"{100 * (release.level or 0):g}% for all at once, one value would fit them all. The mean "
-        f"over all visits is {written(value, low, high)}.{wide}",
+        f"over all visits is {written(value, low, high)}.{wide}{doubtful}",
     )
 
 
