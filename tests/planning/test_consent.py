@@ -156,8 +156,7 @@ def test_plan_and_check_say_beforehand_that_it_would_be_refused(tmp_path, monkey
         assert run([*command, "--json"]) == 0
         notes = json.loads(capsys.readouterr().out)["notes"]
         assert any(
-            "would be refused, unless it is accepted (--accept-useless" in note
-            for note in notes
+            "would be refused, unless it is accepted (--accept-useless" in note for note in notes
         )
 
 
