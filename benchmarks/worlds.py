@@ -12,10 +12,8 @@ are exact; statistics come from simulated trajectories, through the core's own k
 """
 
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 
 import numpy as np
 from scipy import sparse, special
@@ -208,21 +206,9 @@ def gathered(rows: Episodes, study: pv.Study) -> VisitStatistics:
     return contributions.finish()
 
 
-def settings(seed: int, number: int, *, loose: bool | None = None) -> list[Setting]:
-    """Return random settings; with ``loose`` only those of loose, or only those of tight bounds."""
-    found: list[Setting] = []
-    for setting in _endless(seed):
-        if loose is None or setting.loose == loose:
-            found.append(setting)
-        if len(found) == number:
-            return found
-    raise AssertionError
-
-
-def _endless(seed: int) -> Iterator[Setting]:
-    """Yield random settings, whose kinds and epsilons take turns."""
-    for number in count():
-        yield _setting(np.random.default_rng([seed, number]), f"{seed}-{number}", number)
+def settings(seed: int, number: int) -> list[Setting]:
+    """Return random chains, Garnets and grids; kinds and epsilons take turns."""
+    return [_setting(np.random.default_rng([seed, at]), f"{seed}-{at}", at) for at in range(number)]
 
 
 def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
