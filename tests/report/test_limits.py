@@ -166,3 +166,31 @@ def test_a_release_that_does_not_say_how_many_are_beyond_says_the_rest(chosen):
     assert "restricted mean" in told
     some = with_beyond(chosen, Share(value=0.02, low=0.01, high=0.03))
     assert "2.0% of all trajectories (1.0% to 3.0%)" in restriction_in_words(some)
+
+
+# Before a release
+
+
+def wide(**values):
+    return pv.Study(
+        states=40,
+        discount=0.99,
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        rewards=(0, 1),
+        **values,
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "offered"), [({"returns": (0, 80)}, True), ({"returns": (0, 1)}, False)]
+)
+def test_a_stage_is_offered_where_returns_are_far_too_wide(values, offered):
+    """By check, from rewards and discount; by plan, where a world says how large returns are."""
+    study = wide(**values)
+    noted = pv.check(study).notes
+    assert any('stages = ["bounds"]' in note for note in noted) == offered
+    plan = pv.plan(study, world="chain", trajectories=5000)
+    found = [change for change in plan.advice if 'stages = ["bounds"]' in change.what]
+    assert [change.rmse < 0.3 * plan.rmse for change in found] == [True] * offered
