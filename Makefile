@@ -55,7 +55,7 @@ test: lint
 
 # The suites with random or many inputs, at full size; their table is committed.
 RANDOM := tests/properties tests/audit tests/statistical tests/readers/test_cells.py \
-	tests/readers/test_csv_files.py tests/readers/test_invalid_rows.py tests/ledger/test_ledger_terms.py \
+	tests/readers/test_csv_files.py tests/readers/test_invalid_rows.py tests/ledger/test_terms.py \
 	tests/conformance tests/core/test_ssp_sensitivity.py tests/core/test_contributions.py \
 	tests/core/test_exact_calibration.py tests/frozen
 

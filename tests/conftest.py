@@ -8,12 +8,9 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Compiled kernels may be kept on disk, and heads of ledgers are remembered there: not where whoever
-# runs the tests has theirs. Every process of the suite has folders of its own, and removes them.
-FOLDERS = {
-    "XDG_CACHE_HOME": tempfile.mkdtemp(prefix="privalue-tests-"),
-    "PRIVALUE_STATE": tempfile.mkdtemp(prefix="privalue-state-"),
-}
+# Compiled kernels may be kept on disk: not where whoever runs the tests has theirs. Every process
+# of the suite has a folder of its own, and removes it.
+FOLDERS = {"XDG_CACHE_HOME": tempfile.mkdtemp(prefix="privalue-tests-")}
 os.environ.update(FOLDERS)
 
 # Thousands of tests are collected and stay: to look for garbage among them again and again takes

@@ -30,8 +30,7 @@ def executed(notebook: Any, folder: Path) -> Any:
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )
-    # It runs what stands here, and keeps the heads of its ledgers to itself.
-    own = {"PYTHONPATH": str(ROOT / "src"), "PRIVALUE_STATE": str(folder / "state")}
+    own = {"PYTHONPATH": str(ROOT / "src")}  # it runs what stands here
     return client.execute(env={**os.environ, **own})
 
 

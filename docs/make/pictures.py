@@ -47,7 +47,7 @@ def pages(folder: Path) -> list[Picture]:
             release,
             folder / key,
             study=chosen,
-            account=ledger.standing("clinic-2026"),
+            account=ledger.account("clinic-2026"),
             justification="Agreed by the data access board.",
         )
         assert made.page is not None

@@ -28,14 +28,12 @@ from privalue.version import VERSION as __version__  # noqa: N811
 
 # isort: off
 if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
-    from privalue._charged import finish as finish
     from privalue._checked import Checked as Checked, check as check
     from privalue._diagnostics import (
         Diagnostics as Diagnostics,
         PolicyDiagnostics as PolicyDiagnostics,
     )
     from privalue._improved import Improvement as Improvement, improve as improve
-    from privalue._outbox import Outbox as Outbox
     from privalue._planned import Plan as Plan, plan as plan
     from privalue.artefact import Release as Release
     from privalue.core import (
@@ -43,7 +41,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
         SeededForExperimentsOnly as SeededForExperimentsOnly,
         privacy_profile as privacy_profile,
     )
-    from privalue.curator import inspect as inspect, release as release
+    from privalue.curator import finish as finish, inspect as inspect, release as release
     from privalue.errors import (
         BudgetError as BudgetError,
         ChargedError as ChargedError,
@@ -58,7 +56,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
         UsageError as UsageError,
     )
     from privalue.estimate import refit as refit
-    from privalue.ledger import open_ledger as open_ledger
+    from privalue.ledger import Outbox as Outbox, open_ledger as open_ledger
     from privalue.planning import (
         PolicyPlan as PolicyPlan,
         plan_policy as plan_policy,
@@ -79,7 +77,7 @@ _MODULES = {
     "Improvement": "_improved",
     "LedgerError": "errors",
     "MissingComponentError": "errors",
-    "Outbox": "_outbox",
+    "Outbox": "ledger",
     "Plan": "_planned",
     "PolicyDiagnostics": "_diagnostics",
     "PolicyPlan": "planning",
@@ -95,7 +93,7 @@ _MODULES = {
     "UnavailableError": "errors",
     "UsageError": "errors",
     "check": "_checked",
-    "finish": "_charged",
+    "finish": "curator",
     "improve": "_improved",
     "inspect": "curator",
     "open_ledger": "ledger",

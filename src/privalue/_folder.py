@@ -6,8 +6,8 @@ A release is never overwritten, and what is public never goes beside a private p
 import os
 from pathlib import Path
 
-from privalue._files import remove_litter
 from privalue.errors import UsageError
+from privalue.ledger.files import remove_litter
 
 FILE_NAME = "release.json"
 PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"

@@ -16,7 +16,6 @@ from privalue._forest import PlotRow, forest_plot
 from privalue._written import counted, written, written_exactly
 from privalue.artefact import NOT_PRIVATE, PolicyInterval, Release, StateValue
 from privalue.estimate import StateChange
-from privalue.ledger import Account, Cost
 from privalue.planning import Forecast, Prediction
 from privalue.planning import shown as error_shown
 from privalue.report import (
@@ -455,73 +454,3 @@ def _bounds(pair: tuple[float, float]) -> str:
 
 def _cut(text: str, most: int = 300) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-# An account of a ledger
-
-
-def account_html(account: Account) -> str:
-    """Return an account: what is left of the total, as bars and numbers, and the last entries."""
-    like = account.like_the_last
-    rows = [
-        ("protects", str(account.terms)),
-        *([("promises", str(account.promise))] if account.promises_apart else []),
-        ("total", str(account.total)),
-        ("spent", str(account.spent)),
-        ("reserved", str(account.reserved)),
-        ("left", str(account.left)),
-        ("releases", f"{len(account.releases):,}"),
-    ]
-    if like is not None:
-        rows.append(("further releases of this size", f"{like:,}"))
-    steps = account.steps[-MOST_ROWS:]
-
-    def has(part: str) -> bool:
-        return bool(getattr(account.total.units, part)) or (
-            part != "square" and not account.gaussian
-        )
-
-    return _shown(
-        _paragraph(
-            "Account of ",
-            _named(account.dataset),
-            f": left {account.left}",
-            kind="pv-head",
-        ),
-        *(_bar(account, part) for part in ("epsilon", "delta", "square") if has(part)),
-        _table([], rows),
-        _table(
-            ["entry", "at", "what", "spent and reserved"],
-            [
-                (f"{step.sequence}", step.at, step.kind, str(step.spent + step.reserved))
-                for step in steps
-            ],
-        ),
-        *(_paragraph(notice, kind="pv-warn") for notice in account.notices[:MOST_ROWS]),
-        _paragraph(
-            "What is spent does not come back: later releases about the same people add to it.",
-            kind="pv-soft",
-        ),
-    )
-
-
-def _bar(account: Account, part: str) -> _Escaped:
-    """Return what is spent, reserved and left of epsilon, delta or mu^2 as a bar."""
-
-    def share(cost: Cost) -> float:
-        return float(getattr(cost, part) / max(getattr(account.total.units, part), 1))
-
-    used = account.spent.units
-    spent, held = share(used), share(used + account.reserved.units)
-    name = {"square": "mu²"}.get(part, part)
-    label = f"{name}: {100 * spent:.3g}% of the total is spent, {100 * (1 - held):.3g}% is left"
-    bars = "".join(
-        f'<rect x="0" y="0" width="{100 * width:.4g}" height="4" fill="var(--{colour})"/>'
-        for width, colour in ((1.0, "line"), (held, "second"), (spent, "mark"))
-        if width
-    )
-    drawing = _Escaped(
-        f'<svg class="pv-bar" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" '
-        f'aria-label="{html.escape(label)}">{bars}</svg>'
-    )
-    return _paragraph(label, drawing)

@@ -1,48 +1,78 @@
 """Run the one sequence from public study and private data to what leaves, or stays.
 
-``release`` goes the whole way: prepare (public), reserve, read, charge, draw, commit. Whatever can
-be refused is refused here, before the charge, and whatever could fail afterwards is tried before it
-on public numbers. ``_charged`` has what follows, from the charge on. ``inspect`` computes
-everything up to the noise, for the curator alone: it returns a private type, adds no noise and
-spends nothing.
+::
+
+    prepare   find     account   room     read      |  CHARGE   draw   keep   commit  |  publish
+    public    stored?  fits?     on disk  PRIVATE   |  interrupts wait; nothing fails |  public
+                                                    |  because of private values      |
+    ------- whatever is refused costs nothing ------+---- paid for: never lost -------+---------
+
+``release`` goes the whole way, and ``finish`` goes on where it was ended after the draw. Whatever
+could fail after the charge is tried before it, on public numbers. ``inspect`` computes everything
+up to the noise, for the curator alone: it returns a private type, adds no noise and spends nothing.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+import os
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privalue import _charged as charged
 from privalue import planning
-from privalue._charged import Ready
+from privalue._described import described
 from privalue._diagnostics import Diagnostics, PolicyDiagnostics
-from privalue._outbox import Outbox
-from privalue._patience import tell
 from privalue._types import Progress
-from privalue.artefact import Accepted, Release, policy_doubt
+from privalue.artefact import Accepted, Guarantee, PublicNoise, Release, Software, policy_doubt
 from privalue.core import (
     Calibration,
+    Chosen,
     Design,
     DpOpe,
     DpSsp,
     Entropy,
     Mechanism,
     OperatingSystemEntropy,
+    Private,
     PublicSize,
     SeededForExperimentsOnly,
+    VisitStatistics,
+    compile_draw,
+    draw,
+    sealed,
 )
-from privalue.errors import BudgetError, PrivalueWarning, UsageError
+from privalue.errors import (
+    BudgetError,
+    ChargedError,
+    PrivalueError,
+    PrivalueWarning,
+    StudyError,
+    UnavailableError,
+    UsageError,
+)
+from privalue.estimate import (
+    estimates_of,
+    largest_weights,
+    published,
+    published_policy,
+    published_stages,
+    rehearsal,
+)
 from privalue.ledger import (
+    Charge,
+    EarlierCharge,
     Ledger,
-    Reservation,
-    StoredRelease,
+    Outbox,
+    Paid,
+    ReleaseRequest,
+    UnknownOutcomeError,
     open_ledger,
-    refusing,
     study_hash,
+    uninterrupted,
 )
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
 from privalue.study import (
@@ -56,8 +86,10 @@ from privalue.study import (
     public_size,
     refuse_early,
     required_trajectories,
+    ridge_of,
     rules_that_need_trajectories,
 )
+from privalue.version import VERSION
 
 MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
 
@@ -192,6 +224,18 @@ def inspect(
     )
 
 
+@sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
+class Ready(Private):
+    """What a release is made of once everything public has been decided."""
+
+    study: Study
+    statistics: VisitStatistics
+    size: PublicSize
+    mechanism: Mechanism | DpOpe
+    accepted: tuple[Accepted, ...]
+
+
 def release(
     study: Study,
     data: Any,
@@ -208,13 +252,12 @@ def release(
     memory: int = DEFAULT_MEMORY,
     threads: int | None = None,
     progress: Progress | None = None,
-    say: Callable[[str], None] | None = None,
 ) -> Release:
     """Release the value function of ``data``: each call is a new release, and spends anew.
 
-    With a ledger the cost is reserved before the data is opened and charged as soon as statistics
-    exist; an identical request gets the stored release (``reused``), and spends nothing: the data
-    is not even opened. Without one, nothing is recorded.
+    With a ledger, an identical request gets the stored release (``reused``), and spends nothing:
+    the data is not even opened. Otherwise the cost is charged once statistics exist, before noise
+    is drawn. Without a ledger, nothing is recorded.
 
     Args:
         study: what is public.
@@ -237,8 +280,6 @@ def release(
         memory: bytes that rows may take while they are put in order; more goes to disk.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
-        say: called with what the ledger found, a line each; while the ledger is waited for, from
-            another thread.
 
     Returns:
         What may be published, and nothing else.
@@ -252,8 +293,8 @@ def release(
         DataError: the data is invalid; nothing was drawn, and nothing is charged.
         BudgetError: the dataset's budget does not allow it, or it is not new and should be.
         UnavailableError: a server does not answer; trying again never spends twice.
-        ChargedError: the charge stands, and the ledger did not take the release for a minute: it
-            is in the error and in the outbox, and ``finish`` puts it on record.
+        ChargedError: the charge stands, and the ledger did not take the release: it is in the error
+            and in the outbox, and ``finish`` puts it on record.
 
     >>> import privalue as pv
     >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
@@ -263,69 +304,354 @@ def release(
     >>> release["well"].flags, release.private
     ((), True)
     """
-    prepared = prepare(with_columns(study, columns))
-    study = prepared.study
+    study = with_columns(study, columns)
+    prepared = prepare(study if ledger is None else study.on_ledger())
+    study, size = prepared.study, declared_size(prepared.study)
+    source = _entropy(seed, entropy, is_on_ledger=ledger is not None)
+    opened = request = None
+    if ledger is not None:
+        opened, request = opened_ledger(ledger), request_of(study)
+        earlier = opened.find(request)
+        if earlier is not None:
+            return _warned(_stored(request, earlier, expect_new))
+        opened.account(request.dataset).price(request)  # refuse now what the charge would refuse
+
+    accepted: list[Accepted] | None = None  # what can be decided before data is opened
+    if size.trajectories is not None or not study.limits.counts_trajectories:
+        accepted = _useful(prepared, prepared.mechanism, size.trajectories, accept_useless)
+    with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
+        if box is not None:
+            box.preallocate(_longest_text(study))
+        statistics = gathered(
+            data, study, engine=engine, memory=memory, threads=threads, progress=progress
+        )
+        size = public_size(study, statistics)
+        large = planning.require_small_delta(study, size, accepted=accept_large_delta)
+        mechanism = prepared.mechanism_for(size)
+        if accepted is None:
+            accepted = _useful(prepared, mechanism, size.trajectories, accept_useless)
+        rehearse(mechanism, study)
+        ready = Ready(
+            study=study,
+            statistics=statistics,
+            size=size,
+            mechanism=mechanism,
+            accepted=(*accepted, *large),
+        )
+        if opened is None or request is None:
+            return _warned(draw_release(ready, source, None))
+        return _warned(_pay_and_draw(ready, source, opened, request, box))
+
+
+def _pay_and_draw(
+    ready: Ready, source: Entropy, ledger: Ledger, request: ReleaseRequest, outbox: Outbox | None
+) -> Release:
+    """Charge, draw, keep and commit: from the charge on, nothing fails because of private values.
+
+    Whatever else fails, what was drawn is kept. An interrupt waits until it is.
+    """
+    with uninterrupted():
+        charge = _charge(ledger, request)
+        made = paid = None
+        try:
+            made = draw_release(ready, source, charge.head)
+            place = ledger.place if "://" in ledger.place else os.path.abspath(ledger.place)
+            paid = Paid(ledger=place, charge=charge, text=made.to_json())
+            if outbox is not None:
+                outbox.fill(paid)
+            ledger.commit(charge, paid.text)
+        except (Exception, KeyboardInterrupt) as problem:
+            raise _charged_error(problem, charge, made, paid, outbox) from problem
+        if outbox is not None:
+            outbox.is_recorded = True
+    return made
+
+
+def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
+    """Charge; if the answer is lost, ask again with the same token: it is charged once."""
+    token = OperatingSystemEntropy().read(16).hex()
+    try:
+        return ledger.charge(request, token=token)
+    except UnknownOutcomeError:
+        try:
+            return ledger.charge(request, token=token)
+        except UnavailableError as problem:
+            raise ChargedError(
+                f'dataset "{request.dataset}": perhaps charged, and nothing was drawn ({problem}); '
+                "`privalue ledger statement` tells",
+                why=str(problem),
+                exit_code=problem.exit_code,
+            ) from problem
+
+
+@np.errstate(all="ignore")
+def rehearse(mechanism: Mechanism | DpOpe, study: Study) -> None:
+    """Compile the draw, and run what follows it, at the largest numbers that there could be.
+
+    What fails here fails from public numbers, before the charge; what passes here passes after it.
+    """
+    compile_draw(mechanism)
+    try:
+        if isinstance(mechanism, DpOpe):
+            published_policy(study, mechanism, largest_weights(mechanism))
+            return
+        made = rehearsal(study, mechanism)
+        if made is not None:
+            published(made, study)
+    except StudyError:
+        raise
+    except (ValueError, ArithmeticError):
+        raise StudyError(
+            "[weights] weights, features, returns or ridge are too extreme to compute with; state "
+            "them in other units"
+        ) from None
+
+
+# A caller may have turned warnings into errors; none may come after the charge.
+@np.errstate(all="ignore")
+def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
+    """Draw the noise, once, and make a release of what was drawn.
+
+    Args:
+        ready: statistics and mechanism. PRIVATE.
+        source: where the noise comes from; only the operating system's makes a private release.
+        head: the hash of the charge on the ledger, if there is one.
+    """
+    study, size, mechanism = ready.study, ready.size, ready.mechanism
+    drawn = draw(mechanism, ready.statistics, source)
+    # From here on everything is post-processing of what was drawn.
+    stages, chosen = drawn.stages, drawn.chosen
+    if isinstance(mechanism, DpOpe):
+        parts = published_policy(study, mechanism, drawn.numbers)
+    else:
+        estimates = estimates_of(study, mechanism, drawn.numbers, chosen=chosen)
+        parts = published(estimates, study)
+        parts |= published_stages(mechanism, stages, chosen, study.report.level)
+    return Release(
+        private=type(source) is OperatingSystemEntropy,
+        study=study.public_description(),
+        privacy=Guarantee(
+            epsilon=study.privacy.epsilon,
+            delta=study.privacy.delta,
+            unit=study.privacy.unit,
+            neighbours=study.privacy.neighbours,
+            invalid=study.data.invalid,
+        ),
+        mechanism=study.mechanism.name,
+        terms=described(mechanism.terms),
+        noise=_public_noise(study, mechanism, chosen),
+        ridge=ridge_of(study, size.trajectories),
+        trajectories=size.units if study.privacy.unit == "trajectory" else None,
+        persons=size.units if study.privacy.unit == "person" else None,
+        **parts,
+        accepted=list(ready.accepted),
+        ledger_head=head,
+        created=datetime.now(UTC).strftime("%Y-%m-%d"),
+        software=Software(version=VERSION),
+    )
+
+
+def _public_noise(study: Study, mechanism: Mechanism | DpOpe, chosen: Chosen | None) -> PublicNoise:
+    """Return what is public of the noise: mechanisms hold no private number."""
+    constants = mechanism.calibration
+    if isinstance(mechanism, DpOpe):
+        return PublicNoise(
+            calibration="exact",
+            law="laplace",
+            alpha=constants.alpha,
+            beta=0.0,
+            shape="weights",
+            grid=mechanism.sigma / float(mechanism.deviations[0]),
+            sigma=mechanism.sigma,
+        )
+    if isinstance(mechanism, DpSsp):
+        noise = mechanism.noise_for(chosen or mechanism.unchosen)
+        return PublicNoise(
+            calibration=study.mechanism.calibration,
+            alpha=constants.alpha,
+            beta=constants.beta,
+            shape="statistics",
+            grid=max(noise.steps_grid, noise.counts_grid) * noise.step,
+            sigma=noise.sigma,
+        )
+    return PublicNoise(
+        calibration=study.mechanism.calibration,
+        alpha=constants.alpha,
+        beta=constants.beta,
+        shape=study.mechanism.noise,
+        grid=mechanism.grid,
+    )
+
+
+def _charged_error(
+    problem: BaseException,
+    charge: Charge,
+    release: Release | None,
+    paid: Paid | None,
+    outbox: Outbox | None,
+) -> ChargedError:
+    """Return what to raise if what was drawn could not be put on record, or was lost."""
+    why, code = f"internal error ({type(problem).__name__})", 70
+    if isinstance(problem, KeyboardInterrupt):
+        why, code = "interrupted", 130
+    elif isinstance(problem, PrivalueError):
+        why, code = str(problem), problem.exit_code
+    elif isinstance(problem, MemoryError):
+        why, code = "there was not enough memory", 3
+    if paid is None:
+        return ChargedError(
+            f'dataset "{charge.dataset}": charged, and lost: nothing was kept of what was drawn '
+            f"({why}); the amount stays spent",
+            why=why,
+            exit_code=code,
+        )
+    kept = outbox.path if outbox is not None and outbox.is_filled else None
+    where = "this error holds it" if kept is None else f"{kept} keeps it"
+    return ChargedError(
+        f'dataset "{charge.dataset}": charged: do not release again; what was drawn is not on '
+        f"record yet ({why}); {where}, and privalue.finish puts it there",
+        release=release,
+        outbox=kept,
+        paid=paid,
+        why=why,
+        exit_code=code,
+    )
+
+
+def finish(
+    paid: str | Path | ChargedError | Paid, *, ledger: str | Path | Ledger | None = None
+) -> Release:
+    """Put on record what was drawn and charged, and return it; nothing is spent.
+
+    To finish twice is the same as once.
+
+    Args:
+        paid: an outbox, which goes away once the ledger has what it holds; or the error that a
+            release ended with.
+        ledger: where it was charged; the file that the outbox names, if left out.
+
+    Returns:
+        What was paid for.
+
+    Raises:
+        DataError: the file is no outbox, or not whole.
+        LedgerError: this ledger has no such charge.
+        UnavailableError: nobody answers; try again.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import privalue as pv
+    >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...                  delta=1e-6, unit="trajectory", dataset="clinic", trajectories=1000)
+    >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
+    >>> def released(ledger, outbox):
+    ...     try:
+    ...         return pv.release(study, people, ledger=ledger, outbox=outbox)
+    ...     except pv.ChargedError as problem:  # it is paid for: do not release again
+    ...         return pv.finish(problem)
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = pv.open_ledger(f"{folder}/ledger.db")
+    ...     account = ledger.declare("clinic", epsilon=2, delta=1e-5, unit="trajectory")
+    ...     print(released(ledger, f"{folder}/outbox").private)
+    True
+    """
+    if isinstance(paid, str | Path):
+        released = finish(Outbox.read(paid), ledger=ledger)
+        Path(paid).unlink(missing_ok=True)
+        return released
+    kept: Paid = paid.paid if isinstance(paid, ChargedError) else paid
+    if ledger is None and kept.needs_address:
+        raise UsageError(
+            f"it was charged on the ledger {kept.ledger}, whose user and password are not kept; "
+            "name the ledger"
+        )
+    made = Release.parse(kept.text)
+    with uninterrupted():
+        opened_ledger(kept.ledger if ledger is None else ledger).commit(kept.charge, kept.text)
+    return made
+
+
+def request_of(study: Study) -> ReleaseRequest:
+    """Return what a release of the study asks of a ledger."""
+    dataset, privacy = study.study.dataset, study.privacy
+    if dataset is None:
+        raise UsageError(
+            "a ledger needs to know which people the data is about: set [study] dataset"
+        )
+    if entries_of(study) * (560 if study.has_intervals else 100) > MOST_STORED:  # bytes, about
+        raise UsageError(
+            f"a release of {study.key_count} states is too large to be stored on a ledger; use "
+            "fewer states, or release without a ledger and keep count yourself"
+        )
+    return ReleaseRequest(
+        dataset=dataset,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        unit=privacy.unit,
+        neighbours=privacy.neighbours,
+        alpha=gaussian_alpha(study),
+        what=_printable(study.study.name),
+        study=study_hash(study.public_description()),
+    )
+
+
+def _printable(name: str) -> str:
+    """Return a study's name as a statement of account shows it: a line of a limited length."""
+    text = "".join(letter for letter in name if letter.isprintable())
+    return text[:200] or "a study without a name"
+
+
+def opened_ledger(ledger: str | Path | Ledger) -> Ledger:
+    """Return the ledger that somebody named, or raise UsageError if it is none."""
+    opened = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if not isinstance(opened, Ledger):
+        raise UsageError(
+            f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
+            "ledger from privalue.open_ledger(...)"
+        )
+    return opened
+
+
+def _entropy(seed: int | None, entropy: Entropy | None, *, is_on_ledger: bool) -> Entropy:
+    """Return where noise comes from: only the operating system's goes on a ledger."""
     if seed is not None:
         if entropy is not None:
             raise UsageError("seed= and entropy= both say where noise comes from; give one")
         entropy = SeededForExperimentsOnly(int(seed) if isinstance(seed, np.integer) else seed)
-    if ledger is not None and entropy is not None:
+    if is_on_ledger and entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
-    kept_by = None if ledger is None else opened_ledger(ledger)
     source = OperatingSystemEntropy() if entropy is None else entropy
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
+    return source
 
-    declared = declared_size(study).trajectories
-    known: list[Accepted] | None = None  # what can be decided before data is opened
-    if declared is not None or not study.limits.counts_trajectories:
-        known = _useful(prepared, prepared.mechanism, declared, accept_useless)
-    own = outbox is not None and not isinstance(outbox, Outbox)
-    box: AbstractContextManager[Outbox | None] = (
-        Outbox(outbox) if own else nullcontext(outbox)  # type: ignore[arg-type]
+
+def _stored(request: ReleaseRequest, earlier: EarlierCharge, expect_new: bool) -> Release:
+    """Return the release of the identical request; refuse where there is none, or a new one is due.
+
+    Raises:
+        BudgetError: it was charged and has no release yet, or a new one is expected.
+    """
+    if earlier.release is None:
+        raise BudgetError(f'dataset "{request.dataset}": {earlier.why_not_again}')
+    answer = Release.answered(earlier.release)
+    if expect_new:
+        raise BudgetError(
+            f'dataset "{request.dataset}": the identical request was answered on '
+            f"{answer.created}, and a new release was expected; [study] period makes a request "
+            "another one, or ask without expecting a new one"
+        )
+    return answer
+
+
+def reuse(answer: Release) -> str:
+    """Return a sentence that says that a release is not new."""
+    return (
+        f"the identical request was answered on {answer.created}: this is that release again, "
+        "nothing was spent on it, and the data was not opened"
     )
-    if kept_by is not None:
-        _require_room_on_ledger(study)
-    with box as kept:
-        _make_room(kept, study)
-        reserved = None if kept_by is None else _reserve(kept_by, study)
-        if reserved is not None and isinstance(reserved, StoredRelease):
-            return _told(_answered(study, reserved, expect_new, say))
-        # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
-        # inner block while another error ends it, as when a terminal is closed: hence the outer.
-        with reserved or nullcontext(), reserved or nullcontext():
-            if reserved is not None:
-                tell(reserved.notices, say)
-            statistics = gathered(
-                data, study, engine=engine, memory=memory, threads=threads, progress=progress
-            )
-            # Whatever public sizes rule out is refused here, before the charge, and costs nothing.
-            size = public_size(study, statistics)
-            accepted = planning.require_small_delta(study, size, accepted=accept_large_delta)
-            mechanism = prepared.mechanism_for(size)
-            if known is None:
-                known = _useful(prepared, mechanism, size.trajectories, accept_useless)
-            _rehearse(mechanism, study, kept)
-            ready = Ready(
-                study=study,
-                statistics=statistics,
-                size=size,
-                mechanism=mechanism,
-                accepted=(*known, *accepted),
-            )
-            if reserved is None or kept_by is None:
-                return _told(charged.drawn_release(ready, source, None))
-            return _told(charged.paid_for(reserved, ready, source, kept_by, kept, say))
 
 
-def _rehearse(mechanism: Mechanism | DpOpe, study: Study, outbox: Outbox | None) -> None:
-    """Try what follows the charge, before it; whoever publishes afterwards gets ready, too."""
-    charged.rehearse(mechanism, study)
-    if outbox is not None:
-        outbox.get_ready()
-
-
-def _told(release: Release) -> Release:
+def _warned(release: Release) -> Release:
     """Warn where a release itself says that it is not to be trusted, and return it.
 
     This is post-processing. Where warnings are errors it is silent: what was paid for is returned.
@@ -346,78 +672,9 @@ def _useful(
     return planning.require_useful(prepared.study, prepared.design, mechanism, m, accepted=accepted)
 
 
-def _answered(
-    study: Study,
-    stored: StoredRelease,
-    expect_new: bool,
-    say: Callable[[str], None] | None,
-) -> Release:
-    """Return the release of the identical request, unless a new one is expected."""
-    answer = Release.answered(stored.artefact)
-    if expect_new:
-        with refusing("the release", "charged"):
-            raise BudgetError(
-                f'dataset "{study.study.dataset}": the identical request was answered on '
-                f"{answer.created}, and a new release was expected; [study] period makes a request "
-                "another one, or ask without expecting a new one"
-            )
-    tell([f"{reuse(answer)}; the data was not opened", *stored.notices], say)
-    return answer
-
-
-def reuse(answer: Release) -> str:
-    """Return a sentence that says that a release is not new."""
-    return (
-        f"the identical request was answered on {answer.created}: this is that release again, and "
-        "nothing was spent on it"
-    )
-
-
-def opened_ledger(ledger: str | Path | Ledger) -> Ledger:
-    """Return the ledger that somebody named, or raise UsageError if it is none."""
-    found = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if not isinstance(found, Ledger):
-        raise UsageError(
-            f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
-            "ledger from privalue.open_ledger(...)"
-        )
-    return found
-
-
-def _require_room_on_ledger(study: Study) -> None:
-    """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
-    each = 560 if study.has_intervals else 100  # bytes, about
-    if entries_of(study) * each > MOST_STORED:
-        raise UsageError(
-            f"a release of {study.key_count} states is too large to be stored on a ledger; use "
-            "fewer states, or release without a ledger and keep count yourself"
-        )
-
-
-def _make_room(outbox: Outbox | None, study: Study) -> None:
-    """Take the room that the release needs where it goes, before anything is spent.
+def _longest_text(study: Study) -> int:
+    """Return the bytes that a release of the study takes at most.
 
     Numbers have at most 24 characters, and a state has some ten; the description has the labels.
     """
-    if outbox is not None:
-        described = len(json.dumps(study.public_description()))
-        outbox.make_room(16_384 + 3 * described + 1_800 * entries_of(study))
-
-
-def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
-    """Set the cost aside before the data is opened, or find the identical request's release."""
-    dataset = study.study.dataset
-    if dataset is None:
-        raise UsageError(
-            "a ledger needs to know which people the data is about: set [study] dataset"
-        )
-    request, privacy = study_hash(study.public_description()), study.privacy
-    return ledger.reserve(
-        dataset,
-        request,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        unit=privacy.unit,
-        neighbours=privacy.neighbours,
-        gaussian_alpha=gaussian_alpha(study),
-    )
+    return 16_384 + 3 * len(json.dumps(study.public_description())) + 1_800 * entries_of(study)

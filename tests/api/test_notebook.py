@@ -7,7 +7,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import privalue as pv
-from api.conftest import PEOPLE, described, seeded
+from api.conftest import described, seeded
 from oracles.private_types import SECRETS, instances
 
 EVIL = "</style><script>alert(1)</script>\u202e&\"'<img src=x onerror=alert(1)>"
@@ -48,21 +48,12 @@ class Shown(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def account(tmp_path_factory, study):
-    ledger = pv.open_ledger(tmp_path_factory.mktemp("ledger") / "ledger.db")
-    ledger.declare("clinic", epsilon=3, delta=1e-5, unit="trajectory")
-    pv.release(study, PEOPLE, ledger=ledger)
-    return ledger.show("clinic")
-
-
-@pytest.fixture(scope="module")
-def everything(release, armed, other, study, account, plan):
+def everything(release, armed, other, study, plan):
     return {
         "release": release,
         "armed": armed,
         "other": other,
         "study": study,
-        "account": account,
         "plan": plan,
     }
 
@@ -72,7 +63,7 @@ def bundle(value):
     return DisplayFormatter().format(value)[0]
 
 
-NAMES = ["release", "armed", "other", "study", "account", "plan"]
+NAMES = ["release", "armed", "other", "study", "plan"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -146,13 +137,6 @@ def test_a_study_shows_whom_it_protects(study):
     assert "a trajectory, replace-one" in words
     assert "epsilon, delta1, 1e-06" in words
     assert "ill, better, well, rare <b>" in words
-
-
-def test_an_account_shows_what_is_left(account):
-    shown = Shown(account._repr_html_())
-    assert "Account of clinic: left epsilon 2, delta 9e-6" in shown.words
-    assert "epsilon: 33.3% of the total is spent, 66.7% is left" in shown.words
-    assert "charge" in shown.words
 
 
 def test_a_plan_shows_its_verdict_and_every_mechanism(plan):

@@ -69,5 +69,5 @@ def test_it_goes_the_whole_way():
     source = "\n".join(cell.source for cell in code(kept()))
     for step in ("pd.DataFrame", "pv.Study(", "pv.plan(", "pv.open_ledger(", "pv.release("):
         assert step in source
-    for step in ("plan.plot(", "release.plot(", "ledger.show("):
+    for step in ("plan.plot(", "release.plot(", "ledger.account("):
         assert step in source

@@ -121,7 +121,7 @@ def test_a_ledger_is_named_by_its_file(tmp_path):
     first = pv.release(STUDY, PEOPLE, ledger=str(file))
     assert pv.release(STUDY, PEOPLE, ledger=file) == first
     assert pv.release(STUDY, PEOPLE, ledger=pv.open_ledger(file)).reused
-    assert str(pv.open_ledger(file).show("clinic").left) == "epsilon 0.5, delta 9e-6"
+    assert str(pv.open_ledger(file).account("clinic").left) == "epsilon 0.5, delta 9e-6"
     for ledger in (file, pv.open_ledger(file)):
         with pytest.raises(pv.UsageError, match="seeded experiments do not go on a ledger"):
             pv.release(STUDY, PEOPLE, ledger=ledger, seed=1)

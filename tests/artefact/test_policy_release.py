@@ -337,11 +337,11 @@ def test_a_ledger_is_charged_epsilon_alone(tmp_path):
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("clinic", epsilon=1.5, delta=1e-6, unit="trajectory")
     first = pv.release(study, ROWS, ledger=ledger)
-    assert str(ledger.show("clinic").left) == "epsilon 0.5, delta 1e-6"
+    assert str(ledger.account("clinic").left) == "epsilon 0.5, delta 1e-6"
     again = pv.release(study, ROWS, ledger=ledger)
     assert again.reused
     assert again == first
-    made = pv.publish(first, tmp_path / "out", study=study, account=ledger.standing("clinic"))
+    made = pv.publish(first, tmp_path / "out", study=study, account=ledger.account("clinic"))
     assert "epsilon = 1 and delta = 0" in made.page.read_text()
 
 

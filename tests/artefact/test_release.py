@@ -13,7 +13,7 @@ import pytest
 
 import privalue as pv
 from oracles.studies import release_anyway, rows_of, study
-from privalue import _charged, curator
+from privalue import curator
 from privalue.artefact._release import json_schema
 from privalue.cli._app import run
 from privalue.core._lsw import DpLsw
@@ -252,8 +252,8 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
         "statistics": (curator, "gathered"),
         "perturb": (DpLsw, "perturbation"),
         "calibrate": (curator, "mechanism_for"),
-        "draw": (_charged, "draw"),
-        "release": (_charged, "Release"),
+        "draw": (curator, "draw"),
+        "release": (curator, "Release"),
         "open": (os, "open"),
         "fsync": (os, "fsync"),
         "link": (os, "link"),

@@ -117,7 +117,7 @@ def test_simulate_writes_seed_and_world_into_the_file(folder):
         (2, ["nonsense"], "No such command"),
         (2, ["reproduce"], "Missing option '--out'"),
         (2, ["check"], "Missing argument"),
-        (2, ["ledger"], "needs one of declare, show, verify, "),
+        (2, ["ledger"], "needs one of declare, show, statement, verify, "),
         (2, ["inspect", "study.toml"], "Missing option '--data'"),
         (
             2,

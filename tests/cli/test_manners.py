@@ -230,12 +230,6 @@ def test_h_is_help(words, capsys):
     assert capsys.readouterr().out.startswith("Usage: privalue")
 
 
-@pytest.mark.parametrize("words", [[], ["--charge", "--cancel"], ["--cancel", "--charge"]])
-def test_settling_needs_one_word_and_not_two(folder, words, capsys):
-    assert run(["ledger", "settle", "1", "--reason", "x", *words]) == 2
-    assert "choose one" in capsys.readouterr().err
-
-
 def test_a_hint_about_globs_is_for_commands_that_take_data(folder, capsys):
     assert run(["check", "a.toml", "b.toml"]) == 2
     assert "glob" not in capsys.readouterr().err

@@ -57,7 +57,7 @@ def start_server():
     def start():
         if not started:
             pytest.importorskip("psycopg", reason="the extra postgres is not installed")
-            from conformance.test_ledger_stores import Server
+            from oracles.postgres import Server
 
             started.append(Server())
         return started[0]

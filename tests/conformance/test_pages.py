@@ -72,7 +72,7 @@ def public(folder):
         release,
         folder / "public",
         study=chosen,
-        account=ledger.show("trial"),
+        account=ledger.account("trial"),
         justification="<script>alert('why')</script> because",
     ).page
 

@@ -8,7 +8,6 @@ import contextlib
 import io
 import json
 import math
-import os
 import resource
 import sys
 import warnings
@@ -18,25 +17,23 @@ from typing import Any
 
 import privalue as pv
 from privalue.core import gaussian
-from privalue.errors import PrivalueError
-from privalue.ledger import Account, LedgerError, Reservation, StoredRelease, study_hash
+from privalue.errors import LedgerError, PrivalueError
+from privalue.ledger import Account, Charge, EarlierCharge, ReleaseRequest, study_hash
 
 WHOM: dict[str, Any] = {"unit": "trajectory", "neighbours": "replace-one"}
 PROMISE: dict[str, Any] = {"epsilon": 0.1, "delta": 1e-7, **WHOM}
-ALPHA = gaussian(0.1, 1e-7).alpha
-ASKED = {**PROMISE, "gaussian_alpha": ALPHA}  # every release is by dp-ssp
+ALPHA = gaussian(0.1, 1e-7).alpha  # every release is by dp-ssp
 
 
-def described(name: str) -> dict[str, Any]:
-    """Return the public description of a request."""
-    return {"name": name, "privacy": PROMISE}
+def asked(dataset: str, name: str, **other: Any) -> ReleaseRequest:
+    """Return a request."""
+    usual = {**PROMISE, "alpha": ALPHA, "study": study_hash({"name": name})}
+    return ReleaseRequest(dataset=dataset, what=name, **{**usual, **other})
 
 
-def released(name: str, head: str) -> str:
+def released(head: str) -> str:
     """Return the text of a release that states what was paid for it."""
-    stated = {"private": True, "study": described(name), "privacy": PROMISE, "ledger_head": head}
-    noise = {"mechanism": "dp-ssp", "noise": {"alpha": ALPHA}, "gaussian_mu": 1 / ALPHA}
-    return json.dumps({**stated, **noise, "values": [0.25, 0.5]})
+    return json.dumps({"privacy": PROMISE, "ledger_head": head, "values": [0.25, 0.5]})
 
 
 MEMORY = 4 << 30  # of addresses
@@ -99,69 +96,55 @@ class Trial:
     def _verify(self) -> None:
         """Hold the ledger against every release that there is."""
         for release in self._releases:
-            found = self._tried("verify", head=release.head, artefact=release.artefact)
+            found = self._tried("verify", heads=[release.head], releases=[release.artefact])
             self.told |= isinstance(found, LedgerError)
 
     def _show(self) -> None:
         for dataset in self._before:
-            account = self._tried("show", dataset)
+            account = self._tried("account", dataset)
             if isinstance(account, Account):
-                self.left[dataset] = [*account.left.units.parts]
+                self.left[dataset] = [*account.left]
 
     def _ask_for_too_much(self) -> None:
-        """Ask for a thousandth more than was left, of epsilon, of delta, and of mu."""
-        for dataset, (epsilon, delta, square) in self._before.items():
-            plain = [
-                {"epsilon": epsilon / 1e12 + more, "delta": delta / 1e18 + most}
-                for more, most in ((1e-3, 0.0), (0.0, 1e-9))
+        """Ask for a thousandth more than was left, of epsilon, of delta, or of mu."""
+        for dataset, (epsilon, delta, mu2) in self._before.items():
+            amounts: list[dict[str, Any]] = [
+                {"epsilon": epsilon / 1e12 + 1e-3, "delta": 1e-12},
+                {"epsilon": 1e-3, "delta": delta / 1e18 + 1e-9},
             ]
-            by_mu = {"epsilon": 20.0, "delta": 0.5}  # which allow any mu of a total
-            for number, amounts in enumerate([*plain, *([by_mu] if square else [])]):
-                request = study_hash({"too much": number, "of": dataset})
-                asked = {key: value if value else tiny(key) for key, value in amounts.items()}
-                if amounts is by_mu:
-                    asked["gaussian_alpha"] = 0.999 * math.sqrt(1e24 / square)
-                granted = self._tried("reserve", dataset, request, **asked, **WHOM)
-                if isinstance(granted, Reservation):
+            if mu2:  # a promise that allows any mu of a total
+                alpha = 0.999 * math.sqrt(1e17 / mu2)
+                amounts = [{"epsilon": 20.0, "delta": 0.5, "alpha": alpha}]
+            for number, amount in enumerate(amounts):
+                request = asked(dataset, f"too much {number}", **amount)
+                granted = self._tried("charge", request, token="x")
+                if isinstance(granted, Charge):
                     self.granted.append(dataset)
-                    with contextlib.suppress(PrivalueError):
-                        granted.cancel("asked for too much")
 
     def _ask_again(self) -> None:
         """Ask for what was released: the same text comes, or an error."""
         for release in self._releases:
-            request = study_hash(described(release.name))
-            answer = self._tried("reserve", release.dataset, request, **ASKED)
-            if isinstance(answer, StoredRelease) and answer.artefact != release.artefact:
-                self.forgot = f"the release {release.name!r} has another text, and nobody told"
-            if isinstance(answer, Reservation):
+            answer = self._tried("find", asked(release.dataset, release.name))
+            if answer is None:
                 self.forgot = f"the release {release.name!r} is forgotten, and nobody told"
-                with contextlib.suppress(PrivalueError):
-                    answer.cancel("it was released before")
+            elif isinstance(answer, EarlierCharge) and answer.release != release.artefact:
+                self.forgot = f"the release {release.name!r} has another text, and nobody told"
 
     def _spend(self) -> None:
         """Release once more; what succeeds must count, and be on the record."""
         for dataset in self._before:
-            request = study_hash(described(f"new {dataset}"))
-            granted = self._tried("reserve", dataset, request, **ASKED)
-            if not isinstance(granted, Reservation):
+            charge = self._tried("charge", asked(dataset, "new"), token="x")
+            if not isinstance(charge, Charge):
                 continue
-            try:
-                head = granted.charge()
-                artefact = released(f"new {dataset}", head)
-                granted.commit(artefact)
-            except PrivalueError:
-                continue
-            except Exception as problem:
-                self.bugs.append(f"spend: {type(problem).__name__}: {str(problem)[:200]}")
+            text = released(charge.head)
+            if self._tried("commit", charge, text) is not None:
                 continue
             self._releases.append(
-                Release(dataset=dataset, name="new", head=head, artefact=artefact)
+                Release(dataset=dataset, name="new", head=charge.head, artefact=text)
             )
-            account = self._tried("show", dataset)
+            account = self._tried("account", dataset)
             if isinstance(account, Account) and dataset in self.left:
-                now = [*account.left.units.parts]
-                before = self.left[dataset]
+                now, before = [*account.left], self.left[dataset]
                 more = any(a > b for a, b in zip(now, before, strict=True))
                 if more or now == before:
                     self.forgot = f"{dataset}: a new release does not count, and nobody told"
@@ -172,7 +155,7 @@ class Trial:
 
         place = ["--ledger", str(self._path)]
         head = self._releases[-1].head
-        self.told_by_the_last = isinstance(self._tried("verify", head=head), LedgerError)
+        self.told_by_the_last = isinstance(self._tried("verify", heads=[head]), LedgerError)
         for command in (["show"], ["verify", "--head", head]):
             out, err = io.StringIO(), io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -183,11 +166,6 @@ class Trial:
             self.codes[command[0]] = code
 
 
-def tiny(key: str) -> float:
-    """Return the least that a release may ask for."""
-    return {"epsilon": 1e-3, "delta": 1e-12}[key]
-
-
 def main() -> None:
     """Try ledgers until there are no more lines."""
     warnings.simplefilter("ignore")
@@ -195,7 +173,6 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         folder, releases, left = json.loads(line)
-        os.environ["PRIVALUE_STATE"] = str(Path(folder) / "state")
         trial = Trial(Path(folder), [Release(**release) for release in releases], left)
         print(json.dumps(trial.run()), flush=True)
 

@@ -32,12 +32,6 @@ def test_there_are_fuzzers():
     assert "fuzz.ledger" in run.fuzzers()
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    """What a client remembers of ledgers, of its own here."""
-    monkeypatch.setenv("PRIVALUE_STATE", str(tmp_path / "state"))
-
-
 @pytest.fixture(scope="module")
 def template():
     with tempfile.TemporaryDirectory() as folder:
@@ -67,14 +61,8 @@ def test_a_verification_that_looks_away_is_found(tmp_path, template, monkeypatch
     """An old copy is put back, and nobody tells: more is left than before."""
     folder = written(tmp_path / "old", template.copies[0])
     assert tried(folder, template)["told"]
-    monkeypatch.setattr(
-        Ledger,
-        "verify",
-        lambda *_, **__: Verified(entries=1, head="0" * 64, seals="none", notices=()),
-    )
-    monkeypatch.setenv(
-        "PRIVALUE_STATE", str(tmp_path / "nothing seen")
-    )  # of somebody who saw nothing
+    whole = Verified(entries=1, head="0" * 64)
+    monkeypatch.setattr(Ledger, "verify", lambda *_, **__: whole)
     old = tried(written(tmp_path / "again", template.copies[1]), template)
     assert "nobody told" in judge(old, template)
 
@@ -83,9 +71,9 @@ def test_a_bug_is_found(tmp_path, template, monkeypatch):
     def broken(*_, **__):
         raise KeyError("balance")
 
-    monkeypatch.setattr(Ledger, "show", broken)
+    monkeypatch.setattr(Ledger, "account", broken)
     folder = written(tmp_path / "l", template.copies[-1])
-    assert "show: KeyError" in judge(tried(folder, template), template)
+    assert "account: KeyError" in judge(tried(folder, template), template)
 
 
 def test_what_a_trial_may_not_say(template):

@@ -19,18 +19,18 @@ from privalue.core import Private
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "privalue"
-HOLD_STATISTICS = {"privalue.curator", "privalue._charged", "privalue._diagnostics"}
+HOLD_STATISTICS = {"privalue.curator", "privalue._diagnostics"}
 ROOMS = (
     "cli",
     "paper",
     "report",
     "planning",
     "simulation",
-    "ledger",
     "estimate",
     "artefact",
     "readers",
     "study",
+    "ledger",
     "core",
 )
 

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from privalue._files import whole_file, write_whole
+from privalue.ledger.files import whole_file, write_whole
 
 
 def names(folder):

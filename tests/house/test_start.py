@@ -129,7 +129,7 @@ def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(
     assert run([*words, "--ledger", ledger, "--out", str(tmp_path / "out")]) == 70
     assert "charged" not in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-    account = pv.open_ledger(ledger).show("people")
+    account = pv.open_ledger(ledger).account("people")
     assert account.spent.epsilon == 0
 
 
@@ -137,12 +137,12 @@ def test_nothing_of_ours_is_imported_after_the_charge(folder, tmp_path):
     program = (
         "import json, sys\n"
         "from privalue.cli import run\n"
-        "from privalue.ledger import Reservation\n"
-        "charge, known = Reservation.charge, []\n"
+        "from privalue.ledger import Ledger\n"
+        "charge, known = Ledger.charge, []\n"
         "def watched(self, *given, **named):\n"
         "    known.append(set(sys.modules))\n"
         "    return charge(self, *given, **named)\n"
-        "Reservation.charge = watched\n"
+        "Ledger.charge = watched\n"
         "code = run(sys.argv[1:])\n"
         "late = {name for name in set(sys.modules) - known[0] if name.startswith('privalue')}\n"
         "assert not late, late\n"

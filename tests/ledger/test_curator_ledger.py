@@ -1,5 +1,7 @@
-"""The sequence of a release with a ledger: reserve, read, charge, draw, commit, publish."""
+"""The sequence of a release with a ledger: find, account, read, charge, draw, keep, commit."""
 
+import csv
+import io
 import json
 import os
 from pathlib import Path
@@ -8,12 +10,12 @@ import pytest
 
 import privalue as pv
 from oracles import release_driver
-from oracles.accountings import BOTH
-from oracles.release_driver import STUDY, epsilons
+from oracles.ledgers import BOTH
+from oracles.release_driver import STUDY, releases
 from oracles.studies import study
-from privalue import _charged
+from privalue import curator
 from privalue.cli._app import run
-from privalue.ledger import BudgetError, Cost, open_ledger
+from privalue.ledger import open_ledger
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 60
 
@@ -29,76 +31,51 @@ def described(name="one", **sections):
     """Useful with so few people, as dp-lsw would not be."""
     best = {"name": "dp-ssp", "calibration": "exact"}
     keys = {"returns": (0.0, 1.0), "mechanism": best, **sections}
-    return study(2, study={"name": name, "dataset": "trial"}, privacy={"epsilon": 0.5}, **keys)
+    about = {"name": name, "dataset": "trial", "trajectories": 60}
+    return study(2, study=about, privacy={"epsilon": 0.5}, **keys)
 
 
 def spent(ledger):
-    account = ledger.show("trial")
-    return account.spent.as_dict()["epsilon"], account.reserved.as_dict()["epsilon"]
+    return ledger.account("trial").spent.as_floats()[0]
 
 
 def test_a_release_spends_once_and_the_identical_request_nothing(ledger):
     first = pv.release(described(), DATA, ledger=ledger)
-    assert spent(ledger) == (0.5, 0.0)
-    said = []
-    again = pv.release(described(), [[(0, 0.0)]] * 60, ledger=ledger, say=said.append)
-    assert again == first  # whatever the data: nothing is keyed on it
-    assert spent(ledger) == (0.5, 0.0)
-    assert "nothing was spent" in said[-1]
+    assert spent(ledger) == 0.5
+    again = pv.release(described(), "no such file.csv", ledger=ledger)
+    assert again == first  # the data is not even opened
+    assert (first.reused, again.reused, spent(ledger)) == (False, True, 0.5)
     assert pv.release(described("two"), DATA, ledger=ledger) != first
-    with pytest.raises(BudgetError, match=r'"trial": requested epsilon 0.5.*left epsilon 0'):
-        pv.release(described("three"), DATA, ledger=ledger)
-    assert spent(ledger) == (1.0, 0.0)
+    with pytest.raises(pv.BudgetError, match=r'"trial": requested epsilon 0.5.*left epsilon 0'):
+        pv.release(described("three"), "no such file.csv", ledger=ledger)  # before it is opened
+    assert spent(ledger) == 1.0
 
 
 def test_the_release_carries_the_head_of_its_own_charge(ledger, tmp_path):
     release = pv.release(described(), DATA, ledger=ledger)
-    path = release.save(tmp_path / "out")
-    ledger.verify(head=release.ledger_head, artefact=path.read_text())
-    with pytest.raises(pv.PrivalueError, match="no entry commits this release"):
-        ledger.verify(artefact=path.read_text().replace("0", "1"))
+    text = release.save(tmp_path / "out").read_text()
+    ledger.verify(heads=[release.ledger_head], releases=[text])
+    with pytest.raises(pv.PrivalueError, match="no entry commits the release"):
+        ledger.verify(releases=[text.replace("0", "1")])
 
 
-@pytest.mark.parametrize(
-    ("data", "sections"),
-    [
-        ([[(7, 1.0)]], {}),
-        ([[(0, float("nan"))]], {}),
-        ([], {}),
-        (DATA, {"study": {"name": "n", "dataset": "trial", "trajectories": 3}}),
-    ],
-    ids=["state", "reward", "empty", "size"],
-)
-def test_invalid_input_cancels_the_reservation_on_the_record(ledger, data, sections):
-    chosen = study(2, privacy={"epsilon": 0.5}, **{"study": {"dataset": "trial"}, **sections})
+@pytest.mark.parametrize("data", [[[(7, 1.0)]], [[(0, float("nan"))]], "no such file.csv"])
+def test_invalid_input_leaves_nothing(ledger, data):
+    head = ledger.head()
     with pytest.raises(pv.DataError):
-        pv.release(chosen, data, ledger=ledger, accept_useless=True)
-    assert spent(ledger) == (0.0, 0.0)
-    history = json.dumps(ledger.show("trial").as_dict())
-    assert "cancel" in history
-    assert "nan" not in history  # the reason is the error's kind, never its message
+        pv.release(described(), data, ledger=ledger)
+    assert ledger.head() == head
 
 
-def test_what_m_alone_decides_is_decided_before_the_charge(ledger):
-    chosen = study(2, study={"dataset": "trial"}, privacy={"epsilon": 0.5, "delta": 9e-6})
-    many = DATA * 2000
-    with pytest.raises(pv.StudyError, match="accept_large_delta=True"):
-        pv.release(chosen, many, ledger=ledger)
-    assert spent(ledger) == (0.0, 0.0)
-
-
-def test_a_refusal_that_depends_on_m_costs_nothing(ledger):
-    """lambda = scale sqrt(m) is known only once m is, and too small here."""
-    chosen = described(mechanism={"name": "dp-lsl", "ridge_scale": 1e-3})
-    with pytest.raises(pv.StudyError, match="too small"):
-        pv.release(chosen, DATA, ledger=ledger)
-    assert spent(ledger) == (0.0, 0.0)
-
-
-def test_a_stored_release_comes_back_to_the_letter(ledger, tmp_path):
-    first = pv.release(described(), DATA, ledger=ledger).save(tmp_path / "a")
-    again = pv.release(described(), DATA, ledger=ledger).save(tmp_path / "b")
-    assert first.read_bytes() == again.read_bytes()
+def test_what_does_not_go_on_a_gaussian_total_is_refused_before_data_is_opened(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    total = {"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", "accounting": "gaussian"}
+    ledger.declare("trial", **total)
+    smooth = described(mechanism={"name": "dp-lsw", "calibration": "exact"})
+    with pytest.raises(pv.BudgetError, match="a plain dataset under another name"):
+        pv.release(smooth, "no such file.csv", ledger=ledger, accept_useless=True)
+    pv.release(described(), DATA, ledger=ledger)
+    assert ledger.account("trial").spent.mu2 > 0
 
 
 @pytest.mark.parametrize("step", ["noise", "draw", "_public_noise", "Release"])
@@ -109,10 +86,10 @@ def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, m
     if step == "noise":
         monkeypatch.setattr("privalue.core._draw._noisy", crash)
     else:
-        monkeypatch.setattr(_charged, step, crash)
+        monkeypatch.setattr(curator, step, crash)
     with pytest.raises(RuntimeError):
         pv.release(described(), DATA, ledger=ledger)
-    assert spent(ledger) == (0.5, 0.0)
+    assert spent(ledger) == 0.5
 
 
 def test_choices_that_do_not_go_together(ledger):
@@ -125,26 +102,75 @@ def test_choices_that_do_not_go_together(ledger):
     assert "ret@" not in str(caught.value)
     with pytest.raises(pv.UsageError, match="seeded"):
         pv.release(described(), DATA, ledger=ledger, entropy=pv.SeededForExperimentsOnly(1))
-    assert spent(ledger) == (0.0, 0.0)
+    assert spent(ledger) == 0.0
+
+
+# No size on a ledger
+
+
+def without_draws(release):
+    """Everything that leaves, but for the drawn numbers, and what follows from them."""
+    said = json.loads(release.to_json())
+    for drawn in ("values", "statistics", "stages", "ledger_head", "theta", "tables"):
+        said.pop(drawn, None)
+    return {key: value for key, value in said.items() if "policy" not in key}
+
+
+@pytest.mark.parametrize("mechanism", ["dp-ssp", "dp-lsw", "dp-lsl"])
+def test_two_subsets_of_one_dataset_leave_the_same_for_neighbours(tmp_path, mechanism):
+    """Somebody of ward A is replaced by somebody of ward B: no size tells."""
+    left = []
+    for case, (in_a, in_b) in enumerate(((50, 50), (49, 51))):
+        ledger = open_ledger(tmp_path / f"{case}.db")
+        ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
+        for ward, people in (("a", in_a), ("b", in_b)):
+            chosen = described(ward, mechanism={"name": mechanism, "calibration": "exact"})
+            data = [[(0, 0.5), (1, 1.0)]] * people
+            with _quiet():
+                made = pv.release(chosen, data, ledger=ledger, accept_useless=True)
+            assert (made.trajectories, made.persons) == (None, None)
+            left.append((ward, without_draws(made)))
+    assert left[:2] == left[2:]
+
+
+def _quiet():
+    import warnings
+
+    return warnings.catch_warnings(action="ignore")
+
+
+def test_without_a_dataset_the_size_stays_public(tmp_path):
+    alone = study(2, privacy={"epsilon": 0.5}, returns=(0.0, 1.0))
+    assert pv.release(alone, DATA, accept_useless=True).trajectories == 60
+
+
+def test_a_declared_size_is_not_compared_with_the_data(ledger):
+    other = described().replace(trajectories=59)
+    assert pv.release(other, DATA, ledger=ledger).trajectories is None
+
+
+def test_a_rule_that_needs_a_size_asks_for_it_before_reading(ledger):
+    chosen = described(mechanism={"name": "dp-lsl", "calibration": "exact"})
+    chosen = chosen.replace(trajectories=None)
+    with pytest.raises(pv.StudyError, match=r"\[study\] trajectories is missing"):
+        pv.release(chosen, "no such file.csv", ledger=ledger)
 
 
 # kill -9 at every step of the command
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"
 STEPS = [
-    "Ledger.reserve.before",
-    "Ledger.reserve.after",
+    "Ledger.find.after",
     "curator.gathered.before",
     "curator.gathered.after",
-    "Reservation.charge.before",
-    "Reservation.charge.after",
-    "charged.draw.after",
-    "Reservation.commit.before",
-    "Reservation.commit.after",
-    "Release.save.before",
+    "Ledger.charge.before",
+    "Ledger.charge.after",
+    "curator.draw.after",
+    "Outbox.fill.after",
+    "Ledger.commit.before",
+    "Ledger.commit.after",
     "Release.save.after",
 ]
-
 # Turn by turn as a rule, each step on both in ``make long``.
 KILLS = [f"{step}@{BOTH[(at + turn) % 2]}" for turn in (1, 0) for at, step in enumerate(STEPS)]
 KILLS = KILLS if LONG else KILLS[: len(STEPS)]
@@ -165,80 +191,112 @@ def test_kill_9_never_spends_less_than_is_released(kill, killed, monkeypatch, ca
     position = STEPS.index(step)
     folder = killed / str(KILLS.index(kill))
     monkeypatch.chdir(folder)
-    ledger = open_ledger("ledger.db")
-    ledger.verify()
-    account = ledger.show("trial")
-    assert account.gaussian == (accounting == "gaussian")
-    assert account.spent.units == Cost() or account.reserved.units == Cost()
-    counted = epsilons(account, account.spent) + epsilons(account, account.reserved)
+    assert open_ledger("ledger.db").account("trial").terms.accounting == accounting
     released = (folder / "out" / "release.json").exists()
     assert released == (position == len(STEPS) - 1)
-    assert counted == (0.5 if position >= 1 else 0.0)
-    assert epsilons(account, account.spent) == (0.5 if position >= 5 else 0.0)
-    assert not released or counted >= 0.5
+    assert releases() == (1 if position >= 4 else 0)
 
-    # The next run says what it found, and never spends a second time for what was committed.
     code = run([*release_driver.COMMAND, "second"])
-    said = " ".join(capsys.readouterr().err.split())
-    if position == 0:
+    said = " ".join("".join(capsys.readouterr()).split())
+    if (
+        position < 4
+    ):  # a job that is killed while it reads leaves nothing, and its next run succeeds
         assert code == 0
+        assert "Not new" not in said
     elif position >= 8:
         assert code == 0
-        assert "nothing was spent" in said
-        assert open_ledger("ledger.db").show("trial").spent == account.spent
+        assert "Not new: the identical request was answered" in said
     else:
         assert code == 4
-        assert "in progress" in said or "not finished" in said
-        assert "ledger.settle(" in said
+        assert (
+            "has no release yet: finish what that run kept, or set another [study] period" in said
+        )
+    assert releases() == 1
+
+
+# The commands
 
 
 def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("study.toml").write_text(STUDY)
-    Path("data.csv").write_text(
-        "trajectory,step,state,reward\n" + "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
-    )
+    monkeypatch.delenv("PRIVALUE_LEDGER", raising=False)
+    Path("study.toml").write_text(STUDY.replace("[study]", '[study]\nname = "recovery"'))
+    Path("data.csv").write_text("trajectory,step,state,reward\n" + release_driver.ROWS)
     release = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
     assert run([*release, "r0"]) == 4
-    declare = [
-        "ledger",
-        "declare",
-        "trial",
-        "--epsilon",
-        "0.8",
-        "--delta",
-        "1e-5",
-        "--unit",
-        "trajectory",
-    ]
-    assert run(declare) == 0
-    said = " ".join("".join(capsys.readouterr()).split())
-    assert "ledger ledger.db" in said
-    assert "the ledger ledger.db is new" in said
-    entries = open_ledger("ledger.db").verify().entries
+    declare = ["ledger", "declare", "trial", "--epsilon", "0.8", "--delta", "1e-5"]
+    declare += ["--unit", "trajectory"]
+    assert run([*declare, "--reason", "agreed on Monday"]) == 0
     assert run(declare) == 0  # exactly what stands
-    said = " ".join("".join(capsys.readouterr()).split())
-    assert "its total stands; nothing was changed" in said
-    assert "is new" not in said
-    assert open_ledger("ledger.db").verify().entries == entries
+    assert open_ledger("ledger.db").verify().entries == 1
     for option, value in (("--epsilon", "0.9"), ("--delta", "2e-5"), ("--unit", "person")):
         assert run([*declare, option, value]) == 4  # the last one counts
-    assert run([*declare, "--replace"]) == 0
+    assert "--replace" in capsys.readouterr().err
     assert run([*release, "r1"]) == 0
-    assert run(["ledger", "verify", "--release", "r1"]) == 0
+    assert "Charged epsilon 0.5, delta 1e-6 to trial; left: epsilon 0.3" in capsys.readouterr().err
+    assert run(["ledger", "verify", "--release", "r1", "r1"]) == 0
     capsys.readouterr()
     assert run(["ledger", "show", "trial", "--json"]) == 0
     account = json.loads(capsys.readouterr().out)
     assert account["ledger"] == "ledger.db"
     assert account["left"] == {"epsilon": 0.3, "delta": 9e-6}
-    assert account["like_the_last"] == 0
+    assert run(["ledger", "show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"datasets": [account]}
     assert run(["ledger", "show"]) == 0
     assert "epsilon 0.3" in capsys.readouterr().out
     assert run(["ledger", "show", "nobody"]) == 4
-    assert run(["ledger", "settle", "1", "--charge", "--reason", "x"]) in {2, 4}
     assert run([*release, "r2", "--no-ledger"]) == 2
     content = bytearray(Path("ledger.db").read_bytes())
     at = content.find(b'"trial"')
     content[at + 1 : at + 6] = b"tribe"
     Path("ledger.db").write_bytes(bytes(content))
     assert run(["ledger", "verify"]) == 5
+
+
+@pytest.mark.parametrize("accounting", BOTH)
+def test_a_statement_tells_day_who_what_cost_and_left(tmp_path, monkeypatch, capsys, accounting):
+    monkeypatch.chdir(tmp_path)
+    ledger = open_ledger("ledger.db")
+    total = {"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", "accounting": accounting}
+    ledger.declare("trial", **total, reason="agreed on Monday")
+    pv.release(described("recovery"), DATA, ledger=ledger)
+    assert run(["ledger", "statement", "trial", "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["what"] for row in rows] == [
+        "total of epsilon 1, delta 1e-5: agreed on Monday",
+        "recovery",
+        "release of entry 2",
+    ]
+    assert [bool(row["cost"]) for row in rows] == [False, True, False]
+    assert rows[1]["left"] == rows[2]["left"] != rows[0]["left"]
+    assert {row["day"] for row in rows} == {
+        pv.release(described("recovery"), DATA, ledger=ledger).created
+    }
+    assert run(["ledger", "statement", "trial", "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)["lines"]
+    assert lines[1]["cost"]["epsilon"] == (0.5 if accounting == "plain" else 0.431033)
+    assert lines[1]["kind"] == "charge"
+    assert run(["ledger", "statement", "trial"]) == 0
+    assert "recovery" in capsys.readouterr().out
+    assert run(["ledger", "statement", "nobody"]) == 4
+
+
+def test_a_file_of_heads_notices_an_old_copy(ledger, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    old, verify = Path("ledger.db").read_bytes(), ["ledger", "verify", "--heads", "heads.txt"]
+    for _ in range(2):
+        assert run(verify) == 0
+    assert len(Path("heads.txt").read_text().splitlines()) == 1
+    pv.release(described(), DATA, ledger=ledger)
+    assert run(verify) == 0
+    capsys.readouterr()
+    assert run(["ledger", "head"]) == 0
+    assert Path("heads.txt").read_text().splitlines()[-1] == capsys.readouterr().out.strip()
+    Path("ledger.db").write_bytes(old)
+    assert run(verify) == 5
+    assert "it lacks the head" in capsys.readouterr().err
+    for content, code in (("ledger.db nonsense\n", 2), (b"\xff\xfe", 3)):
+        Path("heads.txt").write_bytes(content if isinstance(content, bytes) else content.encode())
+        assert run(verify) == code
+    assert run(["ledger", "verify", "--head", "0" * 64]) == 5
+    assert run(["ledger", "verify", "--head", " "]) == 2

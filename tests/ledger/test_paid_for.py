@@ -17,7 +17,7 @@ def exactly(count=3, **sections):
     mechanism = {key: value for key, value in mechanism.items() if value is not None}
     privacy = {"epsilon": 0.5, "delta": 1e-6, "unit": "trajectory"}
     return in_sections(
-        study={"dataset": "trial"},
+        study={"dataset": "trial", "trajectories": 80},
         privacy=privacy,
         values={"discount": 0.9, "rewards": (0.0, 1.0)},
         states={"count": count},
@@ -37,8 +37,7 @@ def refused(chosen, ledger, match):
     """Before data is opened, and so at no cost."""
     with pytest.raises((pv.StudyError, pv.UsageError), match=match):
         pv.release(chosen, "no such file.csv", ledger=ledger)
-    account = ledger.show("trial")
-    assert account.spent.epsilon == 0
+    assert ledger.account("trial").spent.epsilon == 0
 
 
 @pytest.mark.parametrize(
@@ -69,5 +68,5 @@ def test_more_states_than_a_ledger_can_store(ledger, monkeypatch):
 
 def test_nothing_else_is_refused(ledger):
     released = release_anyway(exactly(), PEOPLE, ledger=ledger)
-    assert ledger.show("trial").spent.epsilon > 0
+    assert ledger.account("trial").spent.epsilon > 0
     assert len(released.values) == study(3).state_count

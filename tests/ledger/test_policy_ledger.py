@@ -1,15 +1,15 @@
-"""Releases by dp-ope on a ledger: they are pure, and have no mu."""
+"""Releases by dp-ope on a ledger: they are pure epsilon, whichever way a total adds up."""
 
 import pytest
 
 import privalue as pv
-from privalue.ledger import study_hash
-from privalue.ledger._squares import dominating_square
+from oracles.ledgers import BOTH
+from privalue.ledger import Amount
+from privalue.ledger.gaussian import mu2_of_pure
+from privalue.report import charge_words
 from privalue.report._registry import registry_entry
-from privalue.report._spending import charge_words
 
 PEOPLE = [[("ill", "wait", 0.5)], [("ill", "treat", 1.0)]] * 1000
-SQUARES, POOL = {"accounting": "gaussian"}, {"plain_epsilon": 1.0, "plain_delta": 1e-7}
 
 
 def study():
@@ -20,65 +20,36 @@ def study():
     return pv.Study(
         **{"dataset": "trial", "states": ["ill"], "actions": ["wait", "treat"]},
         **{"discount": 1.0, "returns": (0, 1), "unit": "trajectory", "epsilon": 0.3},
+        trajectories=2000,
         mechanism="dp-ope",
         policy={**policy, "clip": 5},
     )
 
 
-@pytest.mark.parametrize(
-    ("total", "pool", "words"),
-    [
-        ({}, "sum", "basic composition on a ledger"),
-        (SQUARES, "squares", "Gaussian accounting on a ledger"),
-        (SQUARES | POOL, "sum", "basic composition on a ledger, in the plain pool of"),
-    ],
-    ids=["plain", "squares", "pool"],
-)
-def test_a_policy_is_paid_for_once_and_said_to_be_paid_for_as_it_was(tmp_path, total, pool, words):
+@pytest.mark.parametrize("accounting", BOTH)
+def test_a_policy_is_paid_for_once_and_said_to_be_paid_for_as_it_was(tmp_path, accounting):
     ledger = pv.open_ledger(tmp_path / "ledger.db")
-    ledger.declare("trial", epsilon=2.0, delta=1e-6, unit="trajectory", **total)
+    ledger.declare("trial", epsilon=2.0, delta=1e-6, unit="trajectory", accounting=accounting)
     made = pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True)
     assert pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True).reused
-    ledger.verify(head=made.ledger_head, artefact=made.to_json())
-    standing = ledger.standing("trial")
-    spent = standing.spent.units
-    assert standing.number_of_releases == 1
-    if pool == "sum":
-        assert (spent.epsilon, spent.square) == (3 * 10**11, 0)
-    else:
-        assert (spent.epsilon, spent.square) == (0, dominating_square(3 * 10**11))
-    entry = registry_entry(made, account=standing)
-    assert entry["privalue"]["composition"]["accounting"].startswith(words)
-    assert ("pool of its own" in entry["deployment"]["accounting"]["composition"]) == (
-        "plain pool" in words
-    )
-    unknown = registry_entry(made)["privalue"]["composition"]["accounting"]
-    assert unknown.endswith("basic composition or Gaussian accounting")  # either would take it
-    assert f"Charged {spent}" in charge_words(made, standing)
-    pv.publish(made, tmp_path / "out", account=standing)
+    ledger.verify(releases=[made.to_json()])
+    account = ledger.account("trial")
+    expected = Amount(epsilon=3 * 10**11)
+    if accounting == "gaussian":
+        expected = Amount(mu2=mu2_of_pure(3 * 10**11))
+    assert (account.spent, account.balance.releases) == (expected, 1)
+    told = registry_entry(made, account=account)["privalue"]["composition"]["accounting"]
+    ways = {"plain": "basic composition on a ledger", "gaussian": "Gaussian accounting on a ledger"}
+    assert told == ways[accounting]
+    assert f"Charged {account.format(expected)} to trial" in charge_words(made, account)
+    pv.publish(made, tmp_path / "out", account=account)
 
 
-def test_laplace_noise_that_claims_a_mu_answers_nothing(tmp_path):
-    """Noise by the Laplace law has no mu, whatever else the text of a release says."""
+def test_its_size_is_released_with_noise(tmp_path):
+    """Where a size is public it is divided by, and needs no noise."""
     ledger = pv.open_ledger(tmp_path / "ledger.db")
-    total = {"epsilon": 2.0, "delta": 1e-6, "unit": "trajectory"}
-    ledger.declare("trial", **total)
-    values = pv.Study(states=["ill"], discount=0.9, returns=(0, 1), dataset="trial", **total)
-    made = pv.release(values, [[("ill", 1.0)]] * 1000, seed=1)
-    held = ledger.reserve(
-        "trial",
-        study_hash(made.study),
-        **total,
-        neighbours="replace-one",
-        gaussian_alpha=made.noise.alpha,
-    )
-    text = made.model_copy(
-        update={
-            "ledger_head": held.charge(),
-            "private": True,
-            "noise": made.noise.model_copy(update={"law": "laplace"}),
-        }
-    ).to_json()
-    held.commit(text)
-    with pytest.raises(pv.LedgerError, match="its noise is less than the mu"):
-        ledger.verify()
+    ledger.declare("trial", epsilon=2.0, delta=1e-6, unit="trajectory")
+    made = pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True)
+    alone = pv.release(study().replace(dataset=None), PEOPLE, accept_useless=True)
+    assert (made.trajectories, alone.trajectories) == (None, 2000)
+    assert made.terms["size_weight"] > alone.terms["size_weight"] == 0

@@ -1,54 +1,145 @@
-"""Ledgers whose totals and requests are for one trajectory, replace-one, unless a test says so.
+"""Ledgers for tests: requests in either accounting, and what somebody with SQL could write."""
 
-One of "gaussian" accounting adds squares of mu: every request with a delta is by dp-ssp there.
-"""
+import json
+import secrets
+import sqlite3
+from contextlib import closing
 
-from privalue import ledger
 from privalue.core import gaussian
-from privalue.ledger._squares import square_cost
-from privalue.ledger._units import cost, mu
+from privalue.ledger import ReleaseRequest, open_ledger, study_hash
 
-USUAL = {"unit": "trajectory", "neighbours": "replace-one"}
-LENIENT = {"strict": False}  # most tests commit short texts that are no releases
-DECLARED = {**USUAL, "trajectories_per_person": 0, "accounting": "plain"}
-RESERVED = {**USUAL, "mu": "none", "steps": 1, "process": "1@here"}
+DATASET = "people"
+EPSILON, DELTA = 0.1, 1e-7
+WHOM = {"unit": "trajectory", "neighbours": "replace-one"}
+BOTH = ("plain", "gaussian")
+STUDY, OTHER = study_hash({"study": 1}), study_hash({"study": 2})
 
 
-class UsualLedger(ledger.Ledger):
-    """A ledger that fills in what nearly every test would write."""
+def request(study=STUDY, *, epsilon=EPSILON, delta=DELTA, accounting="plain", **more):
+    """A request; for a Gaussian total it is by dp-ssp, unless an alpha is given."""
+    alpha = gaussian(epsilon, delta).alpha if accounting == "gaussian" and delta else None
+    usual = {"dataset": DATASET, "what": "a study", "alpha": alpha, **WHOM}
+    return ReleaseRequest(study=study, epsilon=epsilon, delta=delta, **{**usual, **more})
 
-    accounting = "plain"
 
-    def declare(self, dataset, **amounts):
-        return super().declare(dataset, **{**USUAL, "accounting": self.accounting, **amounts})
+def declare(ledger, dataset=DATASET, *, epsilon=1.0, delta=1e-6, **more):
+    return ledger.declare(dataset, epsilon=epsilon, delta=delta, **{"unit": "trajectory", **more})
 
-    def reserve(self, dataset, study_hash, **amounts):
-        return super().reserve(
-            dataset, study_hash, **{**USUAL, **LENIENT, **self._mu(**amounts), **amounts}
+
+def charge(ledger, asked):
+    return ledger.charge(asked, token=secrets.token_hex(8))
+
+
+def text_of(made, **more):
+    """The shortest text that is the release of a charge."""
+    return json.dumps({"ledger_head": made.head, **more})
+
+
+def spend(ledger, asked):
+    """One whole release: its text and its charge."""
+    made = charge(ledger, asked)
+    text = text_of(made)
+    ledger.commit(made, text)
+    return text, made
+
+
+class SqlitePlace:
+    """A ledger's file, and the rights of somebody who can write it."""
+
+    mark = "?"
+
+    def __init__(self, path):
+        self.location = str(path)
+        self.pattern = str(path.parent / "crashed-{}.db")
+
+    def prepare(self, runs):
+        pass
+
+    def open(self, **options):
+        return open_ledger(self.location, **options)
+
+    def execute(self, *statements):
+        """By hand, with the rules in force; all or none."""
+        with closing(sqlite3.connect(self.location, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            answers = [connection.execute(*each).fetchall() for each in statements]
+            connection.execute("COMMIT")
+            return answers
+
+    def tamper(self, *statements):
+        """By hand, with every trigger away meanwhile."""
+        with closing(sqlite3.connect(self.location, isolation_level=None)) as connection:
+            connection.execute("PRAGMA ignore_check_constraints = ON")
+            connection.execute("BEGIN IMMEDIATE")
+            triggers = connection.execute(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+            ).fetchall()
+            for name, _ in triggers:
+                connection.execute(f"DROP TRIGGER {name}")
+            answers = [connection.execute(*each).fetchall() for each in statements]
+            for _, sql in triggers:
+                connection.execute(sql)
+            connection.execute("COMMIT")
+            return answers
+
+
+class PostgresPlace:
+    """A schema of its own, and the rights of the tables' owner."""
+
+    mark = "%s"
+
+    def __init__(self, server, schema, user="keeper"):
+        self.server, self.schema = server, schema
+        if user == "keeper":
+            server.execute(f"CREATE SCHEMA {schema}")
+        self.location = server.address(schema, user=user)
+        self.pattern = server.address(f"{schema}_RUN").replace("RUN", "{}")
+
+    def prepare(self, runs):
+        self.server.execute(
+            ";".join(f"CREATE SCHEMA {self.schema}_{run}" for run in range(1, runs))
         )
 
-    def stored(self, dataset, study_hash, **options):
-        return super().stored(dataset, study_hash, **{**LENIENT, **options})
+    def open(self, **options):
+        return open_ledger(self.location, **options)
 
-    def verify(self, **options):
-        return super().verify(**{**LENIENT, **options})
+    def execute(self, *statements):
+        return self._execute(statements)
 
-    def price(self, epsilon, delta):
-        """What a release costs here."""
-        found = self._mu(epsilon=epsilon, delta=delta)
-        if found:
-            return ledger.Cost(square=square_cost(mu(found["gaussian_alpha"]), 1))
-        return cost("people", epsilon, delta)
+    def tamper(self, *statements):
+        import psycopg
 
-    def _mu(self, epsilon=None, delta=None, **_):
-        if self.accounting == "plain" or not delta:
-            return {}
-        return {"gaussian_alpha": gaussian(epsilon, delta).alpha}
+        with psycopg.connect(self.location, autocommit=True) as connection:
+            checks = connection.execute(
+                "SELECT conname, conrelid::regclass::text, pg_get_constraintdef(oid)"
+                " FROM pg_constraint WHERE contype = 'c' AND connamespace = %s::regnamespace",
+                (self.schema,),
+            ).fetchall()
+        tables = ("ledger_entries", "ledger_releases")
+        before = [(f"ALTER TABLE {table} DISABLE TRIGGER ALL",) for table in tables]
+        before += [(f"ALTER TABLE {table} DROP CONSTRAINT {name}",) for name, table, _ in checks]
+        after = [(f"ALTER TABLE {table} ENABLE TRIGGER ALL",) for table in tables]
+        after += [
+            (f"ALTER TABLE {table} ADD CONSTRAINT {name} {what} NOT VALID",)
+            for name, table, what in checks
+        ]
+        answers = self._execute([*before, *statements, *after])
+        return answers[len(before) : len(answers) - len(after)]
+
+    def _execute(self, statements):
+        import psycopg
+
+        answers = []
+        with psycopg.connect(self.location) as connection:
+            for sql, *parameters in statements:
+                answer = connection.execute(sql.replace("?", "%s"), *parameters)
+                answers.append(answer.fetchall() if answer.description else [])
+        return answers
 
 
-def open_ledger(location, *, accounting="plain", **options):
-    """As ``privalue.ledger.open_ledger``; ``accounting`` of the totals that are declared."""
-    opened = ledger.open_ledger(location, **options)
-    usual = UsualLedger(opened._store, opened._clock, seal=opened._seal)
-    usual.accounting = accounting
-    return usual
+def rows(place):
+    """Every entry: number, body, hash."""
+    return place.execute(("SELECT sequence, body, hash FROM ledger_entries ORDER BY sequence",))[0]
+
+
+INSERT = "INSERT INTO ledger_entries (sequence, body, hash) VALUES (?, ?, ?)"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import privalue as pv
 from oracles.studies import study
-from privalue import _charged
+from privalue import curator
 from privalue.core import Private
 from privalue.core._contributions import Contributions
 from privalue.readers import RowRules
@@ -50,7 +50,7 @@ def instances():
     described = study(2)
     with (
         patch.object(Contributions, "add", watched(Contributions.add)),
-        patch.object(_charged, "draw", watched(_charged.draw)),
+        patch.object(curator, "draw", watched(curator.draw)),
     ):
         for data in (pa.table(ROWS), DATA):
             pv.release(described, data, accept_useless=True, accept_large_delta=True)

@@ -3,7 +3,7 @@
 ::
 
     python release_driver.py FOLDER steps STEP...    (STEP: Owner.name.before or Owner.name.after,
-                                                      on a book of squares with "@gaussian" added)
+                                                      on a Gaussian total with "@gaussian" added)
     python release_driver.py FOLDER events           (every event of ``ledger_driver`` in turn)
     python release_driver.py FOLDER moments COUNT    (at moments that the process does not choose)
 
@@ -23,29 +23,23 @@ from functools import partial
 from pathlib import Path
 
 from oracles.ledger_driver import ACCOUNTING, Events, say
-from privalue import _charged, curator
-from privalue._outbox import Outbox
+from privalue import curator
 from privalue.artefact import Release
 from privalue.cli import _report as publication
 from privalue.cli import run
-from privalue.core import gaussian
-from privalue.errors import UnavailableError
-from privalue.ledger import Cost, Ledger, Reservation, open_ledger
-from privalue.ledger._squares import square_cost
-from privalue.ledger._units import mu
+from privalue.ledger import Ledger, Outbox, UnknownOutcomeError, open_ledger
 
 OWNERS = {
     "Ledger": Ledger,
     "Outbox": Outbox,
     "Release": Release,
-    "Reservation": Reservation,
-    "charged": _charged,
     "curator": curator,
     "publication": publication,
 }
 STUDY = """
 [study]
 dataset = "trial"
+trajectories = 400
 [privacy]
 epsilon = 0.5
 delta = 1e-6
@@ -72,14 +66,11 @@ def prepare(folder, accounting=None):
     return folder
 
 
-def epsilons(account, amount):
-    """What an amount comes to, in releases of this study: its epsilon for each."""
-    one = Cost(epsilon=5 * 10**11, delta=10**12)
-    if account.gaussian:
-        one = Cost(square=square_cost(mu(gaussian(0.5, 1e-6).alpha), 1))
-    number = 0 if amount.units == Cost() else one.times_in(amount.units)
-    assert amount.units == sum([one] * number, start=Cost())
-    return 0.5 * number
+def releases(folder="."):
+    """How many releases of this study were paid for; the ledger is whole."""
+    ledger = open_ledger(Path(folder) / "ledger.db")
+    ledger.verify()
+    return ledger.account("trial").balance.releases
 
 
 def drive(folder, *words):
@@ -97,20 +88,20 @@ def drive(folder, *words):
 
 def lose_an_answer(ledger, arrives):
     """The next write reaches the store, or is undone there; either way nobody hears of it."""
-    write = ledger._store.write
+    store, transaction = ledger._store, ledger._store.transaction
 
     @contextmanager
-    def lost():
-        ledger._store.write = write
-        if arrives:
-            with write() as transaction:
-                yield transaction
-            raise UnavailableError("the server of the ledger went away")
-        with write() as transaction:
-            yield transaction
-            raise UnavailableError("the server of the ledger went away")
+    def lost(*, write=False):
+        with transaction(write=write) as execute:
+            yield execute
+            if write and not arrives:
+                store.transaction = transaction
+                raise UnknownOutcomeError("the server of the ledger was lost")
+        if write:
+            store.transaction = transaction
+            raise UnknownOutcomeError("the server of the ledger was lost")
 
-    ledger._store.write = lost
+    store.transaction = lost
 
 
 def kill_at(step):

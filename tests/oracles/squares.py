@@ -1,10 +1,8 @@
-"""A Gaussian book, slowly and literally: costs are Fractions, sums are exact."""
+"""A Gaussian total, slowly and literally: costs are Fractions, sums are exact."""
 
 from fractions import Fraction
 
-import numpy as np
 from mpmath import mp, mpf
-from scipy.stats import norm
 
 
 class Book:
@@ -39,26 +37,13 @@ def composed_delta(epsilon, mus):
         return below - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
 
 
-def delta_by_choice(total, mu_total, first, mu_first):
-    """The delta, at the total's epsilon, of one Gaussian release and all that is left after it.
+def with_randomised_response(level, mu, epsilon):
+    """The exact delta, at a level, of a Gaussian release and of randomised response together."""
+    with mp.workdps(60):
+        level, mu, epsilon = mpf(level), mpf(mu), mpf(epsilon)
+        truthful = mp.exp(epsilon) / (1 + mp.exp(epsilon))
 
-    What is left is spent as squares, as plain sums (on randomised response that tells everything
-    with the probability of its delta), or as whichever of both is worse, by what the first showed.
+        def gaussian(at):  # of any sign: the hockey-stick divergence of N(mu, 1) from N(0, 1)
+            return mp.ncdf(mu / 2 - at / mu) - mp.exp(at) * mp.ncdf(-mu / 2 - at / mu)
 
-    Args:
-        total: epsilon and delta.
-        mu_total: which implies them.
-        first: epsilon and delta of the first release.
-        mu_first: its mu.
-    """
-    loss = np.linspace(mu_first**2 / 2 - 12 * mu_first, mu_first**2 / 2 + 12 * mu_first, 40_001)
-    weight = norm.pdf(loss, mu_first**2 / 2, mu_first) * (loss[1] - loss[0])
-    over, mu = total[0] - loss, np.sqrt(mu_total**2 - mu_first**2)
-    squares = norm.cdf(mu / 2 - over / mu) - np.exp(over) * norm.cdf(-mu / 2 - over / mu)
-    epsilon, delta = total[0] - first[0], total[1] - first[1]
-    truthful = np.exp(epsilon) / (1 + np.exp(epsilon))
-    answer = truthful * np.maximum(0, 1 - np.exp(over - epsilon))
-    answer += (1 - truthful) * np.maximum(0, 1 - np.exp(over + epsilon))
-    plain = delta + (1 - delta) * answer
-    ways = squares, plain, np.maximum(squares, plain)
-    return tuple(float((weight * each).sum()) for each in ways)
+        return truthful * gaussian(level - epsilon) + (1 - truthful) * gaussian(level + epsilon)

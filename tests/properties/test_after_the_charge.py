@@ -20,12 +20,11 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.studies import in_sections
 from privalue import planning
-from privalue._charged import Ready, drawn_release, rehearse
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
 from privalue.core._lsl import DpLsl
 from privalue.core._ssp import DpSsp
 from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
-from privalue.curator import prepare
+from privalue.curator import Ready, draw_release, prepare, rehearse
 from privalue.estimate._published import _largest_center, estimates_of, published
 from privalue.planning._noiseless import theta_before_noise
 from privalue.study._terms import mechanism_for
@@ -171,7 +170,7 @@ def everything_after(study, size, mechanism, statistics, seed):
     ready = Ready(study=study, statistics=statistics, size=size, mechanism=mechanism, accepted=())
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        released = drawn_release(ready, pv.SeededForExperimentsOnly(seed), None)
+        released = draw_release(ready, pv.SeededForExperimentsOnly(seed), None)
         text = released.to_json()
     assert pv.Release.parse(text) == released
     return released
@@ -324,25 +323,26 @@ import numpy as np
 import scipy.sparse as sp
 from numba.core.dispatcher import Dispatcher
 import privalue as pv
-from privalue import _charged
-from privalue.ledger import Reservation
+from privalue import curator
+from privalue.ledger import Ledger
 
-charge, compile, before, late = Reservation.charge, Dispatcher.compile, set(), []
+charge, compile, before, late = Ledger.charge, Dispatcher.compile, set(), []
 
-def charged(self):
+def charged(self, request, *, token):
     before.update(sys.modules)
-    return charge(self)
+    return charge(self, request, token=token)
 
 def watched(self, signature):
     if before:
         late.append(self.py_func.__name__)
     return compile(self, signature)
 
-Reservation.charge, Dispatcher.compile = charged, watched
+Ledger.charge, Dispatcher.compile = charged, watched
 if sys.argv[2] == "unprepared":
-    _charged.compile_draw = lambda _: None
+    curator.compile_draw = lambda _: None
 study = pv.Study(
     states=6, discount=0.9, epsilon=1.0, delta=1e-6, unit="trajectory", dataset="people",
+    trajectories=3000,
     **eval(sys.argv[1]),
 )
 pv.open_ledger("ledger.db").declare("people", epsilon=9, delta=0.1, unit="trajectory")

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oracles.studies import study
-from privalue._servers import divide_address, postgres_server, unanswered
 from privalue.cli._app import run
 from privalue.errors import DataError, LedgerError, PrivalueError
 from privalue.ledger import open_ledger
+from privalue.ledger.addresses import divide_address, is_unanswered, postgres_server
 from privalue.readers import column_names, open_source
 from privalue.readers._rules import RowRules
 
@@ -44,7 +44,7 @@ HOST = 'connection failed: connection to server at "10.0.0.7", port 5432 failed:
     ],
 )
 def test_nobody_answered(said):
-    assert unanswered(psycopg.OperationalError(said), psycopg)
+    assert is_unanswered(psycopg.OperationalError(said), psycopg)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_nobody_answered(said):
     ],
 )
 def test_the_server_refused(said):
-    assert not unanswered(psycopg.OperationalError(said), psycopg)
+    assert not is_unanswered(psycopg.OperationalError(said), psycopg)
 
 
 def test_a_code_says_more_than_words():
@@ -72,7 +72,7 @@ def test_a_code_says_more_than_words():
         errors.TooManyConnections,
         errors.ConnectionFailure,
     ):
-        assert unanswered(away("FATAL: in any language"), psycopg)
+        assert is_unanswered(away("FATAL: in any language"), psycopg)
     for answered in (
         errors.DiskFull,
         errors.OutOfMemory,
@@ -81,9 +81,9 @@ def test_a_code_says_more_than_words():
         errors.DivisionByZero,
         errors.QueryCanceled,
     ):
-        assert not unanswered(answered("starting up"), psycopg)
-    assert not unanswered(psycopg.ProgrammingError("the connection is closed"), psycopg)
-    assert not unanswered(UnicodeError("the connection is closed"), psycopg)
+        assert not is_unanswered(answered("starting up"), psycopg)
+    assert not is_unanswered(psycopg.ProgrammingError("the connection is closed"), psycopg)
+    assert not is_unanswered(UnicodeError("the connection is closed"), psycopg)
 
 
 SLIPPED = [
@@ -95,9 +95,9 @@ SLIPPED = [
 
 @pytest.mark.parametrize("address", SLIPPED)
 def test_an_address_in_which_a_password_slipped_elsewhere_is_refused_and_not_quoted(address):
-    with pytest.raises(LedgerError, match="of the ledger is malformed") as of_ledger:
+    with pytest.raises(LedgerError, match="given as ledger is malformed") as of_ledger:
         open_ledger(address)
-    with pytest.raises(DataError, match="of the data is malformed") as of_data:
+    with pytest.raises(DataError, match="given as data is malformed") as of_data:
         postgres_server(address, what="data", error=DataError)
     for found in (of_ledger, of_data):
         assert "cret" not in str(found.value)
@@ -163,7 +163,7 @@ def shown_of(address):
         try:
             ledger = open_ledger(location)
             seen += [ledger.place, repr(ledger)]
-            ledger.show("people")
+            ledger.account("people")
         except PrivalueError as problem:
             seen.append(repr(problem))
     for data in (address, f"{address}::rows", f"{address}::SELECT 'a'::text", Path(address)):
@@ -208,16 +208,13 @@ def test_no_part_of_a_password_in_a_query_is_shown(query):
 @pytest.mark.parametrize(
     "password", ["a@b", "a/b", "a%b", "a:b", "a?b", "a#b", "a b", "a'b", 'a"b']
 )
-def test_a_password_may_hold_anything_where_it_is_encoded_or_quoted(password):
-    for address in (
-        f"postgresql://me:{quote(password, safe='')}@db.example/ledgers",
-        f"host=db.example dbname=ledgers user=me password={in_quotes(password)}",
-    ):
-        server = postgres_server(address, what="ledger", error=LedgerError)
-        assert server.place == "postgresql://db.example/ledgers"
-        assert server._password == password
-        assert divide_address(f"{address}::rows") == (address, "rows")
-        assert open_ledger(address).place == server.place
+def test_a_password_may_hold_anything_where_it_is_encoded(password):
+    address = f"postgresql://me:{quote(password, safe='')}@db.example/ledgers"
+    server = postgres_server(address, what="ledger", error=LedgerError)
+    assert server.place == "postgresql://db.example/ledgers"
+    assert server.masked(f"refused: {password}") == "refused: ***"
+    assert divide_address(f"{address}::rows") == (address, "rows")
+    assert open_ledger(address).place == server.place
 
 
 @pytest.mark.parametrize("variable", [True, False])
@@ -255,7 +252,7 @@ def test_names_of_files_that_look_like_addresses_are_those_of_files(tmp_path, mo
         assert column_names(name).names == ["trajectory", "step", "state", "reward"]
     ledger = open_ledger("me@work//ledger.db")
     ledger.declare("people", epsilon=1.0, delta=1e-6, unit="trajectory")
-    assert open_ledger("me@work//ledger.db").datasets() == ("people",)
+    assert open_ledger("me@work//ledger.db").account("people").balance.releases == 0
 
 
 def test_names_that_no_file_can_have_are_errors_of_one_line(tmp_path, monkeypatch):
@@ -264,4 +261,4 @@ def test_names_that_no_file_can_have_are_errors_of_one_line(tmp_path, monkeypatc
         with pytest.raises(DataError):
             open_source(name, RULES)
         with pytest.raises(PrivalueError):
-            open_ledger(name).show("people")
+            open_ledger(name).account("people")

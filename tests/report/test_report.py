@@ -386,7 +386,7 @@ def test_the_registry_entry_says_everything_that_a_registry_asks(tmp_path):
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
     release = pv.release(chosen, people(99, 99, 99, 99), ledger=ledger)
-    account = ledger.show("trial")
+    account = ledger.account("trial")
     entry = registry_entry(release, justification="because\n\u2028", account=account)
     read = yaml.safe_load(registry_yaml(release, justification="because\n\u2028", account=account))
     assert read == plain(entry)

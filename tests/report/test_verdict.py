@@ -294,15 +294,6 @@ def test_the_promise_is_three_sentences(unit, relation, known):
         assert f"With 3,000 {'persons' if unit == 'person' else 'trajectories'}, delta" in page
 
 
-def test_the_page_says_how_many_more_releases_fit(tmp_path):
-    chosen = study(2, returns=(0.0, 1.0), mechanism=SSP, study={"dataset": "people"})
-    ledger = pv.open_ledger(tmp_path / "ledger.db")
-    ledger.declare("people", epsilon=2.5, delta=1e-3, unit="trajectory")
-    release = pv.release(chosen, crowd(rarely=4000), ledger=ledger)
-    told = text_of(public_page(release, account=ledger.standing("people")))
-    assert "Further releases of this size: 1 ." in told
-
-
 # The curator's page
 
 

@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 import privalue as pv
-from privalue._files import read_whole
 from privalue.cli._app import run
+from privalue.ledger.files import read_whole
 from privalue.study import _places as places
 from privalue.study import _side_files as side_files
 from privalue.study import as_cell

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
-from privalue._files import read_whole, write_whole
 from privalue._folder import FILE_NAME, require_vacant
 from privalue._written import counted
 from privalue.artefact._columns import Arrays, Flags, arrow_table
@@ -39,6 +38,7 @@ from privalue.artefact._parts import (
 )
 from privalue.artefact._values import KeptMass, Numbers, StateValue, StateValues, written
 from privalue.errors import DataError, NotReleasedError, UnknownLabelError, UsageError
+from privalue.ledger.files import read_whole, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

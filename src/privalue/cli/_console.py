@@ -165,12 +165,6 @@ def say(line: str) -> None:
     print(shown(line))
 
 
-def tell(notices: Iterable[str]) -> None:
-    """Log what a ledger found, in the words of the command line."""
-    for line in notices:
-        log.print(f"Ledger: {line}")
-
-
 def print_release_json(parts: Iterable[str]) -> None:
     """Print the JSON of a release: the same JSON, with what a terminal would obey escaped."""
     sys.stdout.writelines(_ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", p) for p in parts)

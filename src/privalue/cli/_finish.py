@@ -11,19 +11,18 @@ from typing import Annotated
 
 import typer
 
-from privalue._charged import finish as finish_release
-from privalue._files import remove_litter
 from privalue._folder import FILE_NAME, require_publishable
-from privalue._outbox import NAME, Outbox, Paid
 from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._given import DEFAULT_LEDGER
 from privalue.cli._paid import ADDRESS
 from privalue.cli._report import publish_and_tell
+from privalue.curator import finish as finish_release
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
-from privalue.ledger import open_ledger, study_hash
-from privalue.report import require_same_study
+from privalue.ledger import NAME, Outbox, Paid, open_ledger
+from privalue.ledger.files import remove_litter
+from privalue.report import request_for, require_same_study
 from privalue.study import Study
 
 
@@ -68,11 +67,7 @@ def finish(
         require_publishable(folder)
     if ledger is None:
         ledger = (os.environ.get(ADDRESS) or None) if paid.needs_address else paid.ledger
-    finish_release(
-        paid,
-        ledger=None if ledger is None else open_ledger(ledger),
-        say=lambda line: log.print(f"Ledger: {line}"),
-    )
+    finish_release(paid, ledger=ledger)
     publish_and_tell(
         release,
         folder,
@@ -83,7 +78,7 @@ def finish(
     )
     outbox.unlink(missing_ok=True)
     if as_json:
-        print_json({"release": str(folder / FILE_NAME), "dataset": paid.dataset})
+        print_json({"release": str(folder / FILE_NAME), "dataset": paid.charge.dataset})
     else:
         terminal.print_release(screen(), release)
 
@@ -96,13 +91,12 @@ def _folder(outbox: Path, paid: Paid) -> Path:
 
 def _require_recorded(outbox: Path, folder: Path, ledger: str) -> None:
     """Raise DataError unless a ledger has the release of a folder, whose outbox is gone."""
-    release, opened = Release.load(folder), open_ledger(ledger)
-    dataset = release.study["study"].get("dataset")
-    stored = None
-    if dataset is not None and release.ledger_head is not None:
-        with suppress(BudgetError):  # there is no such ledger
-            stored = opened.stored(dataset, study_hash(release.study))
-    if stored is None or stored.artefact != release.to_json():
+    release, opened, text = Release.load(folder), open_ledger(ledger), None
+    with suppress(BudgetError):  # there is no such ledger
+        if release.ledger_head is not None:
+            earlier = opened.find(request_for(release))
+            text = None if earlier is None else earlier.release
+    if text != release.to_json():
         raise DataError(
             f"{outbox} does not exist, and {folder / FILE_NAME} is not on the record of the ledger "
             f"{opened.place}; if it is finished, name the ledger that it was charged on: "

@@ -121,11 +121,11 @@ def run(
     say(f"7. Release, once, on the ledger: {public}")
     with progress("Reading rows") as update:
         released = release(study, data, ledger=ledger, progress=update)
-    account = ledger.show(DATASET)
+    account = ledger.account(DATASET)
     files = publish(released, public, study=study, account=account, justification=JUSTIFICATION)
 
     say("8. Verify that the ledger is intact, and that this release is on it")
-    verified = ledger.verify(head=released.ledger_head, artefact=released.to_json())
+    verified = ledger.verify(releases=[released.to_json()])
     say(f"   {verified.entries} entries, head {verified.head[:16]}...")
 
     say("9. Compare with the exact values, which a simulation knows")

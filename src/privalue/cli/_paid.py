@@ -2,14 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from privalue._files import remove_litter
 from privalue._folder import FILE_NAME, PAGE, REGISTRY, VALUES
-from privalue._outbox import NAME, Outbox
 from privalue.errors import ChargedError, DataError, PrivalueError, UsageError
+from privalue.ledger import NAME, Outbox
+from privalue.ledger.files import remove_litter
 
 ADDRESS = "PRIVALUE_LEDGER"  # of the environment
 
@@ -37,27 +37,24 @@ def require_finished(out: Path) -> None:
 
 
 @contextmanager
-def published(
-    out: Path, *, study: Path, justification: str | None, ready: Callable[[], None] | None
-) -> Iterator[Outbox]:
+def published(out: Path, *, study: Path, justification: str | None) -> Iterator[Outbox]:
     """Yield the outbox of a release, which goes away once the block has published everything.
 
     Args:
         out: the folder that the release goes to.
         study: the study's file.
         justification: why these parameters; public.
-        ready: called before the charge.
 
     Raises:
         ChargedError: it was charged, and is not published yet; the message says how to go on.
     """
-    with Outbox(out / NAME, study=study, justification=justification, ready=ready) as outbox:
+    with Outbox(out / NAME, study=study, justification=justification) as outbox:
         try:
             yield outbox
         except ChargedError as problem:
             raise _in_words(problem, outbox) from problem
         except (Exception, KeyboardInterrupt) as problem:
-            if not (outbox.filled or outbox.recorded):
+            if not (outbox.is_filled or outbox.is_recorded):
                 raise
             raise _unpublished(problem, outbox) from problem
 
@@ -66,7 +63,7 @@ def _in_words(problem: ChargedError, outbox: Outbox) -> ChargedError:
     """Return the same error, with the command that goes on."""
     if problem.paid is None:
         return problem
-    if outbox.filled:
+    if outbox.is_filled:
         told = f"charged: do not run again; `{_command(outbox.path)}` ({problem.why})"
     else:
         told = (
@@ -89,10 +86,10 @@ def _unpublished(problem: BaseException, outbox: Outbox) -> ChargedError:
         why, code = f"internal error ({type(problem).__name__})", 70
     how = (
         f"do not run again; `{_command(outbox.path)}`"
-        if outbox.filled
+        if outbox.is_filled
         else "the same command with another --out gets it from the ledger, and spends nothing"
     )
-    stands = "charged, and on record" if outbox.recorded else "charged"
+    stands = "charged, and on record" if outbox.is_recorded else "charged"
     return ChargedError(f"{stands}: {how} ({why})", exit_code=code)
 
 

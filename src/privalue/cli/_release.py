@@ -15,11 +15,11 @@ from privalue.cli._console import (
     Json,
     SideFiles,
     StudyFile,
+    log,
     notes,
     print_release_json,
     progress,
     screen,
-    tell,
 )
 from privalue.cli._given import (
     WHOLE,
@@ -35,6 +35,7 @@ from privalue.cli._paid import published, require_finished
 from privalue.cli._report import publish_and_tell
 from privalue.core import SeededForExperimentsOnly
 from privalue.curator import release as release_data
+from privalue.curator import reuse
 from privalue.errors import UsageError
 from privalue.ledger import open_ledger
 from privalue.report import load_page
@@ -103,8 +104,9 @@ def release(
     require_publishable(out)
     study = Study.load(study_file, side_files=side_files)
     keep_freed_memory()
-    ready = None if no_report else load_page
-    with published(out, study=study_file, justification=justification, ready=ready) as outbox:
+    if not no_report:
+        load_page()  # what would fail to load fails before the charge
+    with published(out, study=study_file, justification=justification) as outbox:
         with notes(), progress("Reading rows", then="Computing") as update:
             released = release_data(
                 study,
@@ -119,8 +121,9 @@ def release(
                 memory=limit,
                 threads=threads,
                 progress=update,
-                say=lambda line: tell([line]),
             )
+        if released.reused:
+            log.print(f"Not new: {reuse(released)}")
         publish_and_tell(
             released,
             out,

@@ -11,7 +11,7 @@ from privalue.artefact import Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
 from privalue.cli._given import Justification
 from privalue.errors import PrivalueError, UnavailableError, UsageError
-from privalue.ledger import Standing, open_ledger
+from privalue.ledger import Account, open_ledger
 from privalue.report import (
     answers_in,
     charge_words,
@@ -101,7 +101,7 @@ def _folder(release_file: Path, out: Path | None) -> Path:
     return out.parent
 
 
-def _account_if_known(release: Release) -> Standing | None:
+def _account_if_known(release: Release) -> Account | None:
     """Return how the dataset stands on the environment's ledger; if that is not known, say so."""
     if release.ledger_head is None:
         return None
@@ -116,7 +116,7 @@ def _account_if_known(release: Release) -> Standing | None:
     return None
 
 
-def account_of(release: Release, ledger: str) -> Standing:
+def account_of(release: Release, ledger: str) -> Account:
     """Return how the release's dataset stands on a ledger.
 
     The ledger must have this release on its record.
@@ -126,7 +126,7 @@ def account_of(release: Release, ledger: str) -> Standing:
         raise UsageError(
             "this release is on no ledger: it was made with --no-ledger; leave --ledger out"
         )
-    return opened.standing(dataset, head=release.ledger_head)
+    return opened.account(dataset, head=release.ledger_head)
 
 
 def publish_and_tell(
@@ -153,7 +153,7 @@ def publish_and_tell(
         saved: whether the folder holds the release itself already.
     """
 
-    def account() -> Standing | None:
+    def account() -> Account | None:
         try:
             if ledger is None:
                 return None

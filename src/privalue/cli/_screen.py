@@ -48,6 +48,16 @@ def facts(title: str, rows: Iterable[tuple[str, object]]) -> Table:
     return table
 
 
+def listing(title: str, rows: Sequence[Mapping[str, object]]) -> Table:
+    """Return a table with a line for each row, under the names of its columns."""
+    table = Table(title=title, title_justify="left")
+    for name in rows[0]:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    return table
+
+
 def print_guesses(console: Console, guessed: Guesses) -> None:
     """Print which column was taken for what, and what is left for the user to answer."""
     console.print("Guessed from the names of columns alone; no row was looked at:")

@@ -15,8 +15,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from privalue._files import write_whole
 from privalue._types import Progress
+from privalue.ledger.files import write_whole
 from privalue.paper._experiment import AnyExperiment
 from privalue.paper._settings import Effort
 from privalue.paper._table import ResultTable, TableRow

@@ -5,8 +5,8 @@ import re
 from os.path import exists, isfile
 from pathlib import Path
 
-from privalue._servers import may_hold_password, names_server, not_shown
 from privalue.errors import DataError
+from privalue.ledger.addresses import may_hold_password, names_server, not_shown
 
 _QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _REQUEST = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)

@@ -16,8 +16,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from privalue._servers import may_hold_password
 from privalue.errors import DataError
+from privalue.ledger.addresses import may_hold_password
 from privalue.readers._chunks import Chunk, Source, one_line
 from privalue.readers._csv_files import csv_chunks, is_csv, open_csv
 from privalue.readers._databases.duckdb_rows import (

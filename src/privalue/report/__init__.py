@@ -34,7 +34,7 @@ from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
 from privalue.report._public_page import public_page
 from privalue.report._publish import Published, publish, release_page, write_report, write_text
-from privalue.report._spending import account_rows, charge_words
+from privalue.report._spending import account_rows, charge_words, request_for, statement_rows
 from privalue.report._states import flags_by_state, flags_of_states, state_table
 from privalue.report._verdict import accepted_in_words
 
@@ -71,10 +71,12 @@ __all__ = [
     "public_page",
     "publish",
     "release_page",
+    "request_for",
     "require_private_place",
     "require_same_study",
     "restriction_in_words",
     "state_table",
+    "statement_rows",
     "steadied",
     "unchecked_words",
     "verdict",

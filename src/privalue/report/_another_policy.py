@@ -10,7 +10,7 @@ import numpy as np
 
 from privalue._written import counted, written
 from privalue.artefact import NOT_PRIVATE, Compared, KeptMass, PolicyInterval, Release, StateValues
-from privalue.ledger import Standing
+from privalue.ledger import Account
 from privalue.report._page_facts import budget_context
 from privalue.report._pages import (
     LABEL,
@@ -46,7 +46,7 @@ _CONTENTS = {
 
 
 def another_policy_page(
-    release: Release, *, account: Standing | None = None, justification: str | None = None
+    release: Release, *, account: Account | None = None, justification: str | None = None
 ) -> str:
     """Return the page of a release by dp-ope, self-contained.
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from privalue._files import read_whole
 from privalue.errors import UsageError
+from privalue.ledger.files import read_whole
 from privalue.report._yaml import Unanswered, Verbatim
 
 JUSTIFICATION = ("deployment", "implementation", "justification")

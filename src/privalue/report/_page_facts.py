@@ -4,7 +4,7 @@ from typing import Any
 
 from privalue._written import counted, written_exactly
 from privalue.artefact import Release
-from privalue.ledger import Protection, Standing, study_hash
+from privalue.ledger import Account, study_hash
 from privalue.report._guarantee import readable
 from privalue.report._limits import bounds_stage
 from privalue.report._numbers import interval
@@ -13,7 +13,6 @@ from privalue.report._pages import PageHtml, PageTable, bar, hashed, listed, nam
 from privalue.report._registry import (
     SIDE_CHANNELS,
     composition_words,
-    gaussian_alpha,
     mechanism_words,
 )
 from privalue.report._states import return_bounds
@@ -112,7 +111,7 @@ def _plain(value: Any) -> str:
     return written_exactly(value) if isinstance(value, float) else str(value)
 
 
-def budget_context(release: Release, account: Standing | None) -> dict[str, Any]:
+def budget_context(release: Release, account: Account | None) -> dict[str, Any]:
     """Return what the release cost, and how much of the dataset's budget is left.
 
     Args:
@@ -132,21 +131,17 @@ def budget_context(release: Release, account: Standing | None) -> dict[str, Any]
         "refit_of": release.refit_of and hashed(release.refit_of),
         "composition": composition_words(release, account),
         "head": release.ledger_head and hashed(release.ledger_head),
-        "account": None if account is None else _account(release, account),
+        "account": None if account is None else _account(account),
     }
 
 
-def _account(release: Release, account: Standing) -> dict[str, Any]:
-    """Return how the dataset stands: total, spent, left, and how many more releases fit."""
-    total, spent = account.total.in_six_digits(), account.spent.in_six_digits()
-    # Reservations belong to runs that are under way or were killed: the public need not see them.
-    left = account.unspent.in_six_digits()
-    privacy = release.privacy
-    # A release that protects others than the total does costs more there than it says.
-    alike = account.terms.protection == Protection(unit=privacy.unit, neighbours=privacy.neighbours)
+def _account(account: Account) -> dict[str, Any]:
+    """Return how the dataset stands: total, spent, left."""
+    total = account.numbers(account.total, is_left=True)
+    spent, left = account.numbers(account.spent), account.numbers(account.left, is_left=True)
 
     def drawn(amount: dict[str, float], key: str) -> PageHtml | str:
-        if account.gaussian and key != "mu":
+        if account.terms.is_gaussian and key != "mu":
             return readable(amount[key])
         share = amount[key] / (total[key] or 1.0)
         return bar(share**2 if key == "mu" else share, readable(amount[key]))  # squares add up
@@ -156,7 +151,7 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
             name="Budget of the dataset",
             caption=PageHtml(
                 f"Dataset {named(account.dataset)}: releases on the record: "
-                f"{account.number_of_releases}."
+                f"{account.balance.releases}."
             ),
             heads=["Amount", *total],
             rows=[
@@ -169,63 +164,29 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
             ],
             kind="small",
         ),
-        "further": _further(release, account) if alike and not release.refit_of else None,
         "words": f"The total is what all releases together may cost {account.terms}."
         + _squares(account)
-        + _lowered(account)
-        + _moved(account)
-        + _conversions(account),
+        + _lowered(account),
     }
 
 
-def _further(release: Release, account: Standing) -> int:
-    """Return how many more releases like this one fit into what is left."""
-    privacy = release.privacy
-    return account.further(privacy.epsilon, privacy.delta, gaussian_alpha(release))
-
-
-def _squares(account: Standing) -> str:
-    """Return the sentence on squares of mu; empty in a plain book."""
-    if not account.gaussian:
+def _squares(account: Account) -> str:
+    """Return the sentence on squares of mu; empty for a plain total."""
+    if not account.terms.is_gaussian:
         return ""
-    alone = account.before is None and account.lowered_from is None
     return (
         " Squares of mu add up. So what is spent and what is left, each written as an epsilon, "
-        f"come to more than the total{': the total is what is promised' * alone}."
+        "come to more than the total."
     )
 
 
-def _lowered(account: Standing) -> str:
+def _lowered(account: Account) -> str:
     """Return the sentence on a total that was lowered; empty where none was."""
-    if account.lowered_from is None:
+    if account.largest == account.promise:
         return ""
     return (
-        f" It was lowered after releases were made, from up to {account.lowered_from}, and what "
-        f"they showed may have led to that: all of them together promise {account.promise}, and "
-        "not less."
-    )
-
-
-def _moved(account: Standing) -> str:
-    """Return the sentence on a book that moved to squares; empty where none did."""
-    if account.before is None:
-        return ""
-    pool = account.total.units.epsilon
-    return (
-        f" Before, plain sums counted, with a total of {account.before}, and releases may have led "
-        f"to the change: all of them together, before and after, promise {account.promise}"
-        f"{', if they did not lead to the size of the plain pool' * bool(pool)}."
-    )
-
-
-def _conversions(account: Standing) -> str:
-    """Return the sentence on releases that are counted by group privacy; empty without any."""
-    number = account.number_converted
-    if not number:
-        return ""
-    return (
-        f" {number} of the releases promise{'s' if number == 1 else ''} something else, and "
-        f"{'is' if number == 1 else 'are'} counted at what that comes to here, by group privacy."
+        " It was lowered after releases were made, and what they showed may have led to that: all "
+        f"of them together promise {account.largest}, and not less."
     )
 
 

@@ -7,7 +7,7 @@ values, their precision, the promise, and last what is for the record.
 
 from privalue._written import counted, written
 from privalue.artefact import NOT_PRIVATE, Release
-from privalue.ledger import Standing
+from privalue.ledger import Account
 from privalue.report._guarantee import guarantee_context, readable
 from privalue.report._limits import counted_between
 from privalue.report._page_arms import arms_context, ends_of
@@ -42,7 +42,7 @@ def public_page(
     release: Release,
     *,
     study: Study | None = None,
-    account: Standing | None = None,
+    account: Account | None = None,
     justification: str | None = None,
 ) -> str:
     """Return the page of a release, self-contained.

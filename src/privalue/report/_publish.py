@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from privalue._files import write_whole
 from privalue._folder import PAGE, REGISTRY, VALUES, require_publishable
 from privalue.artefact import Release
 from privalue.errors import UsageError
-from privalue.ledger import Standing
+from privalue.ledger import Account
+from privalue.ledger.files import write_whole
 from privalue.report._another_policy import another_policy_page, policy_csv
 from privalue.report._answers import answers_in
 from privalue.report._precision import require_same_study
@@ -38,7 +38,7 @@ def publish(
     folder: str | Path,
     *,
     study: Study | None = None,
-    account: Standing | Callable[[], Standing | None] | None = None,
+    account: Account | Callable[[], Account | None] | None = None,
     justification: str | None = None,
     page: bool = True,
     wrote: Callable[..., None] = lambda *paths: None,
@@ -50,7 +50,7 @@ def publish(
         folder: where to; made if it is not there.
         study: the release's study. Only with it, the page shows what side files say of states,
             and the planned precision of a study with side files.
-        account: how the dataset stands on its ledger, ``ledger.standing(dataset)``; or a function
+        account: how the dataset stands on its ledger, ``ledger.account(dataset)``; or a function
             that returns it, called once the release itself is saved.
         justification: why these parameters, in the words of whoever decided; public.
         page: whether to write the page, which takes longer than all the rest.
@@ -96,7 +96,7 @@ def write_report(
     folder: Path,
     *,
     study: Study | None = None,
-    account: Standing | None = None,
+    account: Account | None = None,
     justification: str | None = None,
     page: bool = True,
 ) -> dict[str, Path]:
@@ -138,7 +138,7 @@ def release_page(
     release: Release,
     *,
     study: Study | None = None,
-    account: Standing | None = None,
+    account: Account | None = None,
     justification: str | None = None,
 ) -> str:
     """Return the page of a release: of values by state, or of another policy's value.

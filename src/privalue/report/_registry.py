@@ -12,7 +12,7 @@ from typing import Any
 
 from privalue._written import counted
 from privalue.artefact import Release
-from privalue.ledger import Standing, study_hash
+from privalue.ledger import Account, study_hash
 from privalue.report._answers import Answers
 from privalue.report._guarantee import unit_words, validity_words
 from privalue.report._limits import bounds_stage
@@ -67,7 +67,7 @@ def mechanism_words(release: Release) -> str:
     )
 
 
-def composition_words(release: Release, account: Standing | None = None) -> str:
+def composition_words(release: Release, account: Account | None = None) -> str:
     """Return the words that say how the costs of several releases add up.
 
     Args:
@@ -83,11 +83,7 @@ def composition_words(release: Release, account: Standing | None = None) -> str:
 
 
 _BASIC = "basic composition: epsilons and deltas add up"
-_SQUARES = "Gaussian accounting: squares of mu add up"
-_POOL = (
-    f"{_BASIC}, in a pool of its own beside one in which squares of mu add up, and the promises of "
-    "both pools add up"
-)
+_GAUSSIAN = "Gaussian accounting: squares of mu add up"
 
 
 def gaussian_alpha(release: Release) -> float | None:
@@ -95,54 +91,39 @@ def gaussian_alpha(release: Release) -> float | None:
     return release.noise.alpha if release.mechanism == "dp-ssp" else None
 
 
-def _in_squares(release: Release, account: Standing | None) -> bool:
-    """Return whether a release costs mu^2 on a Gaussian ledger; without the account, may cost it.
-
-    Pure epsilon does, too, where there is no plain pool.
-    """
-    if gaussian_alpha(release) is not None:
-        return True
-    return release.privacy.delta == 0 and not (account and account.total.units.epsilon)
-
-
-def _ledger_words(release: Release, account: Standing | None, which: str) -> str:
+def _ledger_words(release: Release, account: Account | None, which: str) -> str:
     """Return the sentence on whether a release is on a ledger, and what that means."""
     if release.ledger_head is None:
         return (
             f"{which} is on no ledger: with other releases about the same people, the epsilons "
             "and deltas add up, and the curator keeps count."
         )
-    squares = _in_squares(release, account)
-    if account is None:
-        how = f"{_BASIC}; or {_SQUARES}" if squares else _BASIC
-    elif account.gaussian:
-        how = _SQUARES if squares else _POOL
+    has_mu = gaussian_alpha(release) is not None or release.privacy.delta == 0
+    if account is not None:
+        how = _GAUSSIAN if account.terms.is_gaussian else _BASIC
     else:
-        how = _BASIC
+        how = f"{_BASIC}; or {_GAUSSIAN}" if has_mu else _BASIC
     return (
         f"{which} is on the dataset's ledger ({how}, also "
         "where later questions depend on earlier answers), charged before anything was drawn."
     )
 
 
-def _accounting(release: Release, account: Standing | None) -> str:
+def _accounting(release: Release, account: Account | None) -> str:
     """Return how its cost adds up to others', for programs."""
     if release.refit_of is not None:
         return "none: computed from another release"
     if release.ledger_head is None:
         return "none: no ledger"
-    squares = _in_squares(release, account)
-    if account is None and squares:
-        return "on a ledger that was not at hand: basic composition or Gaussian accounting"
-    if account is None or not account.gaussian:
-        return "basic composition on a ledger"
-    if squares:
+    if account is None:
+        return "on a ledger that was not at hand"
+    if account.terms.is_gaussian:
         return "Gaussian accounting on a ledger"
-    return "basic composition on a ledger, in the plain pool of a Gaussian total"
+    return "basic composition on a ledger"
 
 
 def registry_entry(
-    release: Release, *, justification: str | None = None, account: Standing | None = None
+    release: Release, *, justification: str | None = None, account: Account | None = None
 ) -> dict[str, Any]:
     """Return the entry as plain values.
 
@@ -299,7 +280,7 @@ def _post_processing(release: Release) -> str:
     return "Values are the features times the noisy coefficients."
 
 
-def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
+def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
     """Return the section ``privalue``: the same facts for programs."""
     privacy, noise, described = release.privacy, release.noise, release.study
     return {
@@ -334,12 +315,12 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
                 {}
                 if account is None
                 else {
-                    "dataset_unit": account.terms.protection.unit,
-                    "dataset_relation": account.terms.protection.neighbours,
-                    "dataset_promise": account.promise.as_dict(),
-                    "dataset_total": account.total.as_dict(),
-                    "dataset_spent": account.spent.as_dict(),
-                    "dataset_left": account.unspent.as_dict(),
+                    "dataset_unit": account.terms.unit,
+                    "dataset_relation": account.terms.neighbours,
+                    "dataset_promise": account.as_dict()["promise"],
+                    "dataset_total": account.numbers(account.total, is_left=True),
+                    "dataset_spent": account.numbers(account.spent),
+                    "dataset_left": account.numbers(account.left, is_left=True),
                 }
             ),
         },
@@ -378,7 +359,7 @@ def registry_yaml(
     release: Release,
     *,
     justification: str | None = None,
-    account: Standing | None = None,
+    account: Account | None = None,
     answers: Answers | None = None,
 ) -> str:
     """Return the text of ``registry.yaml``.

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from privalue._files import whole_file
 from privalue.errors import UsageError
+from privalue.ledger.files import whole_file
 from privalue.simulation._names import parse_world
 from privalue.simulation._policy_files import policy_of
 from privalue.simulation._simulation import (

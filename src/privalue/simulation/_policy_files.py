@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privalue._files import whole_file
 from privalue.errors import UsageError
+from privalue.ledger.files import whole_file
 from privalue.simulation._policies import Policy
 
 if TYPE_CHECKING:

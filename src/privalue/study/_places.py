@@ -10,8 +10,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from privalue._files import read_whole
 from privalue.errors import StudyError
+from privalue.ledger.files import read_whole
 
 MOST_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, as on the disk and unpacked
 MOST_TABLE = 250_000_000  # bytes of any other side file: a row of text takes more once it is read

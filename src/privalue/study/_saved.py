@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from privalue._files import whole_file
 from privalue.core import Matrix
 from privalue.errors import UsageError
+from privalue.ledger.files import whole_file
 from privalue.study._side_files import SideFile
 from privalue.study._study import Study
 from privalue.study._template import study_template

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
-from privalue._files import read_whole
 from privalue.core import MOST_LEVELS, Limits, Matrix
 from privalue.errors import StudyError
+from privalue.ledger.files import read_whole
 from privalue.study._agreement import require_agreement, require_arms
 from privalue.study._columns import Columns
 from privalue.study._keywords import sections_of
@@ -141,6 +141,7 @@ class Study(Section):
 
     _place: Place = PrivateAttr()
     _tables: Tables = PrivateAttr()
+    _is_on_ledger: bool = PrivateAttr(default=False)
 
     # The place comes by position, with the sections of a file or of another study: by name it could
     # be taken for a section.
@@ -478,10 +479,19 @@ class Study(Section):
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
         To replace a unit leaves the number as it is. But if invalid units or trajectories
-        that were cut off are dropped, a unit may be replaced by one of which nothing is left.
+        that were cut off are dropped, a unit may be replaced by one of which nothing is left. And
+        a release on a ledger may be about some of its dataset's people alone: a unit may be
+        replaced by one of the others, and the sizes of two such releases would tell.
         """
         drops = self.data.invalid == "drop-unit" or self.drops_cut
-        return self.privacy.neighbours == "replace-one" and not drops
+        is_secret = drops or self._is_on_ledger
+        return self.privacy.neighbours == "replace-one" and not is_secret
+
+    def on_ledger(self) -> Self:
+        """Return the study of a release that a ledger records: no size is counted for it."""
+        found = self.model_copy()
+        found._is_on_ledger = True
+        return found
 
     @property
     def drops_cut(self) -> bool:

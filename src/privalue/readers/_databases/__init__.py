@@ -9,8 +9,8 @@ done. Messages name neither user nor password.
 from os.path import isdir, isfile
 from pathlib import Path
 
-from privalue._servers import divide_address
 from privalue.errors import DataError
+from privalue.ledger.addresses import divide_address
 from privalue.readers._chunks import Source
 from privalue.readers._databases.postgres import open_postgres, postgres_columns
 from privalue.readers._databases.sqlite_file import open_sqlite, sqlite_columns

@@ -6,8 +6,8 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any
 
-from privalue._servers import postgres_server, unanswered
 from privalue.errors import DataError, UnavailableError
+from privalue.ledger.addresses import is_unanswered, postgres_server
 from privalue.readers._chunks import Chunk, Source, one_line
 from privalue.readers._databases.cursor import Fetch, column_names
 from privalue.readers._databases.request import Request, Table, in_chunks, quoted, requested
@@ -70,7 +70,7 @@ def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
                 try:
                     return fetch()
                 except server.problem as problem:
-                    if unanswered(problem, server.driver):
+                    if is_unanswered(problem, server.driver):
                         raise server.unreadable(wanted.place, problem) from None
                     raise
 
@@ -145,7 +145,7 @@ class _Server:
     def connected(self) -> Iterator[Any]:
         """Yield a connection in a read-only transaction; nothing is ever committed."""
         try:
-            connection = self._server.connect(client_encoding="utf8")
+            connection = self._server.connect()
         except self.problem as problem:
             raise self.unreadable(self.place, problem, "opened") from None
         with closing(connection):
@@ -173,7 +173,7 @@ class _Server:
     ) -> DataError | UnavailableError:
         """Return, in one line, the error for what the server said, or for its silence."""
         said = self._server.masked(one_line(problem))
-        if unanswered(problem, self.driver):
+        if is_unanswered(problem, self.driver):
             return UnavailableError(f"{place}: the server does not answer ({said}); try again")
         return DataError(f"{place} cannot be {done}: {said}")
 

@@ -1,91 +1,38 @@
 """Write files whole or not at all, and read those that somebody else wrote without a risk.
 
 A file has its name only once all of it is on the disk: neither a crash nor a reader in between
-meets a part of it. Until then it has a name that says which process of which machine writes it, so
-that what a killed process left is known as such. What is read is a file of a known size, and never
-a pipe that nobody writes to.
+meets a part of it. What is read is a file of a known size, and never a pipe that nobody writes to.
 """
 
 import errno
 import os
-import platform
-import re
 import stat
 import time
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_PARTIAL = re.compile(r"\..+\.(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-\d+\.partial")
-_OLD = 24 * 3600  # seconds after which a file that another machine was writing is given up
+_OLD = 24 * 3600  # seconds after which a file that was never finished is given up
+_IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
 
 
 def partial_name(target: Path) -> Path:
-    """Return the name of a file that is not whole yet.
-
-    No two writers have the same process and moment; if two had, the second would fail to open.
-    """
-    writer = f"{os.getpid()}-{_machine()}-{time.monotonic_ns()}"
-    return target.with_name(f".{target.name}.{writer}.partial")
+    """Return the name of a file that is not whole yet; if two were the same, the second fails."""
+    return target.with_name(f".{target.name}.{os.getpid()}-{time.monotonic_ns()}.partial")
 
 
 def remove_litter(folder: Path) -> None:
-    """Remove files that were never finished, and never will be: their processes are gone.
-
-    Whether a process of another machine is gone cannot be seen: its files have to be a day old.
-    """
+    """Remove files that were never finished, once they are a day old."""
     for file in folder.glob(".*.partial"):
-        found = _PARTIAL.fullmatch(file.name)
         with suppress(OSError):
-            if found is not None and _given_up(file, int(found["process"]), found["machine"]):
+            if time.time() - file.stat().st_mtime > _OLD:
                 file.unlink()
 
 
-def _given_up(file: Path, process: int, machine: str) -> bool:
-    """Return whether nobody writes a file any more."""
-    if machine != _machine():
-        return time.time() - file.stat().st_mtime > _OLD
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):  # it is somebody else's, or no number of a process
-        return False
-    return False
-
-
-def _machine() -> str:
-    """Return what distinguishes this machine from others that write to the same folder."""
-    return f"{zlib.crc32(platform.node().encode(errors='replace')):08x}"
-
-
-def settle_partial(partial: Path, target: Path, parts: Iterable[str]) -> None:
-    """Write a text over a file that was made beforehand, and give it its name, if nobody has it.
-
-    What the file had room for needs no room now.
-
-    Raises:
-        FileExistsError: something has the name.
-        OSError: the folder or the disk refused.
-    """
-    try:
-        handle = os.open(partial, os.O_CREAT | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.writelines(parts)
-            file.flush()
-            file.truncate()
-            os.fsync(file.fileno())
-        _appear(partial, target)
-        with suppress(OSError):
-            _sync(target.parent)
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-
-
 @contextmanager
-def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -> Iterator[Path]:
+def whole_file(
+    target: Path, *, mode: int | None = None, replace: bool = True, partial: Path | None = None
+) -> Iterator[Path]:
     """Yield an empty file to fill, which gets the target's name where the block ends well.
 
     Args:
@@ -93,14 +40,16 @@ def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -
         mode: who may read it once it is whole. Until then its owner alone may. Without a mode the
             umask decides, as for any new file.
         replace: whether a file that has the name gives way.
+        partial: a file that was made beforehand, and has room for the content; a new one, if None.
 
     Raises:
         FileExistsError: something has the name, and ``replace`` is false.
         OSError: the folder or the disk refused.
     """
-    partial = partial_name(target)
-    opened = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-    os.close(os.open(partial, opened, 0o666 if mode is None else 0o600))
+    if partial is None:
+        partial = partial_name(target)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        os.close(os.open(partial, flags, 0o666 if mode is None else 0o600))
     try:
         yield partial
         if mode is not None:
@@ -110,7 +59,7 @@ def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -
             partial.replace(target)
         else:
             _appear(partial, target)
-        with suppress(OSError):  # some folders cannot be synced, or not be opened; SQLite goes on
+        with suppress(OSError):  # some folders cannot be synced, or not be opened
             _sync(target.parent)
     finally:
         with suppress(OSError):
@@ -123,6 +72,7 @@ def write_whole(
     *,
     mode: int | None = None,
     replace: bool = True,
+    partial: Path | None = None,
     errors: str = "strict",
 ) -> Path:
     """Write a text in UTF-8, as ``whole_file`` does.
@@ -132,16 +82,18 @@ def write_whole(
         text: all of it, or its parts in order.
         mode: who may read it; see ``whole_file``.
         replace: whether a file that has the name gives way.
+        partial: see ``whole_file``.
         errors: what becomes of characters that UTF-8 does not have, as for ``open``.
 
     Returns:
         The target.
     """
     with (
-        whole_file(target, mode=mode, replace=replace) as partial,
-        partial.open("w", encoding="utf-8", errors=errors, newline="") as file,
+        whole_file(target, mode=mode, replace=replace, partial=partial) as unfinished,
+        unfinished.open("r+", encoding="utf-8", errors=errors, newline="") as file,
     ):
         file.writelines([text] if isinstance(text, str) else text)
+        file.truncate()
     return target
 
 
@@ -160,9 +112,8 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         OSError: it is not a regular file (EINVAL), is too large (EFBIG), is not inside the folder
             (EXDEV), or the system refused; ``strerror`` is fit for a message.
     """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
-        handle = os.open(path, flags)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except ValueError:  # a name with a null byte, or with halves of characters
         raise OSError(errno.ENOENT, "no file can have that name") from None
     except OSError as problem:
@@ -188,17 +139,8 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         os.close(handle)
 
 
-_IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
-
-
 def _is_inside(about: os.stat_result, path: str | os.PathLike[str], folder: Path) -> bool:
-    """Return whether an opened file is in a folder, by a path without links.
-
-    Args:
-        about: the file that is open.
-        path: the name that it was opened by.
-        folder: the folder.
-    """
+    """Return whether an opened file is in a folder, by a path without links."""
     real = os.path.realpath(path)
     if not Path(real).is_relative_to(os.path.realpath(folder)):
         return False

@@ -1,0 +1,145 @@
+"""Say how a dataset stands: its total, what is spent and left, and what a release would cost."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from privalue.errors import BudgetError, StudyError
+from privalue.ledger.amounts import Amount, format_mu
+from privalue.ledger.entries import Balance, LedgerEntry, ReleaseRequest
+from privalue.ledger.gaussian import affordable, epsilon_of
+from privalue.ledger.terms import BudgetTerms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """How a dataset stands at one moment.
+
+    What is promised is ``largest``: the total, or the largest one that was in force since something
+    was spent. That is what all releases together keep. What is spent so far is information.
+    """
+
+    dataset: str
+    terms: BudgetTerms
+    promise: Amount  # epsilon and delta of the total, as declared
+    largest: Amount
+    balance: Balance  # its total is the promise, or the mu^2 that keeps it
+    head: str  # hash of the ledger's last entry
+
+    @property
+    def total(self) -> Amount:
+        """Return what may be spent in all."""
+        return self.balance.total
+
+    @property
+    def spent(self) -> Amount:
+        """Return what is spent so far."""
+        return self.balance.spent
+
+    @property
+    def left(self) -> Amount:
+        """Return what may still be spent."""
+        return self.total.minus(self.spent)
+
+    def cost(self, request: ReleaseRequest) -> Amount:
+        """Return what a release costs this total; raise BudgetError if it cannot be counted."""
+        try:
+            steps = self.terms.steps(request.protection)
+            return self.terms.price(request.promise, steps, request.alpha)
+        except BudgetError as problem:
+            raise self.refusal(self._asked(request), str(problem)) from None
+
+    def price(self, request: ReleaseRequest) -> Amount:
+        """Return what a release costs this total; raise BudgetError if that is not left."""
+        price = self.cost(request)
+        if price.fits(self.left):
+            return price
+        asked, why = self._asked(request), f"its total is {self.promise}, for {self.terms}"
+        if price != request.promise:
+            asked += f" (which costs {price})"
+        if request.alpha is not None and self.terms.is_gaussian:
+            steps = self.terms.steps(request.protection)
+            with suppress(StudyError):  # no release has so small a delta
+                epsilon = affordable(self.left.mu2 // steps**2, request.delta)
+                fits = "no epsilon" if epsilon is None else f"epsilon up to {epsilon:g}"
+                why += f"; at delta {request.delta:g} {fits} fits"
+        raise self.refusal(asked, why)
+
+    def _asked(self, request: ReleaseRequest) -> str:
+        alike = request.protection == self.terms.protection
+        return f"{request.promise}" + ("" if alike else f" for {request.protection}")
+
+    def refusal(self, asked: object, why: str) -> BudgetError:
+        """Return a refusal: what was asked, what is left, and why not."""
+        left = self.format(self.left, is_left=True)
+        return BudgetError(f'dataset "{self.dataset}": requested {asked}; left {left}; {why}')
+
+    def format(self, amount: Amount, *, is_left: bool = False) -> str:
+        """Return an amount for people: what is left rounded down, all else rounded up."""
+        if not self.terms.is_gaussian:
+            return str(amount)
+        epsilon = self.numbers(amount, is_left=is_left)["epsilon"]
+        delta = self.promise.as_floats()[1]
+        mu = format_mu(amount.mu2, up=not is_left)
+        return f"mu {mu} (epsilon {epsilon:.15g} at delta {delta:g})"
+
+    def numbers(self, amount: Amount, *, is_left: bool = False) -> dict[str, float]:
+        """Return an amount for programs: epsilon and delta, and of a Gaussian total mu.
+
+        Of a Gaussian total, epsilon is what mu comes to at the whole delta; so the epsilons of what
+        is spent and of what is left add up to more than the total's.
+        """
+        if not self.terms.is_gaussian:
+            return amount.as_dict()
+        epsilon, delta = self.promise.as_floats()
+        if amount != self.total:
+            epsilon = (affordable if is_left else epsilon_of)(amount.mu2, delta) or 0.0
+        mu = float(format_mu(amount.mu2, up=not is_left))
+        return {"epsilon": epsilon, "delta": delta if amount.mu2 else 0.0, "mu": mu}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the account for JSON."""
+        return {
+            "dataset": self.dataset,
+            **vars(self.terms),
+            "declared": self.promise.as_dict(),
+            "promise": self.largest.as_dict(),
+            "total": self.numbers(self.total, is_left=True),
+            "spent": self.numbers(self.spent),
+            "left": self.numbers(self.left, is_left=True),
+            "releases": self.balance.releases,
+            "head": self.head,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementLine:
+    """One line of a statement of account."""
+
+    entry: int
+    at: str
+    author: str
+    kind: str  # declare, charge, or commit
+    what: str  # the study, or the other tool's words; a total and why it was declared
+    cost: Amount
+    left: Amount  # after it
+
+    @classmethod
+    def of(cls, entry: LedgerEntry) -> "StatementLine":
+        """Return the line of an entry; anybody may have written what it says."""
+        said = entry.said
+        reason = f": {said.get('reason')}" if said.get("reason") else ""
+        what = {
+            "declare": f"total of {Amount(*said.get('promise', ()))}{reason}",
+            "charge": str(said.get("what")),
+            "commit": f"release of entry {said.get('charge')}",
+        }
+        return cls(
+            entry=entry.number,
+            at=str(said.get("at")),
+            author=str(said.get("author")),
+            kind=entry.kind,
+            what=what[entry.kind],
+            cost=entry.cost,
+            left=entry.balance.total.minus(entry.balance.spent),
+        )

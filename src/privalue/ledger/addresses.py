@@ -1,0 +1,146 @@
+"""Tell addresses of PostgreSQL servers from names of files, and find out whether one answered.
+
+An address is ``postgresql://user@host/database``. What may be shown of a server is host, port and
+database, and nothing of an address that cannot be read, because it may hold a password.
+"""
+
+import re
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from privalue.errors import DataError, LedgerError, MissingComponentError
+
+TIME_LIMITS = {  # of every connection: seconds, and milliseconds of the last
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 2,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 20_000,
+}
+# SQLSTATE: the connection is gone; asked to stop, crashed, not ready, no room for one more.
+_AWAY = ("08", "57P01", "57P02", "57P03", "53300")
+# Before there is a connection there is no SQLSTATE, only words; the server's begin with FATAL.
+_REFUSED = re.compile("FATAL|no password supplied|not support SSL|SSL error|certificate")
+_NOT_READY = re.compile(
+    "starting up|shutting down|recovery|accepting connections|too many|connection slots"
+    "|terminating connection"
+)
+_LIKE_AN_ADDRESS = re.compile(
+    r"\s*postgres[\w+]*:|[a-z][\w+.-]+:/.*@|.*\bpassword\s*=", re.IGNORECASE | re.DOTALL
+)
+_LIKE_A_SECRET = re.compile("@|//|:/|passw", re.IGNORECASE)
+_PLAIN_PAGE = re.compile(r"(https?|ftp|s3|gs)://[\w./~-]*")  # no user, no password, no query
+# The only @ ends the credentials, which have no / ? #: a password that is not percent-encoded
+# cannot have slipped into another part. What is wanted there stands after the first "::" that is
+# no part of an IPv6 host.
+_URL = re.compile(
+    r"(postgres(?:ql)?://(?:[^@/?#\s]*@)?(?:\[[^\]@]*\]|[^:@]|:(?!:))*)(?:::(.*))?", re.DOTALL
+)
+
+
+def names_server(text: str) -> bool:
+    """Return whether a text is the address of a server, well-formed or not, and no file's name."""
+    return _LIKE_AN_ADDRESS.match(text.partition("::")[0]) is not None
+
+
+def may_hold_password(text: str) -> bool:
+    """Return whether a text may be an address that is not understood: messages never quote it.
+
+    Unless it is a file or a folder that exists, as whoever asks this has to see first.
+    """
+    return _LIKE_A_SECRET.search(text) is not None and _PLAIN_PAGE.fullmatch(text) is None
+
+
+def not_shown(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
+    """Return the error for what is neither an existing file nor a well-formed address."""
+    return error(
+        f"the address given as {what} is malformed, and no file has that name; it is not shown, "
+        "because it may hold a password; write postgresql://user@host/database, with special "
+        "characters percent-encoded (PGPASSWORD or ~/.pgpass may hold the password)"
+    )
+
+
+def divide_address(text: str) -> tuple[str, str | None]:
+    """Return the address of data, and what is wanted there: what stands after ``::``.
+
+    Raises:
+        DataError: it is malformed.
+    """
+    parts = _URL.fullmatch(text)
+    if parts is None or "@" in next(iter((parts[2] or "").split()), ""):
+        raise not_shown("data", DataError)
+    return parts[1], parts[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresServer:
+    """A server by its address; only ``place`` may be shown."""
+
+    driver: Any
+    place: str  # host, port if it is not the usual one, and database
+    _address: str = field(repr=False)
+    _secrets: tuple[str, ...] = field(repr=False)
+
+    def connect(self, **options: Any) -> Any:
+        """Open a connection that notices a dead network."""
+        return self.driver.connect(self._address, client_encoding="utf8", **TIME_LIMITS | options)
+
+    def masked(self, message: str) -> str:
+        """Return what a driver said, without user and password."""
+        for secret in self._secrets:
+            message = message.replace(secret, "***")
+        return message
+
+
+def postgres_server(
+    address: str, *, what: str, error: type[DataError | LedgerError]
+) -> PostgresServer:
+    """Return the server that an address names; nothing is connected to.
+
+    Args:
+        address: ``postgresql://user@host/database``.
+        what: what is there, "data" or "ledger", for messages.
+        error: the class of the error for an address that is malformed.
+    """
+    parts = _URL.fullmatch(address)
+    if parts is None or parts[2] is not None:
+        raise not_shown(what, error)
+    try:
+        driver: Any = import_module("psycopg")
+    except ImportError:
+        raise MissingComponentError(
+            f"the {what} in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
+        ) from None
+    try:
+        known = driver.conninfo.conninfo_to_dict(address)
+    except (driver.Error, ValueError):  # its message may quote the password
+        raise not_shown(what, error) from None
+    options = driver.pq.Conninfo.get_defaults()  # the environment's PGHOST and so on
+    usual = {each.keyword.decode(): each.val.decode() for each in options if each.val}
+    shown = {key: str(known.get(key) or usual.get(key) or "") for key in ("host", "port")}
+    database = str(known.get("dbname") or usual.get("dbname") or "")
+    port = "" if shown["port"] in {"", "5432"} else f":{shown['port']}"
+    place = f"postgresql://{shown['host'] or 'localhost'}{port}/{database}"
+    if "@" in place or not place.isprintable() or re.fullmatch(r"[:\d,]*", port) is None:
+        raise not_shown(what, error)
+    user, password = str(known.get("user", "")), str(known.get("password", ""))
+    quoted = [f"{mark}{user}{mark}" for mark in ('"', "'")] if user else []
+    secrets = (*quoted, password) if len(password) > 2 else tuple(quoted)
+    return PostgresServer(driver=driver, place=place, _address=address, _secrets=secrets)
+
+
+def is_unanswered(problem: Exception, driver: Any) -> bool:
+    """Return whether a PostgreSQL driver's error means that no server answered, or it went away.
+
+    A message that is not understood, such as a refusal in another language, counts as no answer:
+    trying again does no harm.
+    """
+    if not isinstance(problem, driver.OperationalError):
+        return False
+    state = getattr(problem, "sqlstate", None)
+    if state is not None:
+        return str(state).startswith(_AWAY)
+    message = str(problem)
+    return _REFUSED.search(message) is None or _NOT_READY.search(message) is not None

@@ -1,0 +1,162 @@
+"""Count releases by mu^2, in whole units of 1e-17 (docs/proofs/gaussian-ledger.md).
+
+::
+
+    symbol   code              what it is
+    alpha    alpha             sigma over the sensitivity, a double that the core certified
+    k        steps             steps of the release's relation for one of the total's
+    E, D     epsilon, delta    what all releases of a Gaussian total promise together
+    mu_T     mu2_total         1/alpha(E, D), certified: never above the true one
+
+Gaussian noise of one public sigma is mu-Gaussian-DP with mu = 1/alpha, and k steps are k mu. Pure
+epsilon-DP is mu-Gaussian-DP with Phi(mu/2) = e^epsilon/(1 + e^epsilon). Releases that are chosen
+with all earlier ones in view are together mu_T-Gaussian-DP where the sum of mu^2 is at most mu_T^2.
+Costs are rounded up, and totals down.
+"""
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+
+from privalue.core import gaussian, privacy_profile
+from privalue.errors import StudyError, UsageError
+from privalue.ledger.amounts import EPSILON, LARGEST, MU2
+
+_SLACK = 1 - 1e-9  # of a total's alpha: a release that asks for everything fits despite rounding
+_LEAST_EPSILON, _LARGEST_EPSILON = 0.001, 20.0  # of a promise that has a certified alpha
+_LARGEST_PURE = 20 * EPSILON  # mu^2 of more does not fit any total
+_PI = Decimal("3.14159265358979323846264338327950288419716939937511")  # rounded up
+
+
+@lru_cache
+def is_certified(alpha: float, epsilon: float, delta: float) -> bool:
+    """Return whether 1/alpha-Gaussian-DP implies (epsilon, delta)-DP, proved by bounds."""
+    try:
+        return privacy_profile(alpha, 0.0, 1, epsilon).upper <= delta
+    except StudyError:  # outside of what can be computed
+        return False
+
+
+def is_refuted(mu2: int, epsilon: float, delta: float) -> bool:
+    """Return whether so much is more than (epsilon, delta) allows, proved by bounds."""
+    return privacy_profile(_alpha(mu2) * (1 + 2**-50), 0.0, 1, epsilon).lower > delta
+
+
+def mu2_of_alpha(alpha: float, steps: int) -> int:
+    """Return k^2/alpha^2 in units, an exact rational of the double, rounded up."""
+    return math.ceil(MU2 * (steps / Fraction(alpha)) ** 2)
+
+
+@lru_cache
+def mu2_of_pure(epsilon: int) -> int:
+    """Return mu^2 of a Gaussian that dominates epsilon-DP, in units, rounded up.
+
+    A double's guess is raised until decimals certify it.
+
+    Args:
+        epsilon: in units, over all steps.
+    """
+    if epsilon > _LARGEST_PURE:
+        return LARGEST + 1
+    mu = -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon / EPSILON)))
+    mu2 = max(1, math.ceil(MU2 * Fraction(mu) ** 2))
+    raised = 1
+    while not covers_pure(mu2, epsilon):
+        mu2, raised = mu2 + raised, 2 * raised
+    return mu2
+
+
+def covers_pure(mu2: int, epsilon: int) -> bool:
+    """Return whether mu^2 is enough for epsilon-DP, certified: the same on every machine.
+
+    Phi(x) - 1/2 = phi(x) (x + x^3/3 + x^5/15 + ...) at x = mu/2. All terms are positive, so that a
+    sum that stops, rounded down, is a lower bound of it. It must be at least
+    (e^epsilon - 1)/(2 (e^epsilon + 1)), rounded up.
+
+    Args:
+        mu2: in units.
+        epsilon: in units.
+    """
+    with localcontext(Context(prec=50, rounding=ROUND_CEILING)):
+        odds = (Decimal(epsilon) / EPSILON).exp().next_plus()  # exp rounds to the nearest
+        needed = (odds - 1) / (odds + 1).next_minus() / 2
+    with localcontext(Context(prec=50, rounding=ROUND_FLOOR)):
+        square = Decimal(mu2) / (4 * MU2)
+        term = total = square.sqrt().next_minus()  # sqrt, too
+        odd = 1
+        while term > Decimal("1e-45"):
+            odd += 2
+            term = term * square / odd
+            total += term
+        with localcontext(Context(prec=50, rounding=ROUND_CEILING)):
+            above = (Decimal(mu2) / (8 * MU2)).exp().next_plus() * (2 * _PI).sqrt().next_plus()
+        return total / above >= needed
+
+
+def mu2_total(epsilon: float, delta: float) -> int:
+    """Return the largest certified mu^2 that keeps (epsilon, delta), in units, rounded down."""
+    try:
+        alpha = gaussian(epsilon, delta).alpha
+    except StudyError as problem:
+        raise UsageError(f"a Gaussian total has no mu: {problem}") from None
+    if is_certified(alpha * _SLACK, epsilon, delta):
+        alpha *= _SLACK
+    return min(math.floor(MU2 / Fraction(alpha) ** 2), LARGEST)
+
+
+@lru_cache
+def epsilon_of(mu2: int, delta: float) -> float:
+    """Return the least epsilon, to six digits and never below it, that so much has come to."""
+    if mu2 == 0:
+        return 0.0
+    alpha = _alpha(mu2) * (1 - 2**-50)
+
+    def is_enough(epsilon: float) -> bool:
+        return privacy_profile(alpha, 0.0, 1, epsilon).upper <= delta
+
+    if is_enough(0.0):
+        return 0.0
+    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(_least(is_enough))))
+
+
+@lru_cache
+def affordable(mu2: int, delta: float) -> float | None:
+    """Return the largest epsilon, to six digits and never above it, that so much pays for.
+
+    Args:
+        mu2: what there is, in units.
+        delta: of the release.
+
+    Returns:
+        The epsilon whose certified alpha costs at most so much; None where the least that has one,
+        0.001, costs more.
+    """
+
+    def fits(epsilon: float) -> bool:
+        return mu2_of_alpha(gaussian(epsilon, delta).alpha, 1) <= mu2
+
+    if not fits(_LEAST_EPSILON):
+        return None
+    epsilon = min(epsilon_of(mu2, delta), _LARGEST_EPSILON)
+    rounding = Context(prec=6, rounding=ROUND_FLOOR)
+    while epsilon > _LEAST_EPSILON and not fits(epsilon):  # the certificate leaves some room
+        epsilon = float(rounding.create_decimal(repr(epsilon * (1 - 2e-6))))
+    return max(epsilon, _LEAST_EPSILON)
+
+
+def _alpha(mu2: int) -> float:
+    return math.sqrt(MU2 / mu2)
+
+
+def _least(is_enough: Callable[[float], bool]) -> float:
+    """Return a number that is enough, at most a millionth above the least one."""
+    low, high = 0.0, 1e-3
+    while not is_enough(high):
+        low, high = high, 4 * high
+    while high - low > 1e-7 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,363 @@
+"""Keep the privacy budgets of datasets: declare a total, charge releases to it, store them.
+
+Each entry carries the balance of its dataset after it, so that nothing is replayed: an operation
+reads the last entry of the ledger and of the dataset, and appends one, in one transaction.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from privalue.errors import BudgetError, LedgerError, UsageError
+from privalue.ledger import entries
+from privalue.ledger.account import Account, StatementLine
+from privalue.ledger.addresses import may_hold_password, names_server, not_shown
+from privalue.ledger.amounts import Amount, total_of
+from privalue.ledger.entries import Balance, LedgerEntry, ReleaseRequest, append, last_entry, sha256
+from privalue.ledger.store import AbsentLedgerError, Execute, PostgresStore, SqliteStore, Store
+from privalue.ledger.terms import PLAIN, BudgetTerms
+from privalue.ledger.verify import Verified, release_fault, verify
+
+_PAGE = 500  # lines of a statement at a time: nobody is kept waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """An amount that is spent, for good; it pays for one draw."""
+
+    number: int  # of its entry
+    head: str  # the hash of its entry, which the release states
+    dataset: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierCharge:
+    """What the ledger knows of a request that was charged before."""
+
+    charge: Charge
+    release: str | None  # its text; None while it is under way, where it was lost, or is foreign
+    why_not_again: str
+
+
+class Ledger:
+    """The budgets of datasets, in a store that keeps their entries."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def place(self) -> str:
+        """Return where the ledger is kept, as messages name it."""
+        return self._store.place
+
+    def declare(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str,
+        neighbours: str = "replace-one",
+        max_trajectories_per_person: int | None = None,
+        accounting: str = PLAIN,
+        replace: bool = False,
+        reason: str | None = None,
+    ) -> Account:
+        """Set the total of a dataset (people, not files); create the ledger if there is none.
+
+        Exactly the same total again changes nothing.
+
+        Args:
+            dataset: what these people are called.
+            epsilon: of all releases together.
+            delta: of all releases together.
+            unit: "trajectory" or "person": whom the total protects.
+            neighbours: "replace-one" or "add-remove": how.
+            max_trajectories_per_person: you vouch that no person has more; only with it are
+                releases for single trajectories converted to a total for persons.
+            accounting: "plain": epsilons and deltas add up. "gaussian": mu^2 does, which allows
+                more for the same promise; for dp-ssp, and for pure epsilon.
+            replace: change an existing total, on the record: never its accounting, and whom it
+                protects only while nothing is spent.
+            reason: why, for the record.
+
+        Raises:
+            BudgetError: it has another total and ``replace`` is false, or more is already spent.
+        """
+        entries.check_name(dataset)
+        if reason is not None:
+            entries.check_text("reason", reason)
+        terms = BudgetTerms(
+            unit=unit,
+            neighbours=neighbours,
+            max_trajectories_per_person=max_trajectories_per_person,
+            accounting=accounting,
+        )
+        promise = largest = total_of(epsilon, delta)
+        total = terms.total(promise)
+        self._store.create()
+        with self._store.transaction(write=True) as execute:
+            known = _account(execute, dataset)
+            if known is not None:
+                if (known.promise, known.terms) == (promise, terms):
+                    return known
+                largest = _require_replaceable(known, terms, promise, total, replace)
+            said = {"promise": promise[:2], "largest": largest[:2], "reason": reason}
+            balance = Balance(total) if known is None else known.balance._replace(total=total)
+            append(self._store, execute, "declare", dataset, balance, said | vars(terms))
+            return _required(execute, dataset)
+
+    def account(self, dataset: str, *, head: str | None = None) -> Account:
+        """Return how a dataset stands.
+
+        Args:
+            dataset: its name.
+            head: the hash of one of its entries, which must be on the record; of none, if None.
+
+        Raises:
+            BudgetError: it has no total.
+            LedgerError: it lacks the head.
+        """
+        entries.check_name(dataset)
+        with self._transaction() as execute:
+            account = _required(execute, dataset)
+            if head and last_entry(execute, "hash = ? AND dataset = ?", head, dataset) is None:
+                raise LedgerError(f"the ledger {self.place} lacks the head {head}")
+            return account
+
+    def accounts(self) -> list[Account]:
+        """Return how every dataset stands."""
+        with self._transaction() as execute:
+            names = execute(
+                "SELECT DISTINCT dataset FROM ledger_entries WHERE kind = 'declare'"
+            ).fetchall()
+            return [_required(execute, name) for (name,) in sorted(names)]
+
+    def find(self, request: ReleaseRequest) -> EarlierCharge | None:
+        """Return what is known of a request that was charged before, or None.
+
+        Raises:
+            LedgerError: its release was changed or removed.
+        """
+        with self._transaction() as execute:
+            entry = _charge_of(execute, request)
+            return None if entry is None else _earlier(execute, entry)
+
+    def charge(self, request: ReleaseRequest, *, token: str) -> Charge:
+        """Spend what a release costs, before its noise is drawn.
+
+        Args:
+            request: what is to be released.
+            token: random, of this attempt. After a lost answer, to ask again with the same token
+                returns the charge that stands, in the same process.
+
+        Raises:
+            BudgetError: no total is declared, it protects somebody else and no theorem converts,
+                not enough is left, or the identical request was charged before.
+        """
+        # A fork has the token, too, and must not draw; and who reads the ledger must not learn it.
+        mine = sha256(f"{token} {os.getpid()}")
+        with self._transaction(write=True) as execute:
+            account = _required(execute, request.dataset)
+            earlier = _charge_of(execute, request)
+            if earlier is not None:
+                if earlier.said.get("token") == mine and _commit_of(execute, earlier) is None:
+                    return _charge(earlier)
+                raise account.refusal(request.promise, _why_not_again(execute, earlier))
+            price = account.price(request)
+            said = {
+                "request": request.hash,
+                "promise": request.promise[:2],
+                **vars(request.protection),
+                "alpha": None if request.alpha is None else repr(float(request.alpha)),
+                "steps": account.terms.steps(request.protection),
+                "what": request.what,
+                "is_foreign": request.study is None,
+                "token": mine,
+            }
+            balance = account.balance.after(price)
+            number, head = append(
+                self._store, execute, "charge", request.dataset, balance, said, price
+            )
+        return Charge(number=number, head=head, dataset=request.dataset)
+
+    def commit(self, charge: Charge, release: str) -> None:
+        """Store the release of a charge; to store the same one again changes nothing.
+
+        Raises:
+            LedgerError: this ledger has no such charge, or it has another release.
+        """
+        digest = sha256(release)
+        with self._transaction(write=True) as execute:
+            entry = last_entry(
+                execute, "sequence = ? AND hash = ? AND kind = 'charge'", charge.number, charge.head
+            )
+            if entry is None:
+                why = "it is another ledger, or an old copy of it was put back"
+                raise LedgerError(f"the ledger {self.place} has no charge {charge.head}: {why}")
+            fault = release_fault(release, entry)
+            if fault is not None:
+                raise LedgerError(f"this is not the release of entry {entry.number}: {fault}")
+            stored = _commit_of(execute, entry)
+            if stored is not None:
+                if stored.said.get("release") == digest:
+                    return
+                why = "this one is paid for, and cannot be stored; find out who stored the other"
+                raise LedgerError(f"there is another release for entry {entry.number}: {why}")
+            if _release_text(execute, digest) is None:
+                execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
+            balance = _required(execute, entry.dataset).balance
+            said = {"charge": entry.number, "release": digest}
+            append(self._store, execute, "commit", entry.dataset, balance, said)
+
+    def statement(self, dataset: str) -> Iterator[StatementLine]:
+        """Yield the account of a dataset as a bank would, line by line, the oldest first."""
+        self.account(dataset)
+        after: int | None = 0
+        while after is not None:
+            with self._transaction() as execute:
+                page = entries.select_entries(
+                    execute, "dataset = ? AND sequence > ?", dataset, after, limit=_PAGE
+                )
+            yield from map(StatementLine.of, page)
+            after = page[-1].number if len(page) == _PAGE else None
+
+    def head(self) -> str:
+        """Return the hash of the last entry, which fixes all before it."""
+        with self._transaction() as execute:
+            return entries.last_head(execute)[1]
+
+    def verify(self, *, heads: Iterable[str] = (), releases: Iterable[str] = ()) -> Verified:
+        """Check everything, page by page; nobody is kept waiting.
+
+        Args:
+            heads: hashes that must be on the record, kept elsewhere.
+            releases: texts that must be on the record.
+
+        Raises:
+            LedgerError: the first thing that is wrong.
+        """
+        return verify(self._store, [entries.check_hash(head) for head in heads], releases)
+
+    @contextmanager
+    def _transaction(self, *, write: bool = False) -> Iterator[Execute]:
+        try:
+            with self._store.transaction(write=write) as execute:
+                yield execute
+        except AbsentLedgerError as problem:
+            raise BudgetError(f"{problem}; declare a total first") from None
+
+
+def open_ledger(location: str | Path, *, wait: float = 30.0) -> Ledger:
+    """Return the ledger in a file, or in a database; nothing is opened yet.
+
+    Args:
+        location: a file, or ``postgresql://user@host/database``.
+        wait: seconds to wait for other writers.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = open_ledger(f"{folder}/ledger.db")
+    ...     print(ledger.declare("trial", epsilon=1, delta=1e-6, unit="trajectory").left)
+    epsilon 1, delta 1e-6
+    """
+    text = os.fspath(location)
+    if not text:
+        raise UsageError("the ledger has no name; give a file, or postgresql://...")
+    if not os.path.lexists(text) and not os.path.isdir(os.path.dirname(text)):
+        if names_server(text):
+            return Ledger(PostgresStore(text, wait))
+        if may_hold_password(text):
+            raise not_shown("ledger", LedgerError)
+    return Ledger(SqliteStore(Path(text), wait))
+
+
+def _account(execute: Execute, dataset: str) -> Account | None:
+    newest = last_entry(execute, "dataset = ?", dataset)
+    declared = last_entry(execute, "dataset = ? AND kind = 'declare'", dataset)
+    if newest is None or declared is None:
+        return None
+    try:
+        return Account(
+            dataset=dataset,
+            terms=BudgetTerms.of(declared.said),
+            promise=Amount(*declared.said["promise"]),
+            largest=Amount(*declared.said["largest"]),
+            balance=newest.balance,
+            head=entries.last_head(execute)[1],
+        )
+    except (KeyError, TypeError, UsageError):
+        failed = f"the ledger fails its check: entry {declared.number} declares no total"
+        raise LedgerError(failed) from None
+
+
+def _required(execute: Execute, dataset: str) -> Account:
+    account = _account(execute, dataset)
+    if account is None:
+        raise BudgetError(f'dataset "{dataset}": no total is declared for it; declare one first')
+    return account
+
+
+def _require_replaceable(
+    known: Account, terms: BudgetTerms, promise: Amount, total: Amount, replace: bool
+) -> Amount:
+    """Return the largest promise, with a new total; refuse one that cannot take the old's place."""
+    why = None
+    if not replace:
+        why = "only to replace it (--replace, replace=True) changes that"
+    elif terms.accounting != known.terms.accounting:
+        why = "the accounting of a dataset never changes; take another name"
+    elif known.balance.releases and terms != known.terms:
+        why = "what is spent was counted for that"
+    elif not known.spent.fits(total):
+        why = f"more is spent: {known.format(known.spent)}"
+    if why is not None:
+        stands = f"its total is {known.promise} for {known.terms} ({known.terms.accounting})"
+        raise known.refusal(f"a total of {promise} for {terms}", f"{stands}; {why}")
+    return promise.maximum(known.largest) if known.balance.releases else promise
+
+
+def _charge(entry: LedgerEntry) -> Charge:
+    return Charge(number=entry.number, head=entry.hash, dataset=entry.dataset)
+
+
+def _charge_of(execute: Execute, request: ReleaseRequest) -> LedgerEntry | None:
+    where = "dataset = ? AND request = ? AND kind = 'charge'"
+    return last_entry(execute, where, request.dataset, request.hash)
+
+
+def _commit_of(execute: Execute, charge: LedgerEntry) -> LedgerEntry | None:
+    return last_entry(execute, "charge = ? AND kind = 'commit'", charge.number)
+
+
+def _release_text(execute: Execute, digest: str) -> str | None:
+    row = execute("SELECT text FROM ledger_releases WHERE hash = ?", (digest,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _earlier(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
+    """Return a charge with the text of its release, which is checked."""
+    stored, text = _commit_of(execute, entry), None
+    if stored is not None:
+        digest = str(stored.said.get("release"))
+        text = _release_text(execute, digest) or ""
+        fault = release_fault(text, entry) if sha256(text) == digest else "it was changed"
+        if fault is not None:
+            raise LedgerError(f"the release of entry {entry.number} cannot be used: {fault}")
+    why = _why_not_again(execute, entry)
+    return EarlierCharge(charge=_charge(entry), release=text, why_not_again=why)
+
+
+def _why_not_again(execute: Execute, earlier: LedgerEntry) -> str:
+    """Return what to do about a request that was charged before."""
+    by = f"charged at {earlier.said.get('at')} by {earlier.said.get('author')}"
+    if _commit_of(execute, earlier) is not None:
+        return f"the identical request was {by}, and its release is on record; ask for it again"
+    if earlier.said.get("is_foreign"):
+        return f"the same was {by} (entry {earlier.number}); say what is new about it"
+    return (
+        f"the identical request was {by} (entry {earlier.number}), and has no release yet: finish "
+        "what that run kept, or set another [study] period, which pays again"
+    )

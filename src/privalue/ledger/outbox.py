@@ -1,0 +1,160 @@
+"""Keep what was drawn and charged in a file until the ledger has it and it is published.
+
+The file is made before the charge, at the size that it may need, so that a folder that only looks
+writable and a disk without room are found while nothing is spent. It gets its content between the
+draw and the commit. Its first line is a header of JSON; what follows is ``release.json``, to the
+letter. The owner alone may read it: the number of an entry reveals earlier attempts.
+"""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from privalue.errors import DataError, UsageError
+from privalue.ledger.entries import sha256
+from privalue.ledger.files import partial_name, read_whole, write_whole
+from privalue.ledger.ledger import Charge
+
+NAME = "release.outbox"  # in the folder that the release goes to
+_FORMAT = 1
+_LARGEST = 1 << 36  # bytes
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid:
+    """What was drawn, with the charge that paid for it."""
+
+    ledger: str  # where the ledger is, without user and password
+    charge: Charge
+    text: str  # the release, to the letter
+    study: str | None = None  # the file of the study, for the pages
+    justification: str | None = None
+    folder: str | None = None  # where the release goes
+
+    @property
+    def needs_address(self) -> bool:
+        """Return whether the ledger is on a server, whose address with user is not kept."""
+        return "://" in self.ledger
+
+
+class Outbox:
+    """A file for what was drawn, from before the charge until it is where it belongs.
+
+    As a context manager it goes away where the block ends well, and stays after an error once it
+    holds something.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        study: str | Path | None = None,
+        justification: str | None = None,
+    ) -> None:
+        """Name the file; nothing is written yet.
+
+        Args:
+            path: where it goes.
+            study: the file of the study, so that ``privalue ledger finish`` makes the same pages.
+            justification: why these parameters, for the same reason; public.
+        """
+        self.path = Path(path)
+        self.is_filled = False
+        self.is_recorded = False  # the ledger has it, too
+        self._pages = {
+            "study": None if study is None else os.path.abspath(study),
+            "justification": justification,
+            "folder": os.path.abspath(self.path.parent),
+        }
+        self._partial: Path | None = None
+        self._has_made_folder = False
+
+    def preallocate(self, size: int) -> None:
+        """Write a placeholder, where and as large as what is drawn will be.
+
+        Args:
+            size: bytes that it takes at most.
+
+        Raises:
+            UsageError: the folder cannot be written to, or has no room.
+        """
+        folder, self._partial = self.path.parent, partial_name(self.path)
+        try:
+            self._has_made_folder = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                for start in range(0, size, _AT_ONCE):
+                    file.write(bytes(min(_AT_ONCE, size - start)))
+                file.flush()
+                os.fsync(handle)
+        except OSError as problem:
+            why = f"of up to {size:,} bytes: {problem.strerror}; nothing was charged"
+            raise UsageError(f"{folder} cannot take the release, {why}") from None
+
+    def fill(self, paid: Paid) -> bool:
+        """Put what was drawn into the file, on the disk before this returns.
+
+        If the folder fails after all, it goes to the folder for temporary files.
+
+        Returns:
+            Whether it is kept: ``path`` then says where. Nothing is raised: what was drawn still
+            has to get to the ledger.
+        """
+        header = {**asdict(paid), **self._pages, "privalue_outbox": _FORMAT}
+        header["text"] = sha256(paid.text)
+        parts = (json.dumps(header, sort_keys=True) + "\n", paid.text)
+        with suppress(OSError):
+            write_whole(self.path, parts, mode=0o600, replace=False, partial=self._partial)
+            self.is_filled = True
+        if not self.is_filled:
+            with suppress(OSError):
+                spare = Path(tempfile.mkdtemp(prefix="privalue-")) / "spare.outbox"
+                write_whole(spare, parts, mode=0o600)
+                self.path, self.is_filled = spare, True
+        return self.is_filled
+
+    @classmethod
+    def read(cls, path: str | Path) -> Paid:
+        """Return what an outbox holds.
+
+        Raises:
+            DataError: there is no such file, or it is none, or not all of it is there.
+        """
+        try:
+            header, _, text = read_whole(path, _LARGEST).partition(b"\n")
+            fields = json.loads(header)
+            digest = fields.pop("text")
+            if fields.pop("privalue_outbox") != _FORMAT:
+                raise ValueError
+            charge = Charge(**fields.pop("charge"))
+            paid = Paid(**fields, charge=charge, text=text.decode())
+            texts = [paid.ledger, charge.dataset, charge.head]
+            texts += filter(None, (paid.study, paid.justification, paid.folder))
+            is_plain = all(type(text) is str and "\0" not in text for text in texts)
+            if not is_plain or sha256(paid.text) != digest or type(charge.number) is not int:
+                raise ValueError
+        except OSError as problem:
+            raise DataError(f"{path} cannot be read: {problem.strerror}") from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise DataError(f"{path} is not an outbox, or not all of it is there") from None
+        return paid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(OSError):  # what it held is on record, and where it belongs
+            if self.is_filled and kind is None:
+                self.path.unlink()
+        with suppress(OSError):
+            if self._partial is not None:
+                self._partial.unlink()
+        if self._has_made_folder:
+            with suppress(OSError):  # it holds something
+                self.path.parent.rmdir()

@@ -1,0 +1,320 @@
+"""Keep entries in SQLite or PostgreSQL; the database itself refuses what breaks the rules.
+
+Everything that is hashed is in ``body``. The database derives the other columns from it, so that
+they cannot say anything else. Its rules hold for whoever writes, whatever SQL they send:
+
+- an entry follows the last one: its number, and the hash that it names (primary key, trigger);
+- spent = spent before + cost, and the total changes in a ``declare`` alone (trigger);
+- never more is spent than the total (CHECK);
+- amounts are integers from 0 to 2^62 - 1, so that no sum overflows (CHECK);
+- a request is charged once, a charge has one release (unique indexes);
+- nothing is changed or removed (triggers; in PostgreSQL also by rights).
+
+Of two writers that ignore every lock and both append number n + 1, the primary key lets one in.
+Locks are for politeness alone: they let writers wait for each other, where one would be refused.
+"""
+
+import os
+import pwd
+import re
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from privalue.core import OperatingSystemEntropy
+from privalue.errors import LedgerError, UnavailableError
+from privalue.ledger.addresses import is_unanswered, postgres_server
+from privalue.ledger.amounts import Amount
+from privalue.ledger.signals import let_through
+
+GENESIS = "0" * 64  # what the first entry names as the one before it
+AMOUNTS = [f"{what}_{part}" for what in ("cost", "spent", "total") for part in Amount._fields]
+Execute = Callable[..., Any]  # takes a statement with ? for parameters, and these; returns a cursor
+
+_SQLITE, _POSTGRES = (Path(__file__).with_name(f"{name}.sql") for name in ("sqlite", "postgresql"))
+_EARLIER = "was made by an unpublished version of privalue, and is not read; declare a new one"
+
+
+class AbsentLedgerError(LedgerError):
+    """There is no ledger yet."""
+
+
+class ServerEncodingError(LedgerError):
+    """The server cannot store every character of a release."""
+
+    exit_code = 3
+    code = "server-encoding"
+
+
+class UnknownOutcomeError(UnavailableError):
+    """The server was lost while it recorded: nobody knows whether it did."""
+
+
+def _locked(place: str, wait: float) -> UnavailableError:
+    """Return what to raise if another writer does not finish in time."""
+    locked = f"is locked by another process, and stayed so for {wait:g} s"
+    return UnavailableError(f"the ledger {place} {locked}; nothing was recorded; try again")
+
+
+class SqliteStore:
+    """A ledger in one file: every commit on the disk, one writer; a connection per transaction.
+
+    It keeps SQLite's rollback journal, whose locks are on the file itself. Those of a write-ahead
+    log are on a file beside each name, so that one file under two names would have two writers.
+    """
+
+    def __init__(self, path: Path, wait: float) -> None:
+        self.place = str(path)
+        self._path, self._wait = path.absolute(), wait
+
+    def create(self) -> None:
+        """Make the tables in one transaction, in a new or an empty file."""
+        try:
+            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, 0o600))
+            is_new = self._path.stat().st_size == 0
+        except (OSError, ValueError) as problem:
+            why = getattr(problem, "strerror", None) or "no file can have that name"
+            raise LedgerError(f"the ledger {self.place} cannot be made: {why}") from problem
+        if is_new:
+            with self.transaction(write=True) as execute:
+                if not execute("SELECT 1 FROM sqlite_master").fetchone():
+                    for statement in _sqlite_rules():
+                        execute(statement)
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[Execute]:
+        """Yield a function that executes statements; undone unless the block ends well."""
+        if not os.path.lexists(self._path):
+            raise AbsentLedgerError(f"there is no ledger {self.place}")
+        if self._path.exists() and not stat.S_ISREG(self._path.stat().st_mode):
+            raise LedgerError(f"the ledger {self.place} is not a regular file; give another file")
+        # Who may write also reads so, to undo what a killed writer left half done.
+        mode = "rw" if write or os.access(self._path, os.W_OK) else "ro"
+        address = f"{self._path.as_uri()}?mode={mode}"
+        try:
+            with closing(
+                sqlite3.connect(address, uri=True, timeout=0, isolation_level=None)
+            ) as connection:
+                self._begin(connection, "BEGIN IMMEDIATE" if write else "BEGIN")
+                yield connection.execute
+                connection.execute("COMMIT")
+        except (sqlite3.Error, UnicodeError) as problem:  # a damaged page may be any text
+            raise self._explained(problem) from problem
+
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
+        """Begin a transaction; all who wait have the same chance.
+
+        SQLite's own pauses grow with the wait, so that whoever waits longest comes last.
+        """
+        until = time.monotonic() + self._wait
+        while True:
+            try:
+                connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("PRAGMA fullfsync = ON")  # macOS: past the drive's cache
+                connection.execute(begin)
+                connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # takes the lock
+                break
+            except sqlite3.OperationalError as problem:
+                if not _is_busy(problem) or time.monotonic() > until:
+                    raise
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            let_through()
+            time.sleep(0.001 + OperatingSystemEntropy().read(1)[0] / 64_000)  # 1 to 5 ms
+        if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+            how = "PRAGMA journal_mode = DELETE switches it back"
+            raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
+        connection.execute("PRAGMA busy_timeout = 5000")  # to commit: readers are brief
+
+    def author(self, execute: Execute) -> str:
+        """Return the name of the system's user."""
+        try:
+            return pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:  # a container may have no names
+            return f"user {os.geteuid()}"
+
+    def fault(self) -> str | None:
+        """Return what SQLite's own check finds, or that rules are gone."""
+        with self.transaction() as execute:
+            ((message, *_), *_) = execute("PRAGMA integrity_check(1)").fetchall()
+            kept = {sql for (sql,) in execute("SELECT sql FROM sqlite_master").fetchall()}
+        if message != "ok":
+            return f"it is damaged: {' '.join(str(message).split())}; restore a copy"
+        return None if kept >= {*_sqlite_rules()} else "the rules of its tables were changed"
+
+    def _explained(self, problem: Exception) -> LedgerError | UnavailableError:
+        """Return the error in one line: what happened, and what to do."""
+        if _is_busy(problem):
+            return _locked(self.place, self._wait)
+        message = " ".join(str(problem).split())
+        code = sqlite3.SQLITE_CORRUPT if isinstance(problem, UnicodeError) else _code(problem)
+        explained = _SQLITE_SAYS.get(code, "failed ({})")
+        if "no such table" in message:
+            explained = "holds no ledger; give another file"
+        elif "no such column" in message:
+            explained = _EARLIER
+        return LedgerError(f"the ledger {self.place} {explained.format(message)}")
+
+
+_SQLITE_SAYS = {
+    **dict.fromkeys(
+        (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
+        "could not use its disk ({}: is it full?); make room, and try again",
+    ),
+    **dict.fromkeys(
+        (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
+        "cannot be opened ({}); whoever releases must be able to write the file and its folder",
+    ),
+    **dict.fromkeys(
+        (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
+        "is damaged, or is not a ledger ({}); restore a copy",
+    ),
+    sqlite3.SQLITE_CONSTRAINT: "refused an entry ({}); nothing was recorded",
+}
+
+
+def _code(problem: Exception) -> int:
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+
+
+def _is_busy(problem: Exception) -> bool:
+    return _code(problem) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def _sqlite_rules() -> list[str]:
+    """Return the statements that make the tables, their indexes and triggers."""
+    statements = _SQLITE.read_text("utf-8").split(";\n\n")
+    return [
+        re.sub("^(--.*\\n)+", "", each.strip()).strip().removesuffix(";") for each in statements
+    ]
+
+
+class PostgresStore:
+    """A ledger in a database, for several machines; a connection per transaction.
+
+    The tables are in the first schema of the search path. Extra: ``postgres``.
+    """
+
+    _LOCK = int.from_bytes(b"priv") << 32  # and the table's own number
+    _SLICE = 0.5  # seconds that one attempt to get the lock lasts: interrupts come in between
+
+    def __init__(self, address: str, wait: float) -> None:
+        self._server = postgres_server(address, what="ledger", error=LedgerError)
+        self._driver, self.place, self._wait = self._server.driver, self._server.place, wait
+
+    def create(self) -> None:
+        """Make the tables in one transaction, unless they exist."""
+        with self._connected() as connection, connection.transaction():
+            _limit(connection, self._wait)
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._LOCK,))
+            exists, schema, encoding = connection.execute(
+                "SELECT to_regclass('ledger_entries') IS NOT NULL,"
+                " quote_ident(current_schema()), current_setting('server_encoding')"
+            ).fetchone()
+            if encoding != "UTF8":
+                how = "make one with ENCODING 'UTF8' TEMPLATE template0"
+                said = f"the database {self.place} has the encoding {encoding}; {how}"
+                raise ServerEncodingError(said)
+            if not exists:
+                # The triggers keep this path; names of tables in the session come last.
+                connection.execute(f"SET LOCAL search_path = {schema}, pg_temp")
+                connection.execute(_POSTGRES.read_text("utf-8"))
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[Execute]:
+        """Yield a function that executes statements; undone unless the block ends well."""
+        with self._connected() as connection:
+            if write:
+                self._lock(connection)
+            else:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            _limit(connection, self._wait)
+            yield lambda sql, values=(): connection.execute(sql.replace("?", "%s"), values)
+            try:
+                connection.execute("COMMIT")
+            except self._driver.OperationalError as problem:
+                lost = "was lost, and whether it recorded this is unknown"
+                raise UnknownOutcomeError(
+                    f"the server of the ledger {self.place} {lost}"
+                ) from problem
+
+    def _lock(self, connection: Any) -> None:
+        """Begin a transaction with the ledger's lock: one writer after the other."""
+        until = time.monotonic() + self._wait
+        while True:
+            connection.execute("BEGIN")
+            _limit(connection, min(self._SLICE, self._wait))
+            try:
+                (fsync,) = connection.execute(
+                    "SELECT current_setting('fsync') FROM (SELECT pg_advisory_xact_lock("
+                    f"{self._LOCK} + 'ledger_entries'::regclass::oid::bigint)) AS lock"
+                ).fetchone()
+                break
+            except self._driver.errors.LockNotAvailable:
+                if time.monotonic() > until:
+                    raise
+            connection.execute("ROLLBACK")
+            let_through()
+        if fsync == "off":
+            raise LedgerError(f"the server of the ledger {self.place} has fsync = off; turn it on")
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """Yield a connection, and translate the errors of the driver."""
+        errors = self._driver.errors
+        try:
+            with closing(self._server.connect(autocommit=True)) as connection:
+                yield connection
+        except errors.UndefinedTable as problem:
+            raise AbsentLedgerError(f"there is no ledger {self.place}") from problem
+        except errors.UndefinedColumn as problem:
+            raise LedgerError(f"the ledger {self.place} {_EARLIER}") from problem
+        except errors.LockNotAvailable as problem:
+            raise _locked(self.place, self._wait) from problem
+        except self._driver.Error as problem:
+            message = self._server.masked(str(problem).partition("\n")[0])
+            ended = isinstance(problem, errors.IdleInTransactionSessionTimeout)
+            if ended or is_unanswered(problem, self._driver):
+                said = f"does not answer ({message}); nothing was recorded; try again"
+                raise UnavailableError(f"the server of the ledger {self.place} {said}") from problem
+            said = f"refused this ({message}); nothing was recorded"
+            raise LedgerError(f"the ledger {self.place} {said}") from problem
+
+    def author(self, execute: Execute) -> str:
+        """Return the name of the database's user."""
+        return str(execute("SELECT session_user").fetchone()[0])
+
+    def fault(self) -> str | None:
+        """Return that rules are gone, if they are."""
+        rules = _POSTGRES.read_text("utf-8")
+        made = sum(map(rules.count, ("CHECK (", "CREATE TRIGGER", "UNIQUE", "PRIMARY KEY")))
+        with self.transaction() as execute:
+            (count,) = execute(
+                "SELECT count(*) FROM (SELECT conrelid FROM pg_constraint WHERE contype = 'c'"
+                " UNION ALL SELECT tgrelid FROM pg_trigger WHERE tgenabled IN ('O', 'A')"
+                " UNION ALL SELECT indrelid FROM pg_index WHERE indisunique AND indisvalid)"
+                " AS rules (id) WHERE id IN"
+                " ('ledger_entries'::regclass, 'ledger_releases'::regclass)"
+            ).fetchone()
+        return None if count == made else "the rules of its tables were changed"
+
+
+Store = SqliteStore | PostgresStore
+
+
+def _limit(connection: Any, lock: float) -> None:
+    """Set time limits and durability for the open transaction.
+
+    A writer that stands still is ended by the server, so that it does not keep others out.
+    """
+    connection.execute(
+        "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true),"
+        " set_config('idle_in_transaction_session_timeout', '5s', true),"
+        " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
+        " THEN set_config('synchronous_commit', 'on', true) END",
+        (f"{max(1, int(lock * 1000))}ms", f"{int(lock * 1000) + 60_000}ms"),
+    )

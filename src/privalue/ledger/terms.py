@@ -1,0 +1,188 @@
+"""Say whom a total protects, and what a release costs it.
+
+::
+
+    symbol       code                          what it is
+    eps, delta   promise                       what a release promises, under its own relation
+    L            max_trajectories_per_person   of any person, as whoever declared the total vouches
+    k            steps                         of the release's relation for one of the total's
+
+Epsilons of different units or relations do not add. A path of k steps between two data sets makes
+(eps, delta) per step into (k eps, delta (1 + e^eps + ... + e^{(k-1) eps})) over the whole: group
+privacy, tight (docs/proofs/ledger-units.md). A release without such a path is refused.
+
+In a plain total epsilons and deltas are summed. In a Gaussian one mu^2 is, for releases that have a
+mu: Gaussian noise of one public sigma, or pure epsilon. dp-lsw and dp-lsl have none:
+(epsilon, delta)-DP with delta > 0 implies no mu-Gaussian-DP, whatever their alpha is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from typing import Any
+
+from privalue.errors import BudgetError, UsageError
+from privalue.ledger import gaussian
+from privalue.ledger.amounts import DELTA, EPSILON, Amount
+
+UNITS = ("trajectory", "person")
+RELATIONS = ("replace-one", "add-remove")
+PLAIN, GAUSSIAN = "plain", "gaussian"
+MOST_TRAJECTORIES_PER_PERSON = 1_000_000
+_HOPELESS = 42 * EPSILON  # e^42 > 1e18: even one unit of delta becomes a delta of 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protection:
+    """Whom a promise protects: the unit, and the relation between neighbours."""
+
+    unit: str
+    neighbours: str
+
+    def __post_init__(self) -> None:
+        _require_one_of("unit", self.unit, UNITS)
+        _require_one_of("neighbours", self.neighbours, RELATIONS)
+
+    @property
+    def protection(self) -> "Protection":
+        """Return unit and relation alone."""
+        return Protection(unit=self.unit, neighbours=self.neighbours)
+
+    def __str__(self) -> str:
+        return f"one {self.unit}, {self.neighbours}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetTerms(Protection):
+    """What a dataset's total promises to whom, and how costs add up."""
+
+    max_trajectories_per_person: int | None = None  # None: nobody vouched for one
+    accounting: str = PLAIN  # epsilons and deltas add up; or mu^2 does
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_one_of("accounting", self.accounting, (PLAIN, GAUSSIAN))
+        most = self.max_trajectories_per_person
+        if most is None:
+            return
+        if type(most) is not int or not 1 <= most <= MOST_TRAJECTORIES_PER_PERSON:
+            allowed = f"a whole number from 1 to {MOST_TRAJECTORIES_PER_PERSON}"
+            raise UsageError(f"max_trajectories_per_person = {most!r}: it must be {allowed}")
+        if self.unit == "trajectory":
+            why = "is for totals whose unit is a person; leave it out"
+            raise UsageError(f"max_trajectories_per_person = {most} {why}")
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> "BudgetTerms":
+        """Return the terms that an entry states; raise KeyError, or UsageError for none."""
+        return cls(**{field.name: said[field.name] for field in fields(cls)})
+
+    def __str__(self) -> str:
+        most = self.max_trajectories_per_person
+        vouched = "" if most is None else f", at most {most} trajectories a person"
+        return f"{self.protection}{vouched}"
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Return whether mu^2 adds up."""
+        return self.accounting == GAUSSIAN
+
+    def total(self, promise: Amount) -> Amount:
+        """Return what may be spent so that everything together keeps a promise."""
+        return Amount(mu2=gaussian.mu2_total(*promise.as_floats())) if self.is_gaussian else promise
+
+    def allows(self, total: Amount, promise: Amount) -> bool:
+        """Return False if a total is more than a promise allows, proved by bounds."""
+        if not self.is_gaussian:
+            return total == promise
+        return total == Amount(mu2=total.mu2) and not gaussian.is_refuted(
+            total.mu2, *promise.as_floats()
+        )
+
+    def price(self, promise: Amount, steps: int, alpha: float | None) -> Amount:
+        """Return what a release costs, rounded up.
+
+        Args:
+            promise: epsilon and delta of the release.
+            steps: of its relation, for one of the total's.
+            alpha: sigma over the sensitivity, if it is Gaussian noise of one public sigma.
+
+        Raises:
+            BudgetError: a Gaussian total cannot count it, or its alpha is too small.
+        """
+        if not self.is_gaussian:
+            return over_steps(promise, steps)
+        if alpha is not None:
+            if not gaussian.is_certified(alpha, *promise.as_floats()):
+                raise BudgetError(f"alpha = {alpha!r} is less than {promise} takes")
+            return Amount(mu2=gaussian.mu2_of_alpha(alpha, steps))
+        if promise.delta:
+            raise BudgetError(
+                "its total adds up mu^2, and this release (dp-lsw, dp-lsl) has no mu; use dp-ssp, "
+                "or a plain dataset under another name: for the same people both totals add up"
+            )
+        return Amount(mu2=gaussian.mu2_of_pure(steps * promise.epsilon))
+
+    def covers(self, cost: Amount, promise: Amount, steps: int, alpha: float | None) -> bool:
+        """Return whether a stored price is not below the exact one."""
+        if not self.is_gaussian:
+            return over_steps(promise, steps).fits(cost)
+        if alpha is not None:
+            return gaussian.mu2_of_alpha(alpha, steps) <= cost.mu2
+        return not promise.delta and gaussian.covers_pure(cost.mu2, steps * promise.epsilon)
+
+    def steps(self, release: Protection) -> int:
+        """Return k: how many steps of the release's relation lead to any neighbour of the total's.
+
+        Raises:
+            BudgetError: no number of steps does, or none that is known.
+        """
+        if release == self.protection:
+            return 1
+        if self.unit == "trajectory" and release.unit == "person":
+            raise BudgetError("a promise to persons is none to trajectories; declare persons")
+        if release.neighbours == "replace-one":
+            if self.neighbours == "add-remove":
+                raise BudgetError("replace-one does not hide a presence; release with add-remove")
+            if self.max_trajectories_per_person != 1:  # then trajectories and persons are the same
+                raise BudgetError(
+                    "persons may differ in how many trajectories they have, which replace-one does "
+                    "not hide; release for persons, or with add-remove"
+                )
+            return 1
+        # A path removes everything that differs, step by step, and then adds what replaces it.
+        steps = 1 if release.neighbours == self.neighbours else 2
+        if release.unit == self.unit:
+            return steps
+        if self.max_trajectories_per_person is None:
+            raise BudgetError(
+                "nobody vouched for how many trajectories a person has; release for persons, or "
+                "declare max_trajectories_per_person with the total"
+            )
+        return steps * self.max_trajectories_per_person
+
+
+def _require_one_of(name: str, value: object, allowed: tuple[str, str]) -> None:
+    if value not in allowed:
+        raise UsageError(f'{name} = {value!r}: it must be "{allowed[0]}" or "{allowed[1]}"')
+
+
+def over_steps(promise: Amount, steps: int) -> Amount:
+    """Return what (eps, delta) for each of k steps costs over all of them.
+
+    The cost is (k eps, delta (e^{k eps} - 1)/(e^eps - 1)), with delta rounded up to a unit. For
+    k > 1 and delta > 0 that delta is never a whole number of units (e^eps is transcendental), so
+    rounding up has one result, whatever computes it.
+    """
+    epsilon = steps * promise.epsilon
+    if steps == 1 or promise.delta == 0:
+        return Amount(epsilon, promise.delta)
+    if epsilon - promise.epsilon >= _HOPELESS:
+        return Amount(epsilon, DELTA)
+    with localcontext(Context(prec=60, rounding=ROUND_CEILING)):
+        one = Decimal(promise.epsilon) / EPSILON
+        # exp rounds to the nearest: the next number up or down is a bound.
+        above = (one * steps).exp().next_plus() - 1
+        below = one.exp().next_minus() - 1
+        delta = int((promise.delta * (above / below)).to_integral_value(ROUND_CEILING))
+    return Amount(epsilon, min(delta, DELTA))

@@ -1,0 +1,235 @@
+"""Check a ledger: every entry, every sum, every price, every stored release.
+
+The walk reads a page to a transaction, so that nobody is kept waiting; entries never change, so
+that pages fit together.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from privalue.errors import LedgerError, PrivalueError, UsageError
+from privalue.ledger import entries
+from privalue.ledger.amounts import NOTHING, Amount, cost_of
+from privalue.ledger.entries import Balance, LedgerEntry, last_entry, parse_object, sha256
+from privalue.ledger.store import AMOUNTS, GENESIS, Store
+from privalue.ledger.terms import BudgetTerms, Protection
+
+_PAGE, _FEW = 2_000, 50  # entries, releases at a time: a ledger is never in memory as a whole
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_COMMON = {"format", "previous", "kind", "dataset", "at", "author", "salt", "releases", *AMOUNTS}
+_PROMISE = {"promise", "unit", "neighbours"}
+_TOTAL = {"largest", "max_trajectories_per_person", "accounting", "reason"}
+_CHARGE = {"request", "alpha", "steps", "what", "is_foreign", "token"}
+_KEYS = {
+    "declare": _COMMON | _PROMISE | _TOTAL,
+    "charge": _COMMON | _PROMISE | _CHARGE,
+    "commit": _COMMON | {"charge", "release"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """What is known of a ledger that passed its check."""
+
+    entries: int
+    head: str
+
+
+@dataclass(kw_only=True)
+class _Dataset:
+    """What the entries so far say of a dataset."""
+
+    terms: BudgetTerms
+    largest: Amount
+    balance: Balance
+
+
+@dataclass
+class _Walk:
+    """What the entries so far come to."""
+
+    number: int = 0
+    head: str = GENESIS
+    datasets: dict[str, _Dataset] = field(default_factory=dict)
+    unpublished: dict[int, str] = field(default_factory=dict)  # charges, and their datasets
+
+    def check(self, entry: LedgerEntry) -> None:
+        """Go on by one entry; raise ValueError if it does not follow from those before it."""
+        if entry.number != self.number + 1 or entry.said.get("previous") != self.head:
+            raise ValueError("it does not follow the one before it")
+        _check_form(entry)
+        known = self.datasets.get(entry.dataset)
+        if entry.kind == "declare":
+            known = self.datasets[entry.dataset] = _declared(entry, known)
+        elif known is None:
+            raise ValueError("its dataset has no total")
+        elif entry.kind == "charge":
+            _check_price(entry, known.terms)
+            known.balance = known.balance.after(entry.cost)
+            if not entry.said["is_foreign"]:
+                self.unpublished[entry.number] = entry.dataset
+        elif self.unpublished.pop(entry.said["charge"], None) != entry.dataset:
+            raise ValueError("there is no such charge, or it has another release")
+        if entry.kind != "charge" and entry.cost != NOTHING:
+            raise ValueError("it costs something")
+        if entry.balance != known.balance or not entry.balance.spent.fits(entry.balance.total):
+            raise ValueError("its balance is another, or overdrawn")
+        self.number, self.head = entry.number, entry.hash
+
+
+def verify(store: Store, heads: Iterable[str], releases: Iterable[str]) -> Verified:
+    """Walk the whole ledger; raise LedgerError with the first thing that is wrong.
+
+    Args:
+        store: that keeps it.
+        heads: hashes that must be on the record.
+        releases: texts that must be on the record.
+    """
+    walk, is_more = _Walk(), True
+    while is_more:
+        with store.transaction() as execute:
+            page = entries.select_entries(execute, "sequence > ?", walk.number, limit=_PAGE)
+        for entry in page:
+            try:
+                walk.check(entry)
+            except (ValueError, KeyError, TypeError, ArithmeticError, PrivalueError) as problem:
+                raise _failed(store, f"entry {entry.number}: {problem}") from None
+        is_more = len(page) == _PAGE
+    if walk.number == 0:
+        raise _failed(store, "entry 1 is missing")
+    _check_releases(store)
+    fault = store.fault()
+    if fault is not None:
+        raise _failed(store, fault)
+    _require_on_record(store, heads, releases)
+    return Verified(entries=walk.number, head=walk.head)
+
+
+def _failed(store: Store, why: str) -> LedgerError:
+    return LedgerError(f"the ledger {store.place} fails its check: {why}")
+
+
+def _check_form(entry: LedgerEntry) -> None:
+    """Raise ValueError unless an entry has the form in which this program writes its kind."""
+    said = entry.said
+    if said.get("format") != entries.FORMAT:
+        raise ValueError("it is of another format")
+    if said.keys() != _KEYS[entry.kind] or sha256(entries.canonical(said)) != entry.hash:
+        raise ValueError("it has another form")
+    stated = [said[name] for name in ("kind", "dataset", "releases", *AMOUNTS)]
+    total, spent, releases = entry.balance
+    if stated != [entry.kind, entry.dataset, releases, *entry.cost, *spent, *total]:
+        raise ValueError("its columns say something else")
+    numbers = [*stated[2:], *said.get("promise", ()), *said.get("largest", ())]
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError("an amount is not a whole number")
+    entries.check_name(entry.dataset)
+    for name in {"previous", "salt", "request", "release", "token"} & said.keys():
+        entries.check_hash(said[name])
+    if _TIME.fullmatch(said["at"]) is None:
+        raise ValueError("its time is none")
+    datetime.fromisoformat(said["at"])
+
+
+def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
+    """Return what is known of a dataset once its total is declared."""
+    terms, promise = BudgetTerms.of(entry.said), Amount(*entry.said["promise"])
+    now = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
+    if before is not None:
+        now.balance = before.balance._replace(total=entry.balance.total)
+        if terms.accounting != before.terms.accounting:
+            raise ValueError("the accounting changed")
+        if before.balance.releases:
+            now.largest = promise.maximum(before.largest)
+            if terms != before.terms:
+                raise ValueError("whom its total protects changed")
+    if now.largest != Amount(*entry.said["largest"]):
+        raise ValueError("it states another promise than all releases keep")
+    if not terms.allows(entry.balance.total, promise):
+        raise ValueError("its total is more than it promises")
+    return now
+
+
+def _check_price(entry: LedgerEntry, terms: BudgetTerms) -> None:
+    """Raise ValueError if a charge costs less than what it promises."""
+    said = entry.said
+    alpha = None if said["alpha"] is None else float(said["alpha"])
+    if alpha is not None and not (0 < alpha < math.inf and repr(alpha) == said["alpha"]):
+        raise ValueError("its alpha is none")
+    steps = terms.steps(Protection(unit=said["unit"], neighbours=said["neighbours"]))
+    if said["steps"] != steps:
+        raise ValueError("its steps are others")
+    if not terms.covers(entry.cost, Amount(*said["promise"]), steps, alpha):
+        raise ValueError("its price is too low")
+    if said["is_foreign"] and said["request"] != sha256(said["what"]):
+        raise ValueError("its request is not the hash of what it says")
+
+
+def release_fault(text: str, charge: LedgerEntry) -> str | None:
+    """Return what keeps a text from being the release of a charge, or None if nothing does.
+
+    Args:
+        text: JSON that states the hash of its charge as ``ledger_head``, and its promise.
+        charge: the entry that paid for it.
+    """
+    said = parse_object(text)
+    if charge.said.get("is_foreign"):
+        return "another tool spent that charge"
+    if said.get("ledger_head") != charge.hash:
+        return "it states another charge, or none"
+    if "privacy" not in said:
+        return None
+    try:
+        privacy = said["privacy"]
+        stated = [*cost_of(privacy["epsilon"], privacy["delta"])[:2]]
+        stated += [privacy["unit"], privacy["neighbours"]]
+        paid = [*charge.said["promise"], charge.said["unit"], charge.said["neighbours"]]
+    except (KeyError, TypeError, UsageError):
+        return "it does not state its promise"
+    return None if stated == paid else "it promises something else than was paid for"
+
+
+def _check_releases(store: Store) -> None:
+    """Raise LedgerError unless every commit has its release, and every release a commit."""
+    after, is_more = 0, True
+    while is_more:
+        with store.transaction() as execute:
+            rows = execute(
+                "SELECT e.charge, e.release, r.text FROM ledger_entries AS e"
+                " LEFT JOIN ledger_releases AS r ON r.hash = e.release"
+                f" WHERE e.kind = 'commit' AND e.charge > ? ORDER BY e.charge LIMIT {_FEW}",
+                (after,),
+            ).fetchall()
+            for after, digest, text in rows:
+                charge = last_entry(execute, "sequence = ?", after)
+                fault: str | None = "it was changed or removed"
+                if charge is not None and isinstance(text, str) and sha256(text) == digest:
+                    fault = release_fault(text, charge)
+                if fault is not None:
+                    raise _failed(store, f"the release of entry {after}: {fault}")
+        is_more = len(rows) == _FEW
+    with store.transaction() as execute:
+        counts = execute(
+            "SELECT (SELECT count(*) FROM ledger_entries WHERE kind = 'commit'),"
+            " (SELECT count(*) FROM ledger_releases)"
+        ).fetchone()
+    if counts[0] != counts[1]:
+        raise _failed(store, "it holds a release that no entry commits")
+
+
+def _require_on_record(store: Store, heads: Iterable[str], releases: Iterable[str]) -> None:
+    with store.transaction() as execute:
+        for head in heads:
+            if last_entry(execute, "hash = ?", head) is None:
+                why = "an old copy was put back, its last entries were removed, or it is another"
+                raise _failed(store, f"it lacks the head {head}: {why}")
+        for text in releases:
+            head = str(parse_object(text).get("ledger_head"))
+            charge = last_entry(execute, "hash = ? AND kind = 'charge'", head)
+            number = 0 if charge is None else charge.number
+            stored = last_entry(execute, "charge = ? AND kind = 'commit'", number)
+            if stored is None or stored.said.get("release") != sha256(text):
+                raise _failed(store, f"no entry commits the release with the head {head}")

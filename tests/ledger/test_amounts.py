@@ -1,0 +1,93 @@
+"""Whole units: rounding towards more spent, sums that are exact, numbers that people read."""
+
+from decimal import ROUND_FLOOR
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privalue.errors import UsageError
+from privalue.ledger import Amount, amounts
+from privalue.ledger.amounts import LARGEST, cost_of, format_mu, total_of
+
+EPSILONS = st.floats(1e-9, 1e5, allow_nan=False)
+DELTAS = st.floats(1e-15, 0.99, allow_nan=False)
+
+
+@given(epsilon=EPSILONS, delta=DELTAS)
+def test_costs_are_rounded_up_and_totals_down_by_less_than_a_unit(epsilon, delta):
+    up, down = cost_of(epsilon, delta), total_of(epsilon, delta)
+    for part, value, unit in (("epsilon", epsilon, 10**12), ("delta", delta, 10**18)):
+        exact = Fraction(repr(value)) * unit
+        assert exact <= getattr(up, part) < exact + 1
+        assert exact - 1 < getattr(down, part) <= exact
+
+
+def test_rounding_a_cost_down_is_found_out(monkeypatch):
+    monkeypatch.setattr(amounts, "ROUND_CEILING", ROUND_FLOOR)
+    with pytest.raises(AssertionError):
+        test_costs_are_rounded_up_and_totals_down_by_less_than_a_unit()
+
+
+@given(epsilon=EPSILONS, delta=DELTAS)
+def test_what_a_double_hides_is_less_than_calibration_leaves(epsilon, delta):
+    """The mechanism runs at the double, the ledger counts its decimal: 2^-53 apart."""
+    counted = cost_of(epsilon, delta)
+    assert Fraction(epsilon) <= Fraction(counted.epsilon, 10**12) * (1 + Fraction(1, 2**53))
+    assert Fraction(delta) <= Fraction(counted.delta, 10**18) * (1 + Fraction(1, 2**53))
+
+
+def test_ten_tenths_are_one_which_doubles_deny():
+    total, tenth = total_of(0.3, 3e-7), cost_of(0.1, 1e-7)
+    assert tenth.plus(tenth).plus(tenth) == total
+    assert 0.1 + 0.1 + 0.1 > 0.3
+
+
+def test_the_sum_of_two_amounts_fits_64_bits():
+    assert 2 * LARGEST < 2**63 - 1
+    assert max(cost_of(1e6, 0.999999)) < LARGEST
+
+
+@pytest.mark.parametrize(
+    "epsilon",
+    [0, -0.0, -1, float("nan"), float("inf"), -float("inf"), 1e7, 10**400, True, "1", None, 1j],
+)
+@pytest.mark.parametrize("amount", [cost_of, total_of])
+def test_an_epsilon_that_is_none(epsilon, amount):
+    with pytest.raises(UsageError, match=r"epsilon = .*: it must be a number from 1e-12 to 1e6"):
+        amount(epsilon, 1e-6)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, 1.5, float("nan"), float("inf"), False, "0", None])
+@pytest.mark.parametrize("amount", [cost_of, total_of])
+def test_a_delta_that_is_none(delta, amount):
+    with pytest.raises(UsageError, match=r"delta = .*: it must be a number 0, or from 1e-18"):
+        amount(1.0, delta)
+
+
+def test_what_is_smaller_than_a_unit_costs_one_and_is_no_total():
+    assert cost_of(1e-15, 1e-300) == Amount(1, 1)
+    with pytest.raises(UsageError, match="epsilon = 1e-15"):
+        total_of(1e-15, 0)
+    with pytest.raises(UsageError, match="delta = 1e-300"):
+        total_of(1.0, 1e-300)
+
+
+def test_numbers_are_shown_as_people_write_them():
+    shown = {
+        (1.0, 1e-6): "epsilon 1, delta 1e-6",
+        (0.1, 0.05): "epsilon 0.1, delta 0.05",
+        (20, 0): "epsilon 20, delta 0",
+        (123456.5, 0.0001): "epsilon 123456.5, delta 1e-4",
+    }
+    for (epsilon, delta), text in shown.items():
+        assert str(cost_of(epsilon, delta)) == text
+    assert cost_of(0.3, 1e-7).as_floats() == (0.3, 1e-7)
+
+
+@given(st.integers(0, LARGEST))
+def test_what_is_told_errs_on_the_safe_side(units):
+    square = Fraction(units, 10**17)
+    below, above = (Fraction(format_mu(units, up=up)) ** 2 for up in (False, True))
+    assert below <= square <= above

@@ -1,0 +1,258 @@
+"""Whom a total protects: what converts, at which cost, and what is refused.
+
+The theorems are in docs/proofs/ledger-units.md, their twins in ``oracles/group_privacy.py``.
+"""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+from oracles import group_privacy
+from oracles.ledgers import charge, request
+from privalue.core import gaussian
+from privalue.errors import BudgetError, UsageError
+from privalue.ledger import Amount, BudgetTerms, Protection, open_ledger, study_hash
+from privalue.ledger.terms import over_steps
+
+EPSILON, DELTA = 10**12, 10**18  # units of 1
+
+
+def protection(text):
+    unit, neighbours = text.split()
+    return Protection(unit=unit, neighbours=neighbours)
+
+
+def steps(asked, declared, most=None):
+    """How many, or None where it is refused."""
+    try:
+        return BudgetTerms(**vars(protection(declared)), max_trajectories_per_person=most).steps(
+            protection(asked)
+        )
+    except BudgetError:
+        return None
+
+
+# The cost of k steps
+
+
+@given(st.integers(1, 3 * EPSILON), st.integers(0, DELTA // 10), st.integers(1, 12))
+def test_the_cost_is_the_literal_one_rounded_up_by_less_than_a_unit(epsilon, delta, count):
+    cost = over_steps(Amount(epsilon=epsilon, delta=delta), count)
+    with mp.workdps(100):
+        exact = group_privacy.over_steps(mpf(epsilon) / EPSILON, mpf(delta), count)[1]
+        assert cost.epsilon == count * epsilon
+        assert min(exact, DELTA) <= cost.delta <= min(exact + 1, DELTA)
+
+
+@given(st.integers(1, EPSILON // 2), st.integers(1, DELTA // 10**6), st.integers(2, 8))
+def test_no_smaller_cost_would_do(epsilon, delta, count):
+    """Distributions that keep every step's promise, and the whole path's with nothing to spare."""
+    cost = over_steps(Amount(epsilon=epsilon, delta=delta), count)
+    with mp.workdps(100):
+        each, share = mpf(epsilon) / EPSILON, mpf(delta) / DELTA
+        chain = group_privacy.worst_chain(each, share, count)
+        for here, there in itertools.pairwise(chain):
+            assert group_privacy.excess(here, there, each) <= share * (1 + mpf(10) ** -90)
+        true = group_privacy.excess(chain[0], chain[-1], count * each)
+        assert true <= mpf(cost.delta) / DELTA
+        assert true > mpf(cost.delta - 1) / DELTA
+
+
+MISTAKES = {
+    "deltas are summed": lambda e, d, k: k * d,
+    "one factor for all": lambda e, d, k: d * (1 + math.exp(e)),
+    "the last factor is forgotten": lambda e, d, k: d * math.expm1((k - 1) * e) / math.expm1(e),
+    "rounded down": lambda e, d, k: math.floor(d * math.expm1(k * e) / math.expm1(e)),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
+    def wrong(asked, count):
+        delta = MISTAKES[mistake](asked.epsilon / EPSILON, asked.delta, count)
+        return Amount(epsilon=count * asked.epsilon, delta=int(delta))
+
+    monkeypatch.setitem(globals(), "over_steps", wrong)
+    for check in (
+        test_the_cost_is_the_literal_one_rounded_up_by_less_than_a_unit,
+        test_no_smaller_cost_would_do,
+    ):
+        with pytest.raises(AssertionError):
+            check()
+
+
+def test_what_promises_nothing_has_a_delta_of_one():
+    for asked, count in (
+        (Amount(epsilon=EPSILON, delta=1), 43),
+        (Amount(epsilon=10 * EPSILON, delta=1), 1_000_000),
+        (Amount(epsilon=EPSILON, delta=DELTA // 2), 2),
+    ):
+        assert over_steps(asked, count).delta == DELTA
+    almost = over_steps(Amount(epsilon=EPSILON, delta=1), 41)
+    assert almost.delta < DELTA
+    assert over_steps(Amount(epsilon=EPSILON, delta=0), 2000) == Amount(
+        epsilon=2000 * EPSILON, delta=0
+    )
+    assert over_steps(Amount(epsilon=7, delta=3), 1) == Amount(epsilon=7, delta=3)
+
+
+# How many steps
+
+
+def apart(asked, declared, most):
+    """The largest distance between neighbours, from every small data set; None: no way at all."""
+    people = group_privacy.persons(3, most)
+    wanted = protection(declared)
+    pairs = group_privacy.neighbours(people, wanted.neighbours)
+    if wanted.unit == "trajectory":
+        pairs = group_privacy.neighbours([(kind,) for kind in range(3)], wanted.neighbours)
+    found = [group_privacy.distance(a, b, protection(asked).neighbours) for a, b in pairs]
+    return None if None in found else max(found)
+
+
+CONVERTED = {  # asked, declared: steps with L
+    ("trajectory replace-one", "trajectory replace-one"): lambda most: 1,
+    ("trajectory add-remove", "trajectory add-remove"): lambda most: 1,
+    ("trajectory add-remove", "trajectory replace-one"): lambda most: 2,
+    ("trajectory replace-one", "trajectory add-remove"): lambda most: None,
+    ("trajectory add-remove", "person add-remove"): lambda most: most,
+    ("trajectory add-remove", "person replace-one"): lambda most: 2 * most,
+    ("trajectory replace-one", "person replace-one"): lambda most: 1 if most == 1 else None,
+    ("trajectory replace-one", "person add-remove"): lambda most: None,
+}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+@pytest.mark.parametrize("pair", CONVERTED, ids=" -> ".join)
+def test_the_steps_are_those_of_the_longest_way_between_small_neighbours(pair, most):
+    asked, declared = pair
+    given_most = most if declared.startswith("person") else None
+    expected = CONVERTED[pair](most)
+    assert steps(asked, declared, given_most) == expected
+    assert apart(asked, declared, most) == expected
+
+
+@pytest.mark.parametrize("most", [None, 1, 5])
+def test_promises_to_persons(most):
+    assert steps("person replace-one", "person replace-one", most) == 1
+    assert steps("person add-remove", "person add-remove", most) == 1
+    assert steps("person add-remove", "person replace-one", most) == 2
+    assert steps("person replace-one", "person add-remove", most) is None
+    for relation in ("replace-one", "add-remove"):
+        assert steps(f"person {relation}", f"trajectory {relation}") is None
+
+
+def test_without_somebodys_word_trajectories_are_no_persons():
+    for asked in ("add-remove", "replace-one"):
+        for declared in ("add-remove", "replace-one"):
+            assert steps(f"trajectory {asked}", f"person {declared}") is None
+
+
+# The sum means what it says
+
+
+def spent_and_lost(folder, epsilon, delta):
+    """A person-level and a trajectory-level release: what is on record, and what somebody with 200
+    trajectories loses: the exact delta at the epsilon on record."""
+    ledger = open_ledger(folder / "ledger.db")
+    whom = {"unit": "person", "neighbours": "add-remove", "max_trajectories_per_person": 200}
+    ledger.declare("people", epsilon=1000.0, delta=0.999, **whom)
+    for unit in ("person", "trajectory"):
+        asked = {"epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": "add-remove"}
+        charge(ledger, request(study_hash({"unit": unit}), **asked))
+    spent = ledger.account("people").spent
+    # Both are Gaussian: the sum is as one, whose shift is that of 1 and of 200 together.
+    shift = math.hypot(1, 200) / gaussian(epsilon, delta).alpha
+    return spent, group_privacy.gaussian_delta(mpf(spent.epsilon) / EPSILON, shift)
+
+
+def test_what_is_spent_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
+    spent, lost = spent_and_lost(tmp_path, 0.01, 1e-9)
+    assert spent.epsilon == 201 * EPSILON // 100
+    assert lost <= mpf(spent.delta) / DELTA
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(BudgetError, match=r"costs epsilon 200, delta 1\); left"):  # no promise
+        spent_and_lost(other, 1.0, 1e-6)
+
+
+def test_summing_unlike_units_is_found_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(BudgetTerms, "steps", lambda self, asked: 1)
+    spent, lost = spent_and_lost(tmp_path, 1.0, 1e-6)
+    assert (spent.epsilon, spent.delta) == (2 * EPSILON, 2 * DELTA // 10**6)
+    assert lost > 0.999
+
+
+def test_forgetting_the_factor_of_the_first_step_is_found_out():
+    """(2 eps, 2 delta) for replacing is not what two Gaussian steps of add-remove give."""
+    epsilon, delta = 1.0, 1e-3
+    alpha = gaussian(epsilon, delta).alpha
+    asked = Amount(epsilon=EPSILON, delta=DELTA // 1000)
+    true = group_privacy.gaussian_delta(2 * epsilon, 2 / alpha)
+    assert true <= mpf(over_steps(asked, 2).delta) / DELTA
+    chain = group_privacy.worst_chain(epsilon, delta, 2)
+    assert group_privacy.excess(chain[0], chain[2], 2 * epsilon) > 1.8 * 2 * delta
+
+
+# On the ledger
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    kept = open_ledger(tmp_path / "ledger.db")
+    kept.declare("people", epsilon=10.0, delta=1e-3, unit="person", max_trajectories_per_person=3)
+    return kept
+
+
+def ask(ledger, number, unit, neighbours, epsilon=0.5):
+    study = study_hash({"number": number})
+    return charge(ledger, request(study, epsilon=epsilon, unit=unit, neighbours=neighbours))
+
+
+def test_conversions_are_charged(ledger):
+    for number, whom in enumerate(
+        [("person", "replace-one"), ("person", "add-remove"), ("trajectory", "add-remove")]
+    ):
+        ask(ledger, number, *whom)
+    steps = [over_steps(Amount(EPSILON // 2, 10**11), count) for count in (1, 2, 6)]
+    assert ledger.account("people").spent == steps[0].plus(steps[1]).plus(steps[2])
+    ledger.verify()
+    with pytest.raises(BudgetError, match=r"add-remove \(which costs epsilon 12"):
+        ask(ledger, 9, "trajectory", "add-remove", epsilon=2.0)
+
+
+def test_what_does_not_convert_is_refused_and_says_what_would(ledger, tmp_path):
+    with pytest.raises(BudgetError, match="release for persons, or with add-remove"):
+        ask(ledger, 1, "trajectory", "replace-one")
+    ledger.declare("others", epsilon=1.0, delta=1e-6, unit="trajectory", neighbours="add-remove")
+    for unit, neighbours, why in (
+        ("trajectory", "replace-one", "release with add-remove"),
+        ("person", "add-remove", "declare persons"),
+    ):
+        with pytest.raises(BudgetError, match=why):
+            charge(ledger, request(dataset="others", unit=unit, neighbours=neighbours))
+    ledger.declare("more", epsilon=1.0, delta=1e-6, unit="person")
+    with pytest.raises(BudgetError, match="declare max_trajectories_per_person with the total"):
+        charge(ledger, request(dataset="more", unit="trajectory", neighbours="add-remove"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"unit": "household"}, 'it must be "trajectory" or "person"'),
+        ({"unit": "person", "neighbours": "edit"}, 'it must be "replace-one" or "add-remove"'),
+        ({"unit": "trajectory", "max_trajectories_per_person": 2}, "whose unit is a person"),
+        ({"unit": "person", "max_trajectories_per_person": 0}, "a whole number from 1 to"),
+        ({"unit": "person", "max_trajectories_per_person": True}, "a whole number from 1 to"),
+        ({"unit": "person", "accounting": "renyi"}, 'it must be "plain"'),
+    ],
+)
+def test_terms_that_are_none(tmp_path, wrong, why):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    with pytest.raises(UsageError, match=why):
+        ledger.declare("people", epsilon=1.0, delta=1e-6, **wrong)
+    assert not (tmp_path / "ledger.db").exists()
