@@ -375,12 +375,13 @@ def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
     except UnknownOutcomeError:
         try:
             return ledger.charge(request, token=token)
-        except UnavailableError as problem:
+        except (UnavailableError, KeyboardInterrupt) as problem:
+            why, code = _cause(problem)
             raise ChargedError(
-                f'dataset "{request.dataset}": perhaps charged, and nothing was drawn ({problem}); '
+                f'dataset "{request.dataset}": perhaps charged, and nothing was drawn ({why}); '
                 "`privalue ledger statement` tells",
-                why=str(problem),
-                exit_code=problem.exit_code,
+                why=why,
+                exit_code=code,
             ) from problem
 
 
@@ -491,13 +492,7 @@ def _charged_error(
     outbox: Outbox | None,
 ) -> ChargedError:
     """Return what to raise if what was drawn could not be put on record, or was lost."""
-    why, code = f"internal error ({type(problem).__name__})", 70
-    if isinstance(problem, KeyboardInterrupt):
-        why, code = "interrupted", 130
-    elif isinstance(problem, PrivalueError):
-        why, code = str(problem), problem.exit_code
-    elif isinstance(problem, MemoryError):
-        why, code = "there was not enough memory", 3
+    why, code = _cause(problem)
     if paid is None:
         return ChargedError(
             f'dataset "{charge.dataset}": charged, and lost: nothing was kept of what was drawn '
@@ -516,6 +511,17 @@ def _charged_error(
         why=why,
         exit_code=code,
     )
+
+
+def _cause(problem: BaseException) -> tuple[str, int]:
+    """Return in a few words what ended a release, and the exit code of that."""
+    if isinstance(problem, KeyboardInterrupt):
+        return "interrupted", 130
+    if isinstance(problem, PrivalueError):
+        return str(problem), problem.exit_code
+    if isinstance(problem, MemoryError):
+        return "there was not enough memory", 3
+    return f"internal error ({type(problem).__name__})", 70
 
 
 def finish(

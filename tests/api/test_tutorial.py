@@ -44,7 +44,7 @@ def test_it_shows_pictures_tables_and_no_warnings(executed):
         shown = [kind for cell in code(notebook) for kind in kinds(cell)]
         assert "stderr" not in shown
         assert sum("image/png" in kind for kind in shown) >= 2
-        assert sum("text/html" in kind for kind in shown) >= 6
+        assert sum("text/html" in kind for kind in shown) >= 5
 
 
 def test_what_is_kept_is_plain(executed):

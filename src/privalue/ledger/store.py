@@ -128,7 +128,8 @@ class SqliteStore:
         if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             how = "PRAGMA journal_mode = DELETE switches it back"
             raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
-        connection.execute("PRAGMA busy_timeout = 5000")  # to commit: readers are brief
+        # To commit it waits for those who read: they are brief, but for the check of a whole file.
+        connection.execute(f"PRAGMA busy_timeout = {int(self._wait * 1000)}")
 
     def author(self, execute: Execute) -> str:
         """Return the name of the system's user."""
