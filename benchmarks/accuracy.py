@@ -1,166 +1,143 @@
-"""What stages win and cost: whole releases in random worlds that nothing was tuned on.
+"""How near released values are, and how often intervals cover, in worlds that nothing was tuned on.
 
-``python -m benchmarks accuracy``; ten minutes. With ``--quick`` a part of it, and with ``--seed``
-the worlds of a table that was made before. docs/accuracy.md has the table, and says how to read it.
+``python -m benchmarks accuracy``; some five minutes. With ``--quick`` a part of it, and with
+``--seed`` the worlds of a table that was made before. docs/accuracy.md has the tables.
 
-Every figure is a mean over ``RELEASES`` releases, drawn by the code that draws real ones,
-with seeded noise. A bar is missed where a figure is above it by more than three standard errors.
+Releases are drawn by the code that draws real ones, with seeded noise, from simulated data sets. A
+total interval is to cover the number that it names: V, or where a stage chose the bounds the
+restricted mean, that of returns that are each clamped to these bounds. A bar is missed where a
+figure is beyond it by more than three standard errors.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 from rich.table import Table
 
 import privalue as pv
 from benchmarks.clock import MISSED
-from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings
-from privalue.core import PublicSize, VisitStatistics, draw, gaussian
-from privalue.estimate import values_of
+from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
+from privalue.core import VisitStatistics, draw, gaussian
+from privalue.estimate import estimates_of
+from privalue.estimate._statistics import Estimates
 from privalue.paper import chain_statistics
 from privalue.simulation import chain
 from privalue.study import design, mechanism_for, public_size
 
-RELEASES, DATASETS = 100, 5
-LOOSE, SETTINGS = 30, 80
-WORST, LIMIT = 1.05, 1.05  # the bars
-ROOM = 3.0  # standard errors by which a figure may miss its bar
-
-
-@dataclass(frozen=True)
-class Errors:
-    """The root mean squared errors of releases."""
-
-    found: np.ndarray
-
-    @property
-    def mean(self) -> float:
-        return float(self.found.mean())
-
-    @property
-    def deviation(self) -> float:
-        """Of the mean."""
-        return float(self.found.std(ddof=1)) / math.sqrt(len(self.found))
-
-    def ratio(self, other: "Errors") -> tuple[float, float]:
-        """Return this mean over the other, and its standard error as if they were independent."""
-        ratio = self.mean / other.mean
-        return ratio, ratio * math.hypot(self.deviation / self.mean, other.deviation / other.mean)
-
-
-def errors_of(
-    study: pv.Study,
-    data: list[VisitStatistics],
-    truth: Callable[[VisitStatistics], np.ndarray],
-    seen: np.ndarray,
-    releases: int = RELEASES,
-) -> Errors:
-    """Draw releases of the data sets in turn, and return how far each is from the truth."""
-    built = design(study)
-    found = []
-    for number in range(releases):
-        statistics = data[number % len(data)]
-        size: PublicSize = public_size(study, statistics)
-        mechanism = mechanism_for(study, built, size)
-        drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(number))
-        values = values_of(
-            study, mechanism, drawn.numbers, stages=drawn.stages, chosen=drawn.chosen
-        )
-        off = (values - truth(statistics))[seen]
-        found.append(math.sqrt(float(np.mean(np.square(off)))))
-    return Errors(np.array(found))
-
-
-def compared(
-    setting: Setting, stages: Iterable[object], releases: int = RELEASES, *, prior: bool = False
-) -> list[Errors]:
-    """Return the errors in one stage, and in each of others, for the same data sets.
-
-    With ``prior``, those in one stage with a true prior of visits come last.
-    """
-    studies = [setting.study(declared=True, stages=chosen) for chosen in ("one", *stages)]
-    studies += [setting.study(declared=True, prior=True, stages="one")] if prior else []
-    episodes = [setting.episodes(seed) for seed in range(DATASETS)]
-    return [
-        errors_of(
-            study,
-            [gathered(rows, study) for rows in episodes],
-            lambda _: setting.values,
-            setting.seen,
-            releases,
-        )
-        for study in studies
-    ]
+RELEASES, DATASETS, EACH = 40, 20, 12  # of a setting, and how many settings a kind has
+LIMIT, COVERED, LEAST = 1.05, 0.94, 0.90  # the bars: on the chain, in the mean, and in any setting
+ROOM = 3.0  # standard errors
+VARIANTS: dict[str, dict[str, object]] = {
+    "as it is": {},
+    "one stage": {"stages": "one"},
+    "no shrinkage": {"shrinkage": False},
+}
 
 
 @dataclass
-class Ratios:
-    """Ratios of errors over many settings."""
+class Figures:
+    """What releases of one setting say, one number for each release."""
 
-    name: str
-    worst: float  # the bar of each
-    held: bool = True  # to the bars; else they are only counted
-    found: list[tuple[float, float]] = field(default_factory=list)
+    errors: dict[str, list[float]] = field(default_factory=dict)  # root mean squares over states
+    covered: list[np.ndarray] = field(default_factory=list)  # which states
 
-    def add(self, setting: Setting, after: Errors, before: Errors) -> str:
-        ratio, deviation = after.ratio(before)
-        self.found.append((ratio, deviation))
-        if self.held and ratio - ROOM * deviation > self.worst:
-            MISSED.append(f"{self.name}, {setting.name}: {ratio:.3f}, at most {self.worst} allowed")
-        return f"{ratio:.3f} ± {deviation:.3f}"
+    def error(self, variant: str) -> float:
+        return float(np.mean(self.errors[variant]))
 
-    def line(self) -> str:
-        ratios = np.array([ratio for ratio, _ in self.found])
-        over = sum(ratio - ROOM * deviation > self.worst for ratio, deviation in self.found)
-        return (
-            f"{self.name}: median {np.median(ratios):.3f}, geometric mean "
-            f"{np.exp(np.log(ratios).mean()):.3f}, from {ratios.min():.3f} to {ratios.max():.3f}; "
-            f"clearly above {self.worst}: {over} of {len(ratios)}"
-        )
+    def ratio(self, other: str) -> float:
+        """The error as it is, over that of another variant."""
+        return self.error("as it is") / self.error(other)
+
+    @property
+    def coverage(self) -> tuple[float, float]:
+        """The share of intervals that cover, and its standard error."""
+        return float(np.mean(self.covered)), _standard_error(np.mean(self.covered, axis=1))
+
+    @property
+    def worst_state(self) -> float:
+        """The least coverage of a state over all releases."""
+        return float(np.mean(self.covered, axis=0).min())
 
 
-def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the chain: errors against the noiseless values, over the limit.
+def _standard_error(numbers: Sequence[float] | np.ndarray) -> float:
+    return float(np.std(numbers, ddof=1)) / math.sqrt(len(numbers))
 
-    The limit is that of every unbiased mechanism for what is declared, with counts for nothing:
-    alpha R sum_s(1/n_s)/sqrt(N).
+
+def releases_of(study: pv.Study, data: list[VisitStatistics], number: int) -> Iterator[Estimates]:
+    """Draw releases of the data sets in turn."""
+    built = design(study)
+    for at in range(number):
+        statistics = data[at % len(data)]
+        mechanism = mechanism_for(study, built, public_size(study, statistics))
+        drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
+        yield estimates_of(study, mechanism, drawn.numbers, chosen=drawn.chosen)
+
+
+def measured(
+    setting: Setting,
+    variants: Iterable[str] = tuple(VARIANTS),
+    *,
+    releases: int = RELEASES,
+    datasets: int = DATASETS,
+) -> Figures:
+    """Return the errors of each variant, and the coverage as it is.
+
+    Both are over the states that a trajectory can count for.
+    """
+    figures = Figures()
+    episodes = [setting.episodes(seed) for seed in range(datasets)]
+    for variant in variants:
+        study = setting.study(declared=True, **VARIANTS[variant])
+        data = [gathered(rows, study) for rows in episodes]
+        errors = figures.errors.setdefault(variant, [])
+        for made in releases_of(study, data, releases):
+            off = (made.values - setting.values)[setting.seen]
+            errors.append(math.sqrt(float(np.mean(np.square(off)))))
+            if variant == "as it is":
+                figures.covered.append(_covered(made, setting, study.return_bounds))
+    return figures
+
+
+def _covered(made: Estimates, setting: Setting, public: tuple[float, float]) -> np.ndarray:
+    """Return the states whose total interval covers what it names."""
+    assert made.statistics is not None
+    bounds = made.statistics.return_bounds
+    truth = setting.values if bounds == public else setting.restricted(bounds)
+    inside = (made.total_low <= truth) & (truth <= made.total_high)
+    return inside[setting.seen]
+
+
+def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[int, float, list[float]]]:
+    """Yield m, the limit, and errors over it, without and with a true prior of visits.
+
+    Errors are those of the noise alone. The limit is that of every unbiased mechanism for what is
+    declared, with counts for nothing: alpha R sum_s(1/n_s)/sqrt(N).
     """
     world = chain(states=40)
     for m in sizes:
         shown = []
         for prior in (False, True):
-            study = _chain_study(world.process.visits.single if prior else None, m)
-            data = [_chain_data(world, study, m, seed) for seed in range(DATASETS)]
+            study = pv.Study(
+                **{"name": "chain", "trajectories": m, "states": 40},
+                **{"epsilon": 1.0, "delta": DELTA, "unit": "trajectory"},
+                **{"discount": 0.99, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+                visits=world.process.visits.single if prior else None,
+            )
+            data = [_chain_data(world, study, m, seed) for seed in range(5)]
             alpha = gaussian(study.privacy.epsilon, study.privacy.delta).alpha
             limit = alpha * float(np.mean([np.sum(1 / one.counts) for one in data])) / math.sqrt(40)
-            found = errors_of(
-                study, data, lambda one: one.mean_returns(0.0), np.ones(40, dtype=bool), releases
-            )
-            ratio, deviation = found.mean / limit, found.deviation / limit
-            shown.append(f"{ratio:.3f} ± {deviation:.3f}")
-            if prior and ratio - ROOM * deviation > LIMIT:
-                MISSED.append(
-                    f"chain, m = {m:,}, true prior: {ratio:.3f} of the limit, at most {LIMIT}"
-                )
-        yield (f"{m:,}", f"{limit:.3g}", *shown)
-
-
-def _chain_study(prior: np.ndarray | None, m: int) -> pv.Study:
-    return pv.Study(
-        name="chain",
-        trajectories=m,
-        epsilon=1.0,
-        delta=DELTA,
-        unit="trajectory",
-        discount=0.99,
-        rewards=(0.0, 1.0),
-        returns=(0.0, 1.0),
-        states=40,
-        visits=prior,
-        stages="one",
-    )
+            errors = [
+                math.sqrt(float(np.mean(np.square(made.values - data[at % 5].mean_returns(0.0)))))
+                / limit
+                for at, made in enumerate(releases_of(study, data, releases))
+            ]
+            shown.append(float(np.mean(errors)))
+            if prior and shown[-1] - ROOM * _standard_error(errors) > LIMIT:
+                MISSED.append(f"chain, m = {m:,}, true prior: {shown[-1]:.3f} of the limit")
+        yield m, limit, shown
 
 
 def _chain_data(world, study: pv.Study, m: int, seed: int) -> VisitStatistics:
@@ -177,69 +154,66 @@ def _chain_data(world, study: pv.Study, m: int, seed: int) -> VisitStatistics:
     )
 
 
-def _described(setting: Setting) -> tuple[str, ...]:
-    return (
-        setting.name.split("-")[-1],
-        setting.kind,
-        f"{setting.states}" + (f", H = {setting.most_states}" if setting.most_states else ""),
-        f"{setting.trajectories:,}" + (f", L = {setting.persons}" if setting.persons else ""),
-        f"{setting.epsilon:g}",
-    )
-
-
 def tables(*, quick: bool = False, seed: int | None = None) -> Iterator[Table]:
     seed = drawn_seed() if seed is None else seed
-    shown = f"mean of {RELEASES} releases of {DATASETS} data sets, delta = {DELTA:g}, seed {seed}"
-
     table = _table(
-        "The chain, N = 40, epsilon = 1: error of the noise over the limit; " + shown,
-        ("m", "limit", "one stage", "one stage, true prior"),
+        "The chain, N = 40, epsilon = 1: error over the limit", "m|limit|one stage|prior"
     )
-    for row in of_chain((10**4,) if quick else (10**4, 10**5, 10**6), RELEASES):
-        table.add_row(*row)
-    yield table
-
-    world = ("", "world", "N", "m", "epsilon")
-    table = _table(
-        "Loose bounds: error with a stage for bounds over that of one stage; " + shown,
-        (*world, "R", "error, one stage", "bounds", "auto"),
-    )
-    bounds = Ratios("bounds", WORST)
-    auto = Ratios("auto, loose bounds", WORST)
-    for setting in settings(seed, 6 if quick else LOOSE, loose=True):
-        one, found, chosen = compared(setting, (["bounds"], "auto"))
-        low, high = setting.study().return_bounds
-        table.add_row(
-            *_described(setting),
-            f"{high - low:g}",
-            f"{one.mean:.3g}",
-            bounds.add(setting, found, one),
-            auto.add(setting, chosen, one),
-        )
-    table.caption = "\n".join(each.line() for each in (bounds, auto))
+    for m, limit, shown in of_chain((10**4,) if quick else (10**4, 10**5, 10**6), 100):
+        table.add_row(f"{m:,}", f"{limit:.3g}", *(f"{ratio:.2f}" for ratio in shown))
     yield table
 
     table = _table(
-        "Any bounds: error over that of one stage; " + shown,
-        (*world, "bounds", "error, one stage", "auto", "true prior"),
+        f"{RELEASES} releases of {DATASETS} data sets in each setting, delta = {DELTA:g}, "
+        f"seed {seed}: coverage of total intervals at 0.95, and ratios of errors",
+        "world|returns given|chosen|least|a state|stage/none|shrunk/plain",
     )
-    auto = Ratios("auto", WORST)
-    known = Ratios("one stage, true prior", WORST, held=False)
-    for setting in settings(seed + 1, 8 if quick else SETTINGS):
-        one, chosen, given = compared(setting, ("auto",), prior=True)
-        table.add_row(
-            *_described(setting),
-            "loose" if setting.loose else "tight",
-            f"{one.mean:.3g}",
-            auto.add(setting, chosen, one),
-            known.add(setting, given, one),
-        )
-    table.caption = "\n".join(each.line() for each in (auto, known))
+    drawn = settings_of_kinds(seed, 2 if quick else EACH)
+    rows = [(setting, measured(setting)) for setting in drawn]
+    for kind, some in groupby(rows, key=lambda row: row[0].kind):
+        table.add_row(kind, *_summary(list(some)))
+    table.add_section()
+    table.add_row("all", *_summary(rows))
+    stage = [figures.ratio("one stage") for setting, figures in rows if setting.loose]
+    table.caption = (
+        f"{len(rows)} settings; with a stage the error is above that of none by more than a "
+        f"twentieth in {sum(ratio > 1.05 for ratio in stage)} of {len(stage)}"
+    )
+    for setting, figures in rows:
+        mean, error = figures.coverage
+        if mean + ROOM * error < LEAST:
+            MISSED.append(f"{setting.name}: total intervals cover {mean:.3f}")
+    mean = float(np.mean([figures.coverage[0] for _, figures in rows]))
+    if mean < COVERED:
+        MISSED.append(f"total intervals cover {mean:.3f} in the mean")
     yield table
 
 
-def _table(title: str, names: tuple[str, ...]) -> Table:
+def _summary(rows: list[tuple[Setting, Figures]]) -> tuple[str, ...]:
+    """Return how often intervals cover, and ratios of errors with their least and largest.
+
+    Coverage is that with bounds given and chosen, the least of a setting, and of a state in any.
+    Errors are those with a stage for bounds over those without, and with shrinkage over without.
+    """
+    coverage = {
+        loose: [figures.coverage[0] for setting, figures in rows if setting.loose == loose]
+        for loose in (False, True)
+    }
+    stage = [figures.ratio("one stage") for setting, figures in rows if setting.loose]
+    shrunk = [figures.ratio("no shrinkage") for _, figures in rows]
+    return (
+        *(f"{np.mean(coverage[loose]):.3f}" for loose in (False, True)),
+        f"{min(coverage[False] + coverage[True]):.3f}",
+        f"{min(figures.worst_state for _, figures in rows):.2f}",
+        *(
+            f"{np.exp(np.mean(np.log(ratios))):.2g} ({min(ratios):.2g} to {max(ratios):.2g})"
+            for ratios in (stage, shrunk)
+        ),
+    )
+
+
+def _table(title: str, names: str) -> Table:
     table = Table(title=title)
-    for name in names:
-        table.add_column(name, justify="left" if name in {"world", "bounds"} else "right")
+    for name in names.split("|"):
+        table.add_column(name, justify="left" if name == "world" else "right")
     return table

@@ -113,8 +113,7 @@ class Released:
     def error(self, statistics, values, seed):
         """The root mean square error of one release."""
         drawn = draw(self.mechanism, statistics, SeededForExperimentsOnly(seed))
-        stages = {"stages": drawn.stages, "chosen": drawn.chosen}
-        released = values_of(self.study, self.mechanism, drawn.numbers, **stages)
+        released = values_of(self.study, self.mechanism, drawn.numbers, chosen=drawn.chosen)
         return float(np.sqrt(np.mean((released - values) ** 2)))
 
 
@@ -187,9 +186,7 @@ def actual_error(setting, described, counted, *, datasets=DATASETS, noises=NOISE
         statistics = setting.statistics(described, seed=data)
         for at in range(noises):
             drawn = draw(mechanism, statistics, SeededForExperimentsOnly(1000 * data + at))
-            released = values_of(
-                described, mechanism, drawn.numbers, stages=drawn.stages, chosen=drawn.chosen
-            )
+            released = values_of(described, mechanism, drawn.numbers, chosen=drawn.chosen)
             off = np.square(released - setting.values)[counted]
             errors[data, at] = np.sqrt(off.mean())
     return float(errors.mean()), float(errors.std(ddof=1) / np.sqrt(errors.size))

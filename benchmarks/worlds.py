@@ -1,8 +1,10 @@
-"""Random worlds, from a seed: chains, Garnets and grids, with the studies that describe them.
+"""Random worlds, from a seed, with the studies that describe them.
 
-``settings(seed, 40)`` makes 40 of them, the same ones every time. What is *tuned* on worlds is
-tuned on those of the seeds in ``TUNING``; what is *reported* comes from a seed that the system
-draws when the table is made (``drawn_seed``), and which is none of those.
+``settings(seed, 40)`` makes 40 chains, Garnets and grids, the same ones every time, and
+``settings_of_kinds(seed, 5)`` five worlds of each of ``KINDS``, which have heavy tails, persons,
+arms, actions or features, too. What is *tuned* on worlds is tuned on those of the seeds in
+``TUNING``; what is *reported* comes from a seed that the system draws when the table is made
+(``drawn_seed``), and which is none of those.
 
 A setting is a world, a number of trajectories and a study. Its return bounds are *loose* where they
 follow from the bounds of rewards, Rmax/(1 - gamma), and *tight* where somebody knew better. Values
@@ -10,14 +12,11 @@ are exact; statistics come from simulated trajectories, through the core's own k
 """
 
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
-from typing import Literal
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 
 import privalue as pv
 from privalue.core import Contributions, VisitStatistics
@@ -37,6 +36,12 @@ EPSILONS, DELTA = (0.1, 1.0, 4.0), 1e-6
 DISCOUNTS = (0.9, 0.95, 0.99, 0.99, 0.995, 0.999)
 MOST_ROWS = 2_000_000  # of one data set: m is at most this over the length of a trajectory
 PILOT_ROWS = 100_000  # simulated to see how large returns are, where bounds are tight
+SAMPLE_ROWS = 400_000  # of one data set of ``settings_of_kinds``
+POPULATION_ROWS = 4_000_000  # of those whose clamped returns are averaged
+KINDS = (
+    *("chain", "grid", "garnet", "random-chain", "long stays", "lognormal costs", "rare rewards"),
+    *("negative", "zipf", "persons", "arms", "actions", "features"),
+)
 
 
 def drawn_seed() -> int:
@@ -44,12 +49,33 @@ def drawn_seed() -> int:
     return len(TUNING) + secrets.randbelow(10**9)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    """Random numbers of mean 1, from 0 to ``most``, that multiply rewards: V stays as it was."""
+
+    deviation: float = 0.0  # of the logarithm, for lognormal numbers that are cut off
+    most: float = 1.0  # without a deviation: this with the probability 1/most, and else 0
+    by_person: bool = False  # one for all trajectories of a person, and not one for each row
+
+    def drawn(self, generator: np.random.Generator, number: int) -> np.ndarray:
+        if not self.deviation:
+            return self.most * (generator.random(number) < 1 / self.most)
+        end, half = np.log(self.most) / self.deviation, self.deviation / 2
+        mean = special.ndtr(end - half) + self.most * special.ndtr(-end - half)
+        drawn = np.exp(self.deviation * (generator.standard_normal(number) - half))
+        return np.minimum(drawn, self.most) / mean
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """A world, how many trajectories of it there are, and what is public about them."""
+    """A world, how many trajectories of it there are, and what is public about them.
+
+    States of the process are keys: those of all arms, one after the other, or pairs of a state and
+    an action.
+    """
 
     name: str
-    kind: Literal["chain", "random-chain", "garnet", "grid"]
+    kind: str
     process: MarkovRewardProcess
     trajectories: int
     epsilon: float
@@ -58,6 +84,10 @@ class Setting:
     returns: tuple[float, float] | None
     most_states: int | None  # H, where it is below N
     persons: int | None  # L, the trajectories of each person, where the unit is a person
+    arms: int = 1
+    actions: int = 1
+    features: np.ndarray | None = None
+    factor: Factor | None = None
 
     @property
     def states(self) -> int:
@@ -97,6 +127,7 @@ class Setting:
         With ``declared`` it says how many trajectories there are, and with ``prior`` how often
         each state is visited.
         """
+        shrunk = self.features is not None and mechanism.get("shrinkage", True)
         return pv.Study(
             name=self.kind,
             trajectories=self.trajectories if declared else None,
@@ -108,14 +139,43 @@ class Setting:
             discount=self.process.discount,
             rewards=self.rewards,
             returns=self.returns,
-            states=self.states,
+            states=self.states // self.arms // self.actions,
             visits=self.visits if prior else None,
+            arms=[*range(self.arms)] if self.arms > 1 else None,
+            actions=self.actions if self.actions > 1 else None,
+            **({"features": self.features, "shrink": True} if shrunk else {}),
             **mechanism,
         )
 
     def episodes(self, seed: int) -> Episodes:
         """Simulate the trajectories."""
-        return simulate_episodes(self.process, trajectories=self.trajectories, seed=seed)
+        rows = simulate_episodes(self.process, trajectories=self.trajectories, seed=seed)
+        return self._multiplied(rows, seed)
+
+    def _multiplied(self, rows: Episodes, seed: int) -> Episodes:
+        if self.factor is None:
+            return rows
+        person = rows.trajectory // (self.persons or 1)
+        at = person if self.factor.by_person else np.arange(len(person))
+        drawn = self.factor.drawn(np.random.default_rng([seed, 1]), int(at.max()) + 1)
+        return replace(rows, reward=rows.reward * drawn[at])
+
+    @cached_property
+    def _population(self) -> tuple[np.ndarray, np.ndarray]:
+        """The keys of many first visits, and the returns from there; all keys begin some."""
+        process = replace(self.process, start=_start("uniform", self.states))
+        number = int(POPULATION_ROWS / max(process.visits.expected_length, 1.0))
+        rows = simulate_episodes(process, trajectories=number, seed=2**31)
+        rows = self._multiplied(rows, 2**31)
+        visits = rows.trajectory * self.states + rows.state
+        first = np.unique(visits, return_index=True)[1]
+        return rows.state[first], returns_of(rows, process.discount)[first]
+
+    def restricted(self, bounds: tuple[float, float]) -> np.ndarray:
+        """The mean of returns from first visits, each clamped to the bounds; by simulation."""
+        keys, returns = self._population
+        sums = np.bincount(keys, weights=np.clip(returns, *bounds), minlength=self.states)
+        return sums / np.bincount(keys, minlength=self.states)
 
     def statistics(self, study: pv.Study, seed: int) -> VisitStatistics:
         """Simulate the trajectories, and add them up as the study says."""
@@ -137,21 +197,9 @@ def gathered(rows: Episodes, study: pv.Study) -> VisitStatistics:
     return contributions.finish()
 
 
-def settings(seed: int, number: int, *, loose: bool | None = None) -> list[Setting]:
-    """Return random settings; with ``loose`` only those of loose, or only those of tight bounds."""
-    found: list[Setting] = []
-    for setting in _endless(seed):
-        if loose is None or setting.loose == loose:
-            found.append(setting)
-        if len(found) == number:
-            return found
-    raise AssertionError
-
-
-def _endless(seed: int) -> Iterator[Setting]:
-    """Yield random settings, whose kinds and epsilons take turns."""
-    for number in count():
-        yield _setting(np.random.default_rng([seed, number]), f"{seed}-{number}", number)
+def settings(seed: int, number: int) -> list[Setting]:
+    """Return random chains, Garnets and grids; kinds and epsilons take turns."""
+    return [_setting(np.random.default_rng([seed, at]), f"{seed}-{at}", at) for at in range(number)]
 
 
 def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
@@ -181,6 +229,141 @@ def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
         most_states=int(generator.integers(3, states // 2 + 1)) if limited else None,
         persons=int(generator.integers(2, 6)) if generator.random() < 0.15 else None,
     )
+
+
+def settings_of_kinds(seed: int, each: int) -> list[Setting]:
+    """Return so many settings of each kind; epsilons and kinds of bounds take turns."""
+    return [
+        _setting_of(np.random.default_rng([seed, at, number]), kind, number)
+        for at, kind in enumerate(KINDS)
+        for number in range(each)
+    ]
+
+
+def _setting_of(generator: np.random.Generator, kind: str, number: int) -> Setting:
+    """Draw one setting of a kind."""
+    arms = int(generator.integers(2, 4)) if kind == "arms" else 1
+    actions = int(generator.integers(2, 6)) if kind == "actions" else 1
+    persons = int(generator.integers(2, 6)) if kind == "persons" else None
+    process, features = _process_of(generator, kind, arms, actions)
+    factor = {
+        "lognormal costs": Factor(deviation=1.5, most=50.0),
+        "rare rewards": Factor(most=200.0),
+        "negative": Factor(deviation=1.0, most=20.0),
+        "persons": Factor(deviation=0.7, most=10.0, by_person=True),
+    }.get(kind)
+    paid, most = process.outcomes.rewards, 1.1 * (factor.most if factor else 1.0)
+    length = max(process.visits.expected_length, 1.0)
+    setting = Setting(
+        name=f"{kind} {number}",
+        kind=kind,
+        process=process,
+        trajectories=int(min(500 * 200 ** generator.random(), max(SAMPLE_ROWS / length, 500))),
+        epsilon=EPSILONS[number % len(EPSILONS)],
+        loose=number % 2 == 0,
+        rewards=(most * min(float(paid.min()), 0.0), most * max(float(paid.max()), 0.0)),
+        returns=None,
+        most_states=None,
+        persons=persons,
+        arms=arms,
+        actions=actions,
+        features=features,
+        factor=factor,
+    )
+    if setting.loose:
+        return setting
+    pilot = replace(setting, trajectories=max(int(PILOT_ROWS / length), 50))
+    found = returns_of(pilot.episodes(int(generator.integers(2**31))), process.discount)
+    more = float(generator.uniform(1.0, 1.5))
+    return replace(
+        setting, returns=(more * min(float(found.min()), 0.0), more * max(float(found.max()), 0.0))
+    )
+
+
+def _process_of(
+    generator: np.random.Generator, kind: str, arms: int, actions: int
+) -> tuple[MarkovRewardProcess, np.ndarray | None]:
+    """Draw the process of a kind, on keys, with features if it has some."""
+    states, discount = int(4 * 60 ** generator.random()), float(generator.choice(DISCOUNTS))
+    if kind in {"chain", "grid"}:
+        return _process(generator, kind, "end"), None
+    if kind == "random-chain":
+        return _process(generator, kind, str(generator.choice(["rows", "signed"]))), None
+    if kind == "long stays":
+        return _long_stays(generator, max(states, 6), discount), None
+    if kind == "zipf":
+        process = _paid(_garnet(generator, states, "uniform", discount), generator, "end")
+        ranks = generator.permutation(states) + 1.0
+        return replace(process, start=ranks**-1.2 / np.sum(ranks**-1.2)), None
+    if kind == "arms":
+        parts = [_garnet(generator, states, "first", discount) for _ in range(arms)]
+        return _side_by_side([_paid(part, generator, "rows") for part in parts]), None
+    if kind == "actions":
+        return _pairs(generator, min(states, 60), actions, discount), None
+    garnet = _garnet(generator, states, "first", discount)
+    if kind == "features":
+        features = generator.standard_normal((states, min(3, states // 3 + 1)))
+        said = features @ generator.standard_normal(features.shape[1])
+        by_state = special.expit(said + 0.3 * generator.standard_normal(states))
+        return _with_rewards(garnet, by_state[garnet.outcomes.rows]), features
+    paid = {"garnet": "signed"}.get(kind, "rows")
+    process = _paid(garnet, generator, paid)
+    if kind == "negative":
+        process = _with_rewards(process, -process.outcomes.rewards)
+    return process, None
+
+
+def _long_stays(
+    generator: np.random.Generator, states: int, discount: float
+) -> MarkovRewardProcess:
+    """Draw wards that are left within days, and one that few see and stay in for months."""
+    wards = states - 1
+    outcomes = [(wards, 1 - 1 / 90, wards), (wards, 1 / 90, END)]
+    for ward in range(wards):
+        leave, long = generator.uniform(0.2, 0.6), generator.uniform(0.001, 0.01)
+        other = int(generator.integers(wards))
+        outcomes += [(ward, leave, END), (ward, long, wards), (ward, 0.1, other)]
+        outcomes.append((ward, 0.9 - leave - long, ward))
+    rows, chances, heads = (np.array(part) for part in zip(*outcomes, strict=True))
+    start = np.append(generator.dirichlet(np.ones(wards)), 0.0)
+    return _collected(states, rows, chances, heads, np.ones(len(rows)), start, discount)
+
+
+def _pairs(
+    generator: np.random.Generator, states: int, actions: int, discount: float
+) -> MarkovRewardProcess:
+    """Draw a Garnet on pairs of a state and an action, with the policy that chooses the next."""
+    policy = generator.dirichlet(np.full(actions, 0.7), size=states)
+    ending, branching = 1 / generator.uniform(2, 20), 3
+    begin, worth = generator.dirichlet(np.ones(states)), generator.random(states)
+    rows, chances, heads, rewards = [], [], [], []
+    for pair in range(states * actions):
+        reward = float(np.clip(worth[pair // actions] + 0.2 * generator.standard_normal(), 0, 1))
+        to = generator.choice(states, size=branching, replace=False)
+        going = (1 - ending) * generator.dirichlet(np.ones(branching))
+        next_pairs = to[:, None] * actions + np.arange(actions)
+        rows += [pair] * (branching * actions + 1)
+        heads += [*next_pairs.ravel(), END]
+        chances += [*(going[:, None] * policy[to]).ravel(), ending]
+        rewards += [reward] * (branching * actions + 1)
+    start = (begin[:, None] * policy).ravel()
+    return _collected(states * actions, rows, chances, heads, rewards, start, discount)
+
+
+def _side_by_side(parts: list[MarkovRewardProcess]) -> MarkovRewardProcess:
+    """Return arms as one process, each with an equal share of the trajectories."""
+    each = parts[0].states
+    rows, chances, heads, rewards = [], [], [], []
+    for arm, part in enumerate(parts):
+        outcomes = part.outcomes
+        rows.append(outcomes.rows + arm * each)
+        chances.append(outcomes.probabilities)
+        goes = outcomes.successors != END
+        heads.append(np.where(goes, outcomes.successors + arm * each, END))
+        rewards.append(outcomes.rewards)
+    start = np.concatenate([part.start for part in parts]) / len(parts)
+    columns = (np.concatenate(column) for column in (rows, chances, heads, rewards))
+    return _collected(each * len(parts), *columns, start, parts[0].discount)
 
 
 def _process(generator: np.random.Generator, kind: str, paid: str) -> MarkovRewardProcess:
@@ -285,18 +468,9 @@ def random_chain(
         successors += heads
         probabilities += list(weights / weights.sum())
     rewards = generator.random(states)
-    return MarkovRewardProcess(
-        outcomes=Outcomes.collect(
-            states=states,
-            actions=1,
-            rows=[*rows, states - 1],
-            probabilities=[*probabilities, 1.0],
-            successors=[*successors, END],
-            rewards=rewards[[*rows, states - 1]],
-        ),
-        start=_start(start, states),
-        discount=discount,
-    )
+    rows, heads, chances = [*rows, states - 1], [*successors, END], [*probabilities, 1.0]
+    begins = _start(start, states)
+    return _collected(states, rows, chances, heads, rewards[rows], begins, discount)
 
 
 def _start(start: str, states: int) -> np.ndarray:
@@ -326,18 +500,7 @@ def _garnet(
         if start == "uniform"
         else generator.dirichlet(np.full(states, 0.3))
     )
-    return MarkovRewardProcess(
-        outcomes=Outcomes.collect(
-            states=states,
-            actions=1,
-            rows=rows,
-            probabilities=chances,
-            successors=heads,
-            rewards=np.zeros(len(rows)),
-        ),
-        start=begins,
-        discount=discount,
-    )
+    return _collected(states, rows, chances, heads, np.zeros(len(rows)), begins, discount)
 
 
 def _paid(
@@ -350,18 +513,28 @@ def _paid(
     rewards = by_state[outcomes.rows]
     if paid == "end":
         rewards = np.where(outcomes.successors == END, rewards, 0.0)
-    return MarkovRewardProcess(
-        outcomes=Outcomes.collect(
-            states=process.states,
-            actions=1,
-            rows=outcomes.rows,
-            probabilities=outcomes.probabilities,
-            successors=outcomes.successors,
-            rewards=rewards,
-        ),
-        start=process.start,
-        discount=process.discount,
+    return _with_rewards(process, rewards)
+
+
+def _with_rewards(process: MarkovRewardProcess, rewards: np.ndarray) -> MarkovRewardProcess:
+    """Return the process with other rewards, one for each outcome."""
+    old = process.outcomes
+    moves = (old.rows, old.probabilities, old.successors)
+    return _collected(process.states, *moves, rewards, process.start, process.discount)
+
+
+def _collected(
+    states: int, rows, probabilities, successors, rewards, start: np.ndarray, discount: float
+) -> MarkovRewardProcess:
+    outcomes = Outcomes.collect(
+        states=states,
+        actions=1,
+        rows=rows,
+        probabilities=probabilities,
+        successors=successors,
+        rewards=rewards,
     )
+    return MarkovRewardProcess(outcomes=outcomes, start=start, discount=discount)
 
 
 def _known_bounds(

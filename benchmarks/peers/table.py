@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.exchange import RELATIONS, Task
 from privalue.core import Vector
-from privalue.estimate._ratios import Ratios, plain_values
-from privalue.estimate._shrinkage import shrunk
+from privalue.estimate._ratios import Ratios
+from privalue.estimate.shrinkage import shrink
 
 BEGIN, END = (
     "<!-- python -m benchmarks.peers: begin -->",
@@ -128,7 +128,7 @@ def _shrunk(task: Task, noisy: dict[str, Any]) -> Vector:
         bounds=task.returns,
     )
     unvisited = task.returns[0]
-    return shrunk(ratios, plain_values(ratios, unvisited), unvisited)
+    return shrink(ratios, unvisited).means
 
 
 def unmeasured(who: str, relation: str, reason: str) -> Row:

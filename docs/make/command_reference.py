@@ -20,7 +20,7 @@ A study goes through these commands, in this order:
 | `inspect` | What would the result be without noise? (for the curator only) | yes | no |
 | `release` | What are the values? | yes | yes |
 | `report`, `refit`, `improve` | What else can be made from the release? | no | no |
-| `ledger show`, `ledger statement`, `ledger verify` | What is left, who spent it, and is the record intact? | no | no |
+| `ledger show`, `statement`, `verify` | What is left, who spent it, is it intact? | no | no |
 
 `privalue demo` goes through all of it with made-up data. If a release was interrupted after it was
 paid for, `privalue ledger finish` publishes it.

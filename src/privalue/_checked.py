@@ -117,7 +117,7 @@ def _on_noise(prepared: Prepared) -> list[str]:
     declared = study.study.trajectories
     delta = large_delta(study, declared_size(study))
     if delta is not None:
-        asked = "; a release will ask for accept_large_delta=True" if delta.refused else ""
+        asked = "; a release will ask for --accept-large-delta" if delta.refused else ""
         found.append(f"{delta.text}{asked}")
     if isinstance(prepared.mechanism, DpOpe):
         return found + _on_policies(study)
@@ -177,8 +177,9 @@ def _on_returns(study: Study) -> list[str]:
     if study.values.returns is None and "bounds" in study.stages:
         return [
             f"returns are bounded by rewards and discount alone, [{low:g}, {high:g}]; a stage of "
-            "the release looks for tighter bounds, which takes a part of the budget, so give the "
-            "tightest public bounds you know as [values] returns"
+            "the release looks for tighter bounds, which takes a part of the budget, and values "
+            "are means of returns held between these, so give the tightest public bounds you know "
+            "as [values] returns"
         ]
     if study.values.returns is None:
         return [
@@ -190,5 +191,12 @@ def _on_returns(study: Study) -> list[str]:
         return [
             f"returns = [{low:g}, {high:g}] is wider than rewards and discount imply, "
             f"[{least:g}, {most:g}]: noise grows with it"
+        ]
+    implied = "rewards" in study.values.given and study.mechanism.name == "dp-ssp"
+    if implied and "bounds" not in study.stages and 2 * (high - low) > most - least:
+        return [
+            f"returns = [{low:g}, {high:g}] is nearly as wide as rewards and discount imply; if "
+            'most returns are far smaller, stages = ["bounds"] in [mechanism] leaves a fraction '
+            "of the error, and values are then means of returns held between the bounds it finds"
         ]
     return []

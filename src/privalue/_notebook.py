@@ -20,8 +20,9 @@ from privalue.planning import Forecast, Prediction
 from privalue.planning import shown as error_shown
 from privalue.report import (
     accepted_in_words,
-    bound_in_words,
+    heading,
     pairs_in_words,
+    restriction_in_words,
     unchecked_words,
     verdict,
     verdict_words,
@@ -101,7 +102,7 @@ def release_html(release: Release) -> str:
     left = len(release) - len(shown)
     flagged = int((release.flags.bits != 0).sum())
     useless = accepted_in_words(release)
-    bound = bound_in_words(release)
+    bound = restriction_in_words(release)
     states = counted(release.state_count, "state")
     arms = f" in {len(release.arms)} arms" if release.arms else ""
     arms += f" and {counted(len(release.actions), 'action')}" if release.actions else ""
@@ -247,7 +248,8 @@ def _plot(release: Release, shown: Sequence[StateValue]) -> str:
     ]
     told = "" if release.private else f"{NOT_PRIVATE}: "
     what = "states and actions" if release.actions else "states"
-    return _forest(rows, f"{told}Values of {len({row.name for row in rows})} {what}", release.level)
+    title = f"{heading(release, 'Values')} of {len({row.name for row in rows})} {what}"
+    return _forest(rows, told + title, release.level)
 
 
 def _called(entry: StateValue) -> str:

@@ -391,13 +391,13 @@ def _notes(prediction: Prediction) -> list[str]:
     notes = [f"the plan assumes: {'; '.join(assumed)}"]
     if not misfit_known(prediction):
         notes.append(
-            "how well the features fit is not known without a world (world=WORLD), and comes on "
+            "how well the features fit is not known without a world (--world WORLD), and comes on "
             'top: it is the "?" under approximation'
         )
     if study.privacy.delta * m >= 1:
         notes.append(
             f"delta = {study.privacy.delta:g} is not below 1/m = {1 / m:.3g}: a release would ask "
-            "for accept_large_delta=True"
+            "for --accept-large-delta (in Python accept_large_delta=True)"
         )
     elif study.privacy.delta * m > 0.1:
         notes.append(f"delta = {study.privacy.delta:g} is above 1/(10 m) = {0.1 / m:.3g}")
@@ -414,7 +414,7 @@ def _notes(prediction: Prediction) -> list[str]:
         notes.append(
             "the range is wide because nobody knows how often states are visited: a public prior "
             "of visits ([states] visits) narrows it, and so does a public world that the data "
-            "will resemble (world=WORLD)"
+            "will resemble (--world WORLD)"
         )
     world = prediction.model.known
     unvisited = unvisited_words(
@@ -437,5 +437,5 @@ def useless_words(judged: Judgement) -> str:
     return (
         f"by the study alone the predicted error is {shown(judged.rmse)}, where guessing has "
         f"{shown(judged.guess)}: a release would be refused, unless it is accepted "
-        "(accept_useless=True)"
+        "(--accept-useless; in Python accept_useless=True)"
     )

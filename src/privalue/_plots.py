@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privalue.artefact import NOT_PRIVATE, Release
 from privalue.errors import MissingComponentError, UsageError
 from privalue.planning import Prediction
-from privalue.report import policy_lines
+from privalue.report import heading, policy_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,9 +80,10 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
         axes = _policies(release, ax)
     elif release.actions:
         known = release.column("supported")
-        axes = _map(release, release.value, known, ax, "value", "viridis")
+        axes = _map(release, release.value, known, ax, heading(release, "value"), "viridis")
     else:
-        axes = _states(release.states, marks_of(release), ax, level=release.level)
+        marks, what = marks_of(release), heading(release, "value")
+        axes = _states(release.states, marks, ax, level=release.level, what=what)
     promise = (
         f"epsilon = {told.epsilon:g}, delta = {told.delta:g}"
         if release.private
@@ -230,6 +231,7 @@ def _states(
     ax: "Axes | None",
     *,
     level: float | None,
+    what: str = "value",
 ) -> "Axes":
     """Draw marks of every state, those of one state side by side.
 
@@ -238,6 +240,7 @@ def _states(
         marks: one set for each arm.
         ax: axes to draw into; new ones, if left out.
         level: of the intervals, for the legend.
+        what: the values are.
     """
     count = len(states)
     rows = count <= _MOST_ROWS
@@ -278,13 +281,13 @@ def _states(
     if rows:
         axes.set_yticks(places, [_cut(state) for state in states])
         axes.set_ylim(count - 0.5, -0.5)
-        axes.set_xlabel("value")
+        axes.set_xlabel(what)
         axes.set_xlim(bottom, top)
     else:
         named = np.unique(np.linspace(0, count - 1, _MOST_NAMES).astype(int))
         axes.set_xticks(named, [_cut(states[at]) for at in named], rotation=30, ha="right")
         axes.set_xlim(-1, count)
-        axes.set_ylabel("value")
+        axes.set_ylabel(what)
         axes.set_ylim(bottom, top)
     _finish(axes)
     return axes

@@ -425,7 +425,7 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     if isinstance(mechanism, DpOpe):
         parts = published_policy(study, mechanism, drawn.numbers)
     else:
-        estimates = estimates_of(study, mechanism, drawn.numbers, stages=stages, chosen=chosen)
+        estimates = estimates_of(study, mechanism, drawn.numbers, chosen=chosen)
         parts = published(estimates, study)
         parts |= published_stages(mechanism, stages, chosen, study.report.level)
     return Release(

@@ -186,6 +186,6 @@ def test_persons_stages_limits_and_cuts_are_over_pairs(neighbours):
     release = seeded(study, pd.DataFrame(rows, columns=names))
     assert [stage.name for stage in release.stages] == ["bounds", "values"]
     assert len(release.values) == 9
-    assert release.state_values.column("clamped") is not None
+    assert release.restriction is not None
     again = pv.refit(release)
     assert again.state_values.value == pytest.approx(release.state_values.value)

@@ -57,7 +57,7 @@ def test_a_table_has_the_columns_of_values_csv(release, tmp_path):
     assert release.to_arrow().schema.metadata[b"privalue"].decode() == release.sentence()
 
 
-OTHERS = {"state", "arm", "action", "clamped", "kept_mass"}
+OTHERS = {"state", "arm", "action", "kept_mass"}
 ARRAYS = [name for name in FIELDS if name not in OTHERS]
 
 
@@ -175,7 +175,6 @@ def test_what_was_not_released_says_why(other, release):
     with pytest.raises(AttributeError, match="only dp-ssp"):
         other.total_high  # noqa: B018
     assert not hasattr(other, "supported")
-    assert not hasattr(release, "clamped")
     assert other.to_pandas().columns.tolist() == ["state", "value", "flags"]
     assert other.to_pandas()["flags"].str.contains("at a bound of returns").any()
 

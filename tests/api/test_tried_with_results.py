@@ -40,7 +40,6 @@ ANSWERED = [
     ('release["well", "ill"]', KeyError, "there are no arms"),
     ("release[0]", KeyError, "there are 'ill', 'better'"),
     ("release[:2]", KeyError, "release.values[:3] goes by position"),
-    ("release.clamped", AttributeError, "no stage chose a bound of returns"),
     ("other.low", AttributeError, "dp-ssp releases intervals"),
     ("release.value[0] = 1", ValueError, "read-only"),
     ("pv.Stduy", AttributeError, "module 'privalue' has no attribute 'Stduy'"),

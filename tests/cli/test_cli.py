@@ -328,7 +328,7 @@ def test_check_says_what_is_probably_not_meant(folder, capsys):
     assert run(["check", "odd.toml", "--json"]) == 0
     notes = printed_json(capsys)["notes"]
     assert len(notes) == 2
-    assert "accept_large_delta=True" in notes[0]
+    assert "--accept-large-delta" in notes[0]
     assert "wider than rewards and discount imply" in notes[1]
 
 

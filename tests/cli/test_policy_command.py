@@ -64,7 +64,7 @@ def test_check_and_plan_need_no_data(folder, capsys):
         capsys, "plan", folder / "study.toml", "--trajectories", 1200
     )
     short = ("plan", folder / "study.toml", "--trajectories", 1200, "--steps", 1)
-    assert "trajectories of 1 step (steps=N changes that)" in told(capsys, *short)
+    assert "trajectories of 1 step (--steps N changes that)" in told(capsys, *short)
     assert json.loads(told(capsys, *short, "--json"))["kept_mass"] > plan["kept_mass"]
     assert run(["plan", str(folder / "study.toml"), "--by-state"]) == 2
     assert "--by-state is not for dp-ope" in capsys.readouterr().err

@@ -1,15 +1,16 @@
 """Differences between arms: intervals that cover, by the levels of both; policies; refits."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import special
 
 import privalue as pv
 from oracles.studies import study
-from privalue.artefact import FIELDS
-from privalue.estimate._arms import by_arm, level_of_each
+from privalue.estimate._arms import arm_differences, level_of_each
 from privalue.estimate._published import fitted
-from privalue.estimate._statistics import Estimates, NoisyStatistics, estimate
+from privalue.estimate._statistics import NoisyStatistics, estimate
+from privalue.report import public_page
 from privalue.study import design
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -39,33 +40,60 @@ def released(chosen, count=4000):
     )
 
 
-def test_the_difference_of_intervals_covers_the_difference():
-    """Exactly: whenever both intervals cover, so does theirs; and both do at the level."""
+def test_at_the_level_of_each_both_cover_together():
     for level in (0.5, 0.9, 0.95, 0.99):
         each = level_of_each(level)
         assert 1 - 2 * (1 - each) == pytest.approx(level, abs=1e-15)  # Bonferroni
         assert each**2 >= level  # where they are independent
-    low, high, truth = np.array([0.1, 0.4]), np.array([0.3, 0.7]), np.array([0.2, 0.6])
-
-    def at(level, start):
-        zeros = np.zeros(2)
-        return Estimates(theta=zeros, values=truth, level=level, low=low, high=high)
-
-    found = by_arm(at, arms=2, level=0.9, start=None).arms.differences
-    assert found["low"] == pytest.approx([0.1])
-    assert found["high"] == pytest.approx([0.6])
-    assert found["low"] <= truth[1] - truth[0] <= found["high"]
 
 
-def test_every_kind_of_interval_gives_one_of_the_difference():
-    """By name: whatever else ``Estimates`` has with a low and a high end is subtracted as well."""
+def test_a_difference_has_a_total_interval_and_a_band_around_it():
     release = released(described())
-    kinds = {name for name in FIELDS if "_low" in name and release.column(name) is not None}
-    assert kinds == {"total_low", "total_band_low"}
+    assert set(next(release.differences.fields())) == {
+        *("state", "arm", "value", "total_low", "total_high"),
+        *("total_band_low", "total_band_high", "supported"),
+    }
     for entry in release.differences:
-        for name in ("low", *kinds):
-            high = f"{name.removesuffix('low')}high"
-            assert getattr(entry, name) <= entry.value <= getattr(entry, high)
+        assert entry.total_band_low <= entry.total_low <= entry.value
+        assert entry.value <= entry.total_high <= entry.total_band_high
+
+
+def persons(trajectories):
+    """Two trajectories of each person, perhaps in two arms; and a person for each of them."""
+    rows = [
+        (f"p{at // 2}", f"p{at}", f"t{at}", step, state, reward, arm)
+        for at, episode in enumerate(trajectories)
+        for step, (state, reward, arm) in enumerate(episode)
+    ]
+    heads = ["who", "alone", "trajectory", "step", "state", "reward", "arm"]
+    return pd.DataFrame(rows, columns=heads)
+
+
+def test_half_widths_are_summed_where_a_person_may_be_in_both_arms():
+    """Only then: not where the column of persons is not read, nor where they are the unit."""
+    rows = persons(list(people(4000)))
+    widths = {}
+    both = {"unit": "person", "max_trajectories_per_person": 1}
+    for name, data, privacy in (
+        ("strangers", {}, {}),
+        ("persons in the data", {"person": "who", "trajectory": "trajectory"}, {}),
+        ("one of each", {"person": "alone"}, {}),
+        ("unit", {"person": "alone", "trajectory": "trajectory"}, both),
+    ):
+        chosen = described(data=data, privacy=privacy)
+        release = pv.release(
+            chosen, rows, entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
+        )
+        assert chosen.arms_are_independent == (name != "persons in the data")
+        widths[name] = release.differences.total_high - release.differences.total_low
+        again = pv.refit(release)
+        assert again.differences == release.differences
+        assert ("One person may have trajectories in two arms" in public_page(release)) == (
+            name == "persons in the data"
+        )
+    summed = widths.pop("persons in the data")
+    for narrower in widths.values():
+        assert (narrower < 0.8 * summed).all()
 
 
 def test_differences_are_from_the_first_arm():
@@ -97,11 +125,9 @@ def test_the_interval_of_a_difference_covers_often_enough(level):
             count_noise=2 * noise,
         )
 
-        def at(level, start, noisy=noisy):
-            return estimate(noisy, built, unvisited=0.0, shrinkage=False, level=level, arms=2)
-
-        found = by_arm(at, arms=2, level=level, start=None).arms.differences
-        hits += (found["low"] <= truth) & (truth <= found["high"])
+        made = estimate(noisy, built, unvisited=0.0, shrinkage=False, level=level, arms=2)
+        found = made.arms.differences
+        hits += (found["total_low"] <= truth) & (truth <= found["total_high"])
     counted = [0, 1, 3]  # nobody visits the other one in the second arm: it has no value
     allowed = level - 6 * np.sqrt(level * (1 - level) / draws)
     assert (hits[counted] / draws >= allowed).all()
@@ -150,9 +176,10 @@ def test_a_start_distribution_gives_a_number_for_each_arm():
     assert first.difference is None
     assert second.difference == pytest.approx(second.value - first.value)
     apart = second.difference_interval
-    assert apart.low <= second.difference <= apart.high
-    assert apart.high - apart.low > second.interval.high - second.interval.low
-    assert apart.total_low <= apart.low <= apart.high <= apart.total_high
+    assert apart.total_low <= second.difference <= apart.total_high
+    widths = [ends.total_high - ends.total_low for ends in (first.interval, second.interval, apart)]
+    assert max(widths[:2]) < widths[2] < sum(widths[:2])
+    assert widths[2] == pytest.approx(np.hypot(*widths[:2]), rel=0.02)
 
 
 def test_the_arms_differ_as_they_were_made_to():
@@ -160,7 +187,7 @@ def test_the_arms_differ_as_they_were_made_to():
     release = released(described(), 20_000)
     entry = next(e for e in release.differences if e.state == "2")
     assert abs(entry.value - 0.3) < 0.05  # 7 standard deviations of sampling, at a fixed seed
-    assert entry.low > 0
+    assert entry.total_low > 0
 
 
 def test_a_refit_has_arms_too():
@@ -172,7 +199,7 @@ def test_a_refit_has_arms_too():
     assert pv.refit(release).differences == release.differences
     narrower = pv.refit(release, level=0.5)
     for one, same in zip(narrower.differences, release.differences, strict=True):
-        assert same.low <= one.low <= one.high <= same.high
+        assert same.total_low <= one.total_low <= one.total_high <= same.total_high
 
 
 def test_a_release_with_arms_is_read_back():
@@ -220,3 +247,36 @@ def test_features_to_shrink_towards_apply_to_each_arm():
     halves = [values(slice(0, 10), alone), values(slice(10, 20), alone)]
     # What all states together speak against is told apart by their number: compare what is inside.
     assert values(slice(0, 20), chosen) == pytest.approx(np.concatenate(halves), abs=0.02)
+
+
+def test_around_shrunk_values_a_difference_would_not_be_covered():
+    """The planted mistake: next to an end of its interval, a shrunk value hides its width."""
+    rng, draws, states = np.random.default_rng(SEED), 400, 40
+    built, noise = design(described(states)), np.full(2 * states, 12.0)
+    counts, means = np.full(2 * states, 2000.0), np.full(2 * states, 0.5)
+    counts[[0, states]], means[[0, states]] = 150.0, [0.2, 0.8]  # drawn to 0.5, from both sides
+    truth, hits, planted = 0.6, 0, 0
+    for _ in range(draws):
+        noisy = NoisyStatistics(
+            return_bounds=(0.0, 1.0),
+            sums=rng.binomial(counts.astype(int), means) - counts / 2 + noise * rng.normal(size=80),
+            counts=counts + noise * rng.normal(size=80),
+            sum_noise=noise,
+            count_noise=noise,
+        )
+        made = estimate(noisy, built, unvisited=0.0, arms=2)
+        found = made.arms.differences
+        hits += found["total_low"][0] <= truth <= found["total_high"][0]
+        ends = arm_differences(
+            made.values,
+            made.supported,
+            made.values,
+            (made.total_low, made.total_high),
+            (made.total_band_low, made.total_band_high),
+            arms=2,
+            bounds=(0.0, 1.0),
+            independent=True,
+        )
+        planted += ends["total_low"][0] <= truth <= ends["total_high"][0]
+    assert hits >= 0.93 * draws
+    assert planted < hits - 0.04 * draws

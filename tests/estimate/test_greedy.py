@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from privalue.estimate import _shrinkage
-from privalue.estimate._greedy import CAUTION, greedy_step
+from privalue.estimate import shrinkage
+from privalue.estimate._greedy import CAUTION, PEOPLE, greedy_step
 from privalue.estimate._ratios import Ratios, clear_limit
-from privalue.estimate._shrinkage import posterior, shrunk, state_targets
+from privalue.estimate.shrinkage import shrink, shrink_pairs
 
 BOUNDS = (0.0, 1.0)
 
@@ -176,14 +176,18 @@ def drawn_actions(rng, *, people=300):
     )
 
 
+def posterior(ratios, states, actions=None):
+    return shrink_pairs(ratios, 0.5, states, actions=actions, people=PEOPLE)
+
+
 def errors_over_deviations(around_states):
     rng = np.random.default_rng(5)
     found = []
     for _ in range(60):
         q, states, ratios = drawn_actions(rng)
         groups = states if around_states else np.zeros_like(states)
-        means, deviations = posterior(ratios, 0.5, groups)
-        found.append((means - q) / deviations)
+        made = posterior(ratios, groups)
+        found.append((made.means - q) / made.deviations)
     return float(np.sqrt(np.mean(np.square(found))))
 
 
@@ -197,9 +201,8 @@ def test_drawn_towards_their_state_actions_are_told_apart_better():
     common, own = [], []
     for _ in range(40):
         q, states, ratios = drawn_actions(rng)
-        plain = np.clip(0.5 + ratios.sums / ratios.counts, 0, 1)
-        common.append(shrunk(ratios, plain, 0.5) - q)
-        own.append(shrunk(ratios, plain, 0.5, None, state_targets(ratios, 0.5, states)) - q)
+        common.append(shrink(ratios, 0.5).means - q)
+        own.append(shrink_pairs(ratios, 0.5, states).means - q)
     assert np.mean(np.square(own)) < 0.8 * np.mean(np.square(common))
 
 
@@ -212,8 +215,8 @@ def squared_errors(effect, rng):
         q = np.clip(own + effect * rng.standard_normal(6)[actions], 0, 1)
         means = rng.binomial(300, q) / 300
         ratios = ratios_of(means, np.full(60, 300.0), rng, sum_noise=12, count_noise=24)
-        known.append(posterior(ratios, 0.5, states, actions)[0] - q)
-        unknown.append(posterior(ratios, 0.5, states)[0] - q)
+        known.append(posterior(ratios, states, actions).means - q)
+        unknown.append(posterior(ratios, states).means - q)
     return np.mean(np.square(known)), np.mean(np.square(unknown))
 
 
@@ -231,19 +234,16 @@ def test_an_action_is_what_it_is_called(monkeypatch):
     _, states, ratios = drawn_actions(rng)
     actions = np.tile(np.arange(6), 10)
     names = np.array([7, 3, 11, 0, 25, 4])[actions]
-    for one, other in zip(
-        posterior(ratios, 0.5, states, actions), posterior(ratios, 0.5, states, names), strict=True
-    ):
-        assert one == pytest.approx(other)
-    monkeypatch.setattr(_shrinkage, "MOST_ACTIONS", 5)  # of more no effects are fitted
-    many = posterior(ratios, 0.5, states, actions)
-    assert many[0].tolist() == posterior(ratios, 0.5, states)[0].tolist()
+    one, other = posterior(ratios, states, actions), posterior(ratios, states, names)
+    assert one.means == pytest.approx(other.means)
+    assert one.deviations == pytest.approx(other.deviations)
+    monkeypatch.setattr(shrinkage, "MOST_ACTIONS", 5)  # of more no effects are fitted
+    many = posterior(ratios, states, actions)
+    assert many.means.tolist() == posterior(ratios, states).means.tolist()
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 3])
 def test_few_pairs_have_a_posterior_too(pairs):
-    means, deviations = posterior(
-        ratios_of([0.5] * pairs, [100.0] * pairs), 0.5, np.zeros(pairs, int)
-    )
-    assert np.isfinite(means).all()
-    assert ((deviations > 0) & (deviations <= 0.5)).all()
+    made = posterior(ratios_of([0.5] * pairs, [100.0] * pairs), np.zeros(pairs, int))
+    assert np.isfinite(made.means).all()
+    assert ((made.deviations > 0) & (made.deviations <= 0.5)).all()

@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from oracles import ssp
+from oracles.shrinkage import posterior
 from privalue.core import Design
-from privalue.estimate import _shrinkage
+from privalue.estimate import shrinkage
 from privalue.estimate._ratios import Ratios, plain_values
-from privalue.estimate._shrinkage import shrunk
 from privalue.estimate._statistics import NoisyStatistics, estimate
+from privalue.estimate.shrinkage import pooled, shrink, shrink_pairs
 from privalue.study._tables import _targets
 
 
@@ -28,14 +28,14 @@ def ratios(values, visits, noise, generator, count_noise=None):
     )
 
 
-def errors(values, visits, noise, *, features=None, releases=20, rule=shrunk):
+def errors(values, visits, noise, *, features=None, releases=20):
     """Root mean squared errors without and with shrinkage."""
     generator = np.random.default_rng(7)
     plain, drawn = [], []
     for _ in range(releases):
         noisy = ratios(values, visits, noise, generator)
         as_is = plain_values(noisy, 0.0)
-        made = rule(noisy, as_is, 0.0, features)
+        made = shrink(noisy, 0.0, features=features).means
         plain.append(np.sqrt(np.mean(np.square(as_is - values))))
         drawn.append(np.sqrt(np.mean(np.square(made - values))))
     return float(np.mean(plain)), float(np.mean(drawn))
@@ -64,8 +64,9 @@ def test_the_units_of_features_do_not_matter():
     """Nor does a constant, added to one or as one of them, nor their order."""
     noisy = ratios(RELATED, SKEWED, 100.0, np.random.default_rng(2))
     other = np.column_stack([1e6 * PUBLIC[:, 1] + 5.0, np.ones(60), -3.0 * PUBLIC[:, 0]])
-    plain = plain_values(noisy, 0.0)
-    here, there = (shrunk(noisy, plain, 0.0, _targets(phi, 1, 60)) for phi in (PUBLIC, other))
+    here, there = (
+        shrink(noisy, 0.0, features=_targets(phi, 1, 60)).means for phi in (PUBLIC, other)
+    )
     assert here == pytest.approx(there, abs=1e-9)
 
 
@@ -78,14 +79,49 @@ def test_where_a_feature_has_its_zero_does_not_matter():
     assert _targets(np.full((60, 1), 0.1) + 1e6, 1, 60).shape == (60, 0)
 
 
-def test_shrinkage_towards_features_is_what_its_page_says():
-    for seed in range(6):
-        generator = np.random.default_rng(seed)
-        noisy = ratios(generator.random(12), generator.integers(0, 400, 12), 60.0, generator)
-        basis = _targets(generator.standard_normal((12, 3)), 1, 12)
-        made = shrunk(noisy, plain_values(noisy, 0.2), 0.2, basis)
-        given = (noisy.sums, noisy.counts, noisy.sum_noise, noisy.count_noise, (0.0, 1.0), 0.2)
-        assert made == pytest.approx(ssp.shrunk(*given, basis), abs=1e-9)
+def numbers(noisy):
+    return noisy.sums, noisy.counts, noisy.sum_noise, noisy.count_noise, noisy.bounds
+
+
+def assert_same(made, twin):
+    for one, other in zip((made.means, made.deviations, made.own), twin, strict=True):
+        assert one == pytest.approx(other, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_posterior_is_what_its_page_says(seed):
+    """With features, for pairs, with what actions do everywhere, and with the choice of people."""
+    generator = np.random.default_rng(seed)
+    noisy = ratios(generator.random(12), generator.integers(0, 400, 12), 60.0, generator)
+    basis = _targets(generator.standard_normal((12, 3)), 1, 12)
+    given = {"features": basis, "people": 0.3}
+    assert_same(shrink(noisy, 0.2, **given), posterior(*numbers(noisy), 0.2, **given))
+    states, actions = np.repeat(np.arange(4), 3), np.tile([5, 0, 2], 4)
+    means, deviations, _ = posterior(*numbers(pooled(noisy, states)), 0.2, people=0.3)
+    towards = means[states], deviations[states]
+    twin = posterior(*numbers(noisy), 0.2, towards=towards, actions=actions, **given)
+    assert_same(shrink_pairs(noisy, 0.2, states, actions=actions, **given), twin)
+
+
+def test_deviations_are_about_right_and_own_weights_follow_the_noise():
+    """Of 40 worlds that are drawn as the rule believes; noise that is called smaller shows."""
+    generator = np.random.default_rng(3)
+    off, off_planted, own = [], [], []
+    for _ in range(40):
+        values = np.clip(0.4 + 0.05 * generator.standard_normal(50), 0, 1)
+        noisy = ratios(values, np.geomspace(50, 20_000, 50), 40.0, generator)
+        made = shrink(noisy, 0.0)
+        off.append((made.means - values) / made.deviations)
+        own.append(made.own)
+        smaller = dataclasses.replace(noisy, sum_noise=noisy.sum_noise / 3)
+        planted = shrink(smaller, 0.0)
+        off_planted.append((planted.means - values) / planted.deviations)
+    assert 0.9 < np.sqrt(np.mean(np.square(off))) < 1.15
+    assert np.sqrt(np.mean(np.square(off_planted))) > 1.5
+    mean = np.mean(own, axis=0)
+    assert mean[0] < 0.1
+    assert mean[-1] > 0.95
+    assert (np.diff(mean) > -0.02).all()
 
 
 ALIKE = 0.7 + 0.02 * np.cos(np.arange(40))
@@ -103,23 +139,58 @@ def test_where_values_are_alike_it_is_nearly_as_good_as_the_best_constant(visits
 FAR_FROM_THE_MIDDLE = 0.9 + 0.02 * np.cos(np.arange(200))
 
 
+believed = shrinkage._visits
+
+
 @pytest.mark.parametrize(
     "planted",
     [
-        lambda scene, y: np.maximum(scene.counts, 1.0) + 0 * y,  # as they are noisy
-        lambda scene, y: visits_that_are_believed(scene, 0 * y),  # not where the target is
+        lambda unit, y: np.maximum(unit.counts, 1.0) + 0 * y,  # as they are noisy
+        lambda unit, y: believed(unit, 0 * y),  # not where the target is
     ],
     ids=["noisy", "elsewhere"],
 )
 def test_visits_that_are_not_independent_of_what_states_say_would_not_do(planted, monkeypatch):
     """Planted: then lucky states choose their own weights, and noise looks like a parabola."""
     _, drawn = errors(FAR_FROM_THE_MIDDLE, np.full(200, 60.0), 60.0)
-    monkeypatch.setattr(_shrinkage._Scene, "visits", planted)
+    monkeypatch.setattr(shrinkage, "_visits", planted)
     _, worse = errors(FAR_FROM_THE_MIDDLE, np.full(200, 60.0), 60.0)
     assert worse > 1.5 * drawn
 
 
-visits_that_are_believed = _shrinkage._Scene.visits
+BENT = 0.2 + 0.6 * (np.geomspace(0.005, 1, 80)) ** 0.5
+
+
+def bent_is_flat(kind):
+    return kind._replace(tilt=[kind.tilt[0]] + [0.0] * (len(kind.tilt) - 1))
+
+
+@pytest.mark.parametrize(
+    ("planted", "values", "worse"),
+    [
+        (lambda kind: kind._replace(far=0.0), np.where(np.arange(80) % 10, 0.5, 0.65), 1.05),
+        (lambda kind: kind._replace(other=0.0), np.where(np.arange(80) == 70, 0.95, 0.1), 3.0),
+        (bent_is_flat, BENT, 1.05),
+    ],
+    ids=["none is far", "none is anywhere", "no parabola"],
+)
+def test_each_part_of_the_rule_is_for_a_world(planted, values, worse, monkeypatch):
+    visits, fit = np.geomspace(60, 4000, 80), shrinkage._fit
+    _, drawn = errors(values, visits, 20.0)
+    monkeypatch.setattr(
+        shrinkage, "_fit", lambda unit, kind, *rest: fit(unit, planted(kind), *rest)
+    )
+    assert errors(values, visits, 20.0)[1] > worse * drawn
+
+
+@pytest.mark.parametrize(
+    ("tau", "values"), [(1.0, np.full(80, 0.3)), (3e-4, np.linspace(0, 1, 80))]
+)
+def test_how_far_values_spread_is_not_known_beforehand(tau, values, monkeypatch):
+    visits = np.geomspace(60, 4000, 80)
+    _, drawn = errors(values, visits, 40.0)
+    monkeypatch.setattr(shrinkage, "TAUS", np.array([tau]))
+    assert errors(values, visits, 40.0)[1] > 1.5 * drawn
 
 
 @pytest.mark.parametrize(
@@ -168,22 +239,24 @@ def test_where_noise_is_small_nothing_moves_much():
 def test_nothing_is_known_and_nothing_fails():
     """Without any visits values stay between the bounds, near each other."""
     noisy = ratios(np.zeros(50), np.zeros(50), 1e4, np.random.default_rng(5))
-    made = shrunk(noisy, plain_values(noisy, 0.3), 0.3)
-    assert ((made >= 0) & (made <= 1)).all()
-    assert made.std() < 0.2
+    made = shrink(noisy, 0.3)
+    assert ((made.means >= 0) & (made.means <= 1)).all()
+    assert made.means.std() < 0.2
+    assert made.own.mean() < 0.1
 
 
 def test_models_that_are_left_out_would_have_said_nothing(monkeypatch):
     """With many states small tau are left out where larger ones fit far better."""
     generator = np.random.default_rng(6)
     noisy = ratios(generator.random(300), np.full(300, 900.0), 40.0, generator)
-    some = shrunk(noisy, plain_values(noisy, 0.0), 0.0)
-    monkeypatch.setattr(_shrinkage, "MOST_AT_ONCE", 1)
-    few = shrunk(noisy, plain_values(noisy, 0.0), 0.0)
-    monkeypatch.setattr(_shrinkage, "NOWHERE", 1e9)
-    monkeypatch.setattr(_shrinkage, "MOST_PRODUCTS", 1)
-    assert few == pytest.approx(shrunk(noisy, plain_values(noisy, 0.0), 0.0), abs=1e-12)
-    assert few == pytest.approx(some, abs=1e-12)
+    together = shrink(noisy, 0.0)
+    monkeypatch.setattr(shrinkage, "AT_ONCE", 1)
+    few = shrink(noisy, 0.0)
+    monkeypatch.setattr(shrinkage, "HOPELESS", 1e9)
+    alone = shrink(noisy, 0.0)
+    for other in (few, alone):
+        assert other.means == pytest.approx(together.means, abs=1e-12)
+        assert other.deviations == pytest.approx(together.deviations, abs=1e-9)
 
 
 def test_features_that_are_the_same_everywhere_or_only_two_numbers_are_fine():
@@ -196,19 +269,45 @@ def test_features_that_are_the_same_everywhere_or_only_two_numbers_are_fine():
     assert line.mean(axis=0) == pytest.approx([0.0, 0.0], abs=1e-12)
 
 
-def test_what_cannot_be_computed_stays_as_it_was(monkeypatch):
-    """Whatever numbers were drawn: a release that is paid for is published."""
+@pytest.mark.parametrize("size", [1e-100, 1e-9, 1.0, 1e30, 1e100])
+@pytest.mark.parametrize("states", [1, 2, 5, 40])
+@pytest.mark.parametrize("visits", [-300.0, 0.0, 60.0, 1e12])
+def test_whatever_was_drawn_nothing_fails(visits, states, size):
+    """A release that is paid for is published: no, all negative or equal counts, any units."""
+    noisy = Ratios(
+        sums=np.full(states, -0.2 * visits * size),
+        counts=np.full(states, visits * size),
+        sum_noise=np.full(states, 30.0 * size),
+        count_noise=np.full(states, 30.0 * size),
+        centre=0.5,
+        bounds=(0.0, 1.0),
+    )
+    for made in (shrink(noisy, 0.25), shrink_pairs(noisy, 0.25, np.arange(states) // 2)):
+        assert ((made.means >= 0) & (made.means <= 1)).all()
+        assert ((made.deviations >= 0) & (made.deviations <= 1)).all()
+        assert ((made.own >= 0) & (made.own <= 1 + 1e-12)).all()
+
+
+def test_a_value_that_cannot_be_computed_stays_as_it_was():
     noisy = ratios(ALIKE, np.full(40, 60.0), 60.0, np.random.default_rng(8))
-    plain = plain_values(noisy, 0.0)
-    with np.errstate(all="ignore"):
-        huge = dataclasses.replace(noisy, sums=noisy.sums * 1e200, counts=noisy.counts * 1e200)
-        assert np.isfinite(shrunk(huge, plain, 0.0)).all()
+    huge = dataclasses.replace(noisy, sums=noisy.sums * 1e200, counts=noisy.counts * 1e200)
+    made = shrink(huge, 0.0)
+    assert made.means.tolist() == plain_values(huge, 0.0).tolist()
+    assert made.deviations.tolist() == [0.5] * 40  # nothing is known of how near it is
 
-    def singular(*_):
-        raise np.linalg.LinAlgError("Singular matrix")
 
+def test_columns_that_are_alike_leave_the_other_kinds(monkeypatch):
+    noisy = ratios(ALIKE, np.full(40, 60.0), 60.0, np.random.default_rng(8))
+    solve = np.linalg.solve
+
+    def singular(matrix, vector):
+        if matrix.shape[-1] > 1:
+            raise np.linalg.LinAlgError("Singular matrix")
+        return solve(matrix, vector)
+
+    drawn = shrink(noisy, 0.0).means
     monkeypatch.setattr(np.linalg, "solve", singular)
-    assert (shrunk(noisy, plain, 0.0) == plain).all()
+    assert shrink(noisy, 0.0).means == pytest.approx(drawn, abs=0.05)
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["the rule", "one that is told the world"])
@@ -225,7 +324,7 @@ def test_no_rule_knows_the_common_value_better_than_its_noise_allows(known):
         generator, gaps = np.random.default_rng(11), []
         for _ in range(releases):
             noisy = ratios(values, visits, noise, generator, count_noise=1e-6)
-            made = values if known else shrunk(noisy, plain_values(noisy, 0.0), 0.0)
+            made = values if known else shrink(noisy, 0.0).means
             gaps.append(abs(np.mean(made - values)))
         off.append(np.mean(gaps))
     assert (max(off) >= 0.97 * 0.34 * s) != known

@@ -1,7 +1,6 @@
 """Total intervals as a user meets them: in releases, refits, files, on pages and screens."""
 
 import csv
-import dataclasses
 import io
 from itertools import pairwise
 
@@ -10,16 +9,18 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles import differences as literal
 from oracles.studies import in_sections
 from privalue._written import written
 from privalue.cli import _app as cli
-from privalue.core._design import Design
 from privalue.estimate._ratios import normal_quantile, ratio_intervals
-from privalue.estimate._statistics import NoisyStatistics, estimate
-from privalue.estimate._totals import Clamped, clamping_bias, total_intervals
-from privalue.report._public_page import public_page
-from privalue.report._states import CLAMPED, state_table
-from privalue.study._features import aggregation
+from privalue.estimate._statistics import NoisyStatistics
+from privalue.estimate._totals import (
+    Located,
+    difference_ends,
+    distinct_values,
+    total_intervals,
+)
 
 LABELS = ["ill", "better", "well"]
 PEOPLE = [
@@ -129,110 +130,7 @@ def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
     assert "they hold the noise of privacy" in shown
 
 
-# Returns that a stage clamped
-
-
-def statistics(counts, *, clamped):
-    """Means of 0.5 with next to no noise, clamped to [0, 1]."""
-    counts = np.array(counts, dtype=float)
-    tiny = np.full(len(counts), 1e-6)
-    return NoisyStatistics(
-        return_bounds=(0.0, 1.0),
-        sums=np.zeros(len(counts)),
-        counts=counts,
-        sum_noise=tiny,
-        count_noise=tiny,
-        clamped=clamped,
-    )
-
-
-def made(noisy, **options):
-    design = Design(phi=aggregation(noisy.states, 1), weights=np.ones(noisy.states))
-    return estimate(noisy, design, unvisited=0.0, **options)
-
-
-def test_what_clamping_may_hide_is_the_most_that_so_many_trajectories_can_add():
-    """Ten of 1,000 visits, each moved by up to 3 from above and 2 from below."""
-    clamped = Clamped(bounds=(-2.0, 4.0), trajectories=6.0, noise=2.0)
-    below, above = clamping_bias(clamped, statistics([1000, 10, 1], clamped=clamped).ratios, 2.0)
-    assert below == pytest.approx([0.02, 2.0, 2.0], rel=1e-5)
-    assert above == pytest.approx([0.03, 3.0, 3.0], rel=1e-5)
-    nobody = Clamped(bounds=(-2.0, 4.0), trajectories=-9.0, noise=2.0)
-    ends = clamping_bias(nobody, statistics([1000], clamped=nobody).ratios, 2.0)
-    assert [float(end[0]) for end in ends] == [0.0, 0.0]
-
-
-def test_a_histogram_says_how_many_are_beyond():
-    found = Clamped.beyond(np.array([5.0, 7.0, 3.0, -1.0]), 2.0, 1, (0.0, 8.0))
-    assert (found.trajectories, found.noise) == (2.0, pytest.approx(2.0 * 2**0.5))
-
-
-def test_it_is_added_where_it_is_small_and_flagged_where_it_is_not():
-    clamped = Clamped(bounds=(0.0, 2.0), trajectories=5.0, noise=1e-9)
-    noisy = statistics([1000, 20], clamped=clamped)
-    plain, found = made(statistics([1000, 20], clamped=None)), made(noisy)
-    assert plain.clamped is None
-    assert found.clamped.tolist() == [False, True]
-    assert found.total_low == pytest.approx(plain.total_low)  # nothing is below the lower bound
-    assert found.total_high - plain.total_high == pytest.approx([0.005, 0.0], rel=1e-3, abs=1e-9)
-    assert found.total_band_high[0] - plain.total_band_high[0] == pytest.approx(0.005, rel=1e-3)
-    assert (found.high == plain.high).all()
-
-
-def test_totals_may_leave_the_bounds_that_were_chosen_but_not_the_studys():
-    clamped = Clamped(bounds=(0.0, 1.4), trajectories=0.8, noise=1e-9)
-    counts = np.array([4.0])
-    noisy = NoisyStatistics(
-        return_bounds=(0.0, 1.0),
-        sums=0.5 * counts,
-        counts=counts,
-        sum_noise=np.array([1e-6]),
-        count_noise=np.array([1e-6]),
-        clamped=clamped,
-    )
-    found = made(noisy)
-    assert 1.0 < found.total_high[0] < 1.4
-    assert found.high[0] <= 1.0
-    assert not found.clamped[0]
-
-
-def test_the_policys_number_is_widened_or_flagged_too():
-    clamped = Clamped(bounds=(0.0, 2.0), trajectories=5.0, noise=1e-9)
-    for start, flagged in (([1.0, 0.0], False), ([0.0, 1.0], True)):
-        found = made(statistics([1000, 20], clamped=clamped), start=np.array(start))
-        assert found.policy_clamped is flagged
-        at = start.index(1.0)
-        assert found.policy_total[1] == pytest.approx(found.total_high[at])
-
-
-def test_few_that_were_clamped_are_covered():
-    """Returns of 0 or 1, and 1% of 3: means of what was clamped to 1 leave 0.02 out."""
-    generator = np.random.default_rng(5)
-    hits = plain_hits = 0
-    for _ in range(300):
-        visits, noise = 20_000, 10.0
-        beyond = generator.binomial(visits, 0.01)
-        ones = generator.binomial(visits - beyond, 0.5) + beyond
-        s_n = 150.0
-        noisy = NoisyStatistics(
-            return_bounds=(0.0, 1.0),
-            sums=np.array([ones - visits / 2 + 0.87 * s_n * generator.standard_normal()]),
-            counts=np.array([visits + s_n * generator.standard_normal()]),
-            sum_noise=np.array([0.87 * s_n]),
-            count_noise=np.array([s_n]),
-        )
-        told = Clamped(
-            bounds=(0.0, 3.0),
-            trajectories=beyond + noise * generator.standard_normal(),
-            noise=noise,
-        )
-        truth = 0.99 * 0.5 + 0.03
-        found = made(dataclasses.replace(noisy, clamped=told))
-        without = made(noisy)
-        hits += found.clamped[0] or found.total_low[0] <= truth <= found.total_high[0]
-        plain_hits += without.total_low[0] <= truth <= without.total_high[0]
-    assert hits >= 0.95 * 300
-    assert plain_hits < 0.5 * 300
+# Returns that a stage restricted
 
 
 def test_a_release_with_a_bound_of_its_own_says_so():
@@ -250,17 +148,114 @@ def test_a_release_with_a_bound_of_its_own_says_so():
     release = seeded(study)
     stage = release.stages[0]
     assert (stage.name, stage.chosen.high < 10.0) == ("bounds", True)
-    assert release.values.column("clamped") is not None
-    # No trajectory is clearly beyond, so that no state is flagged; the page says it once.
-    assert stage.chosen.beyond.low == 0
-    assert state_table(release).with_flag(CLAMPED).tolist() == []
-    assert release.policy_interval.clamped is not None
+    assert (release.restriction.low, release.restriction.high) == (0.0, stage.chosen.high)
     for entry in release.values:
         assert 0.0 <= entry.total_low <= entry.low
-        assert entry.high <= entry.total_high <= 10.0
+        assert entry.high <= entry.total_high <= stage.chosen.high
     again = pv.refit(release, start=START)
+    assert again.restriction == release.restriction
     assert again.values == release.values
     assert again.policy_interval == release.policy_interval
-    assert CLAMPED not in public_page(release)
-    told = "whose total intervals are for returns as clamped" in public_page(release)
-    assert told is bool(release.values.column("clamped").any())
+    assert seeded(described()).restriction is None
+
+
+LONG = ["ward", "home"]
+
+
+def stays(count, rng):
+    """1.5% stay for 90 days, the others up to 5: the return from the first visit is the days."""
+    long = rng.random(count) < 0.015
+    days = np.where(long, 90, rng.integers(1, 6, count))
+    return [
+        [("ward", 1.0)] * int(stay) if at % 2 else [("home", 0.0), *[("ward", 1.0)] * int(stay)]
+        for at, stay in enumerate(days)
+    ]
+
+
+def test_a_restricted_mean_is_covered_where_few_have_a_very_long_stay():
+    """40 releases, each with people of its own; the bound is chosen anew in each of them."""
+    rng = np.random.default_rng(20261118)
+    study = pv.Study(
+        states=LONG,
+        discount=0.99,
+        rewards=(0, 1),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+    )
+    hits, unrestricted, told = np.zeros(2), np.zeros(2), 0
+    for at in range(40):
+        noise = pv.SeededForExperimentsOnly(at)
+        release = pv.release(study, stays(3000, rng), entropy=noise, accept_useless=True)
+        held = release.restriction
+        sums = (1 - 0.99 ** np.arange(1, 91)) / 0.01
+        shares = np.zeros(90)
+        shares[:5], shares[89] = 0.985 / 5, 0.015
+        for state, discount in enumerate((1.0, 0.99)):
+            record, cut = release[LONG[state]], 1e9 if held is None else held.high
+            truth = shares @ np.minimum(discount * sums, cut)
+            hits[state] += record.total_low <= truth <= record.total_high
+            whole = shares @ (discount * sums)
+            unrestricted[state] += record.total_low <= whole <= record.total_high
+        share = release.stages[0].chosen.beyond
+        told += held is None or share.low <= 0.015 <= share.high
+    assert (hits >= 37).all()
+    assert told >= 37
+    assert (unrestricted <= 20).all()  # of the other number it is no interval, and says so
+
+
+# Two numbers, many numbers
+
+
+def some_intervals(rng, count, bounds=(0.0, 1.0)):
+    low = np.where(rng.random(count) < 0.2, bounds[0], rng.uniform(0, 0.6, count))
+    high = np.where(rng.random(count) < 0.2, bounds[1], low + rng.uniform(0, 0.4, count))
+    unknown = np.where(rng.random(count) < 0.5, 0.0, rng.uniform(0, 0.3, count))
+    return rng.uniform(-0.2, 1.2, count), low, np.maximum(high, low), unknown
+
+
+@pytest.mark.parametrize("independent", [True, False])
+def test_an_interval_of_a_difference_is_that_of_the_literal_twin(independent):
+    rng = np.random.default_rng(8)
+    both = [some_intervals(rng, 500) for _ in range(2)]
+    named = ("own", "low", "high", "unknown")
+    more, less = (Located(**dict(zip(named, each, strict=True))) for each in both)
+    low, high = difference_ends(more, less, (0.0, 1.0), independent=independent)
+    for at in range(500):
+        pair = ([column[at] for column in each] for each in both)
+        ends = literal.difference_ends(*pair, (0.0, 1.0), independent=independent)
+        assert (low[at], high[at]) == pytest.approx(ends, abs=1e-12)
+    assert (low <= high).all()
+
+
+def test_squares_at_a_bound_would_not_cover():
+    """The planted mistake: an end at a bound is no quantile, and squares take it for one."""
+    rng, hits, planted = np.random.default_rng(9), 0, 0
+    truth, sd = np.array([0.97, 0.5]), np.array([0.05, 0.15])
+    for _ in range(4000):
+        own = truth + sd * rng.standard_normal(2)
+        ends = np.clip([own - 1.96 * sd, own + 1.96 * sd], 0.0, 1.0)
+        more, less = (
+            Located(own=own[[at]], low=ends[0, [at]], high=ends[1, [at]]) for at in (0, 1)
+        )
+        # No bound is near: the same ends, taken for quantiles.
+        for kind, bounds in (("held", (0.0, 1.0)), ("planted", (-9.0, 9.0))):
+            low, high = difference_ends(more, less, bounds)
+            inside = low[0] <= truth[0] - truth[1] <= high[0]
+            hits += kind == "held" and inside
+            planted += kind == "planted" and inside
+    assert hits / 4000 >= 0.95
+    assert planted < hits
+
+
+def test_as_many_values_differ_as_points_are_needed():
+    rng = np.random.default_rng(10)
+    found = set()
+    for _ in range(300):
+        low = rng.uniform(0, 1, 6)
+        high = low + rng.uniform(0, 0.5, 6)
+        count = distinct_values(low, high)
+        assert count == literal.distinct_values(list(zip(low, high, strict=True)))
+        assert (count > 1) == (low.max() > high.min())
+        found.add(count)
+    assert found >= {1, 2, 3}

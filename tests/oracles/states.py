@@ -9,7 +9,6 @@ from pydantic_core import to_json
 from privalue.estimate._ratios import normal_quantile
 from privalue.report._states import (
     AT_A_BOUND,
-    CLAMPED,
     FEW_VISITS,
     GUESSED,
     RARE,
@@ -36,6 +35,8 @@ def literal_rows(release, study=None):
     counts, weights = _counts(release), _weights(release, study)
     prior = None if counts else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")
+    held = release.restriction
+    restriction = {} if held is None else {f"restriction_{name}": end for name, end in held}
     rows = []
     for at, entry in enumerate(release.values):
         flags = [GUESSED] if "useless" in release.accepted else []
@@ -50,8 +51,6 @@ def literal_rows(release, study=None):
         clipped = release.statistics is None or release.study["features"]["kind"] == "matrix"
         if clipped and not bounds[0] < entry.value < bounds[1]:
             flags.append(AT_A_BOUND)
-        if entry.clamped and _clearly_beyond(release):
-            flags.append(CLAMPED)
         more = {
             name: getattr(entry, name)
             for name in ("total_low", "total_high", "total_band_low", "total_band_high")
@@ -63,7 +62,7 @@ def literal_rows(release, study=None):
                 value=entry.value,
                 low=entry.low,
                 high=entry.high,
-                columns={**more, **(counts[at] if counts else {})},
+                columns={**more, **(counts[at] if counts else {}), **restriction},
                 flags=tuple(flags),
             )
         )
@@ -72,9 +71,8 @@ def literal_rows(release, study=None):
 
 def _wide(release, entry, bounds):
     """Whether the total interval, or else that of privacy, spans more than half of the bounds."""
-    for stage in release.stages or ():
-        if stage.name == "bounds" and stage.chosen.low is not None:
-            bounds = stage.chosen.low, stage.chosen.high
+    if release.restriction is not None:
+        bounds = release.restriction.low, release.restriction.high
     low, high = entry.low, entry.high
     if entry.total_low is not None:
         low, high = entry.total_low, entry.total_high
@@ -82,12 +80,6 @@ def _wide(release, entry, bounds):
         return False
     low, high = bounds[0] if low is None else low, bounds[1] if high is None else high
     return high - low > (bounds[1] - bounds[0]) / 2
-
-
-def _clearly_beyond(release):
-    """Whether the interval of the share beyond the chosen bound leaves 0 out."""
-    (chosen,) = (stage.chosen for stage in release.stages if stage.name == "bounds")
-    return chosen.beyond is None or chosen.beyond.low > 0
 
 
 def _counts(release):

@@ -48,10 +48,14 @@ def study(states=4, actions=3, **sections):
         privacy=privacy | sections.pop("privacy", {}),
         values=values | sections.pop("values", {}),
         states=sections.pop("states", {"count": states}),
-        actions=actions if isinstance(actions, dict) else {NAMED[type(actions)]: actions},
+        **({} if actions is None else {"actions": _in_keys(actions)}),
         study={"trajectories": M},
         **sections,
     )
+
+
+def _in_keys(actions):
+    return actions if isinstance(actions, dict) else {NAMED[type(actions)]: actions}
 
 
 def noisy_study():

@@ -75,7 +75,7 @@ def test_hopeless_overlap_is_said():
     far = described(WORLD, WORLD.under("greedy"))
     plan = pv.plan_policy(far, trajectories=5000)
     assert any("overlap is hopeless, if trajectories have 10 steps" in n for n in plan.notes)
-    assert "trajectories of 10 steps (steps=N changes that)" in plan.notes[0]
+    assert "trajectories of 10 steps (--steps N changes that)" in plan.notes[0]
     short = pv.plan_policy(far, trajectories=5000, steps=1)
     assert not any("hopeless" in note for note in short.notes)
     few = pv.plan_policy(far, trajectories=3)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import literal, ssp
+from oracles.shrinkage import posterior
 from privalue.core._design import Design
 from privalue.core._sensitivity_ssp import count_weight
 from privalue.errors import StudyError, UsageError
@@ -168,16 +169,13 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
     assert (made.total_band_low <= made.total_low + slack).all()
     assert (made.total_high - slack <= made.total_band_high).all()
     assert ((low <= made.total_band_low) & (made.total_band_high <= high)).all()
-    assert low <= made.policy_total[0] <= made.policy_interval[0]
-    assert made.policy_interval[1] <= made.policy_total[1] <= high
-    assert made.policy_interval[0] <= made.policy_value <= made.policy_interval[1]
+    policy = made.policy
+    assert low <= policy.total[0] <= policy.interval[0] <= policy.value
+    assert policy.value <= policy.interval[1] <= policy.total[1] <= high
     fit = design.phi @ made.theta
-    assert made.policy_value == pytest.approx(np.clip(start @ fit, low, high))
+    assert policy.value == pytest.approx(np.clip(start @ fit, low, high))
     assert made.values == pytest.approx(np.clip(fit, low, high))
-    assert not made.supported[made.high - made.low > (high - low) / 2].any()
     assert ((low <= made.low) & (made.high <= high)).all()
-    assert low <= made.policy_interval[0]
-    assert made.policy_interval[1] <= high
 
 
 @settings(max_examples=300)
@@ -274,7 +272,7 @@ def test_shrinkage_is_what_its_page_says(noisy, place):
     low, high = noisy.return_bounds
     unvisited = low + place * (high - low)
     made = estimate(noisy, tabular(12), unvisited=unvisited, level=1 - 1e-9)
-    twin = ssp.shrunk(
+    twin, _, _ = posterior(
         noisy.sums,
         noisy.counts,
         noisy.sum_noise,
@@ -327,8 +325,8 @@ def test_the_units_of_returns_do_not_matter(noisy, scale, shift):
         assert getattr(there, name) / scale - shift == pytest.approx(
             getattr(here, name), abs=tolerance
         )
-    assert there.policy_interval[0] / scale - shift == pytest.approx(
-        here.policy_interval[0], abs=tolerance
+    assert there.policy.interval[0] / scale - shift == pytest.approx(
+        here.policy.interval[0], abs=tolerance
     )
 
 

@@ -9,8 +9,7 @@ import tempfile
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import Barrier, BrokenBarrierError, Semaphore
-from types import SimpleNamespace
+from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 import pandas as pd
@@ -73,29 +72,6 @@ def way_taken(monkeypatch):
     return taken
 
 
-class NotImported:
-    """Stands for a kernel before Numba is imported: it is compiled once so many tasks were read."""
-
-    def __init__(self, monkeypatch, tasks):
-        self._read, self._tasks, self.waited = Semaphore(0), tasks, 0
-        chunk = sources._parquet_chunk
-
-        def read(*given):
-            try:
-                return chunk(*given)
-            finally:
-                self._read.release()
-
-        monkeypatch.setattr(sources, "_parquet_chunk", read)
-        monkeypatch.setattr(local, "unit_hash", self)
-        monkeypatch.setattr(local, "sys", SimpleNamespace(modules={}))
-
-    @property
-    def compiled(self):
-        self.waited += 1
-        assert all(self._read.acquire(timeout=60) for _ in range(self._tasks))
-
-
 # One answer
 
 
@@ -153,25 +129,6 @@ def test_numbers_of_32_bits_are_the_same_numbers_of_64(memory, tmp_path, small_b
                 table = pa.Table.from_pandas(rows.iloc[half].astype(kinds), preserve_index=False)
                 pq.write_table(table, folder / f"{number}.parquet", row_group_size=6)
             assert statistics(folder, STUDY, memory=memory) == expected
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_rows_are_read_while_numba_is_imported(threads, tmp_path, small_batches, monkeypatch):
-    """One answer and one error, also of rows that were read before they could be added up."""
-    made = frame(rows_of(episodes()))
-    expected = statistics(made, STUDY)
-    for name, rows in (("sorted", made), ("shuffled", made.sample(frac=1, random_state=3))):
-        (tmp_path / name).mkdir()
-        write(tmp_path / name, rows)
-        numba = NotImported(monkeypatch, threads)
-        assert statistics(tmp_path / name, STUDY, threads=threads) == expected
-        assert numba.waited == (1 if name == "sorted" else 2)
-    wrong = made.assign(state=made["state"].where(made.index % 10 != 2, 9))
-    numba = NotImported(monkeypatch, threads)
-    (tmp_path / "wrong").mkdir()
-    with pytest.raises(pv.DataError, match=r"0\.parquet, row 3: state = 9 is not"):
-        statistics(write(tmp_path / "wrong", wrong), STUDY, threads=threads)
-    assert numba.waited == 1
 
 
 def test_numbers_of_32_bits_are_handed_over_where_they_are():

@@ -60,7 +60,7 @@ def test_a_page_has_the_arms_side_by_side():
     assert "only where chance decided who" in page
     assert "Overall value of the policy, =treated" in page
     # Intervals of differences are those of both arms, at the level at which both hold together.
-    assert "one for each arm, at a level of 97.5% each." in page
+    assert "the half-widths of both intervals add up as squares" in page
     assert "A band holds for all states and all arms at once" in page
     without = public_page(
         pv.release(

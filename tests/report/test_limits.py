@@ -10,14 +10,14 @@ from rich.console import Console
 import privalue as pv
 from oracles.states import literal_rows
 from oracles.studies import release_anyway, study
-from privalue.artefact import Share
+from privalue.artefact import Restriction, Share
 from privalue.cli._screen import print_release
+from privalue.report._limits import heading, restricted, restriction_in_words
 from privalue.report._limits import shown as percent
 from privalue.report._public_page import public_page
-from privalue.report._states import CLAMPED, flags_of, state_table
+from privalue.report._states import flags_of, state_table, values_csv
 
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one"}
-ONCE = "Noise may hide what the bound of returns costs."
 
 
 def released(described, data, seed=3):
@@ -85,13 +85,15 @@ def test_a_page_says_in_which_stages_the_budget_was_spent(chosen):
     spent = f"took {100 * share:g}% of the budget (alpha = {bounds.alpha:.6g})."
     assert f"Finding a bound of returns {spent}" in told
     assert f"alpha = {chosen.stages[-1].alpha:.8g} for the values" in told
-    low, high, beyond = bounds.chosen.low, bounds.chosen.high, bounds.chosen.beyond
+    high, beyond = bounds.chosen.high, bounds.chosen.beyond
     assert high < 20
     assert (
-        f"Returns count from {low:.6g} to {high:.6g}, which the release chose from noisy numbers, "
-        f"within 0 to 20; {percent(beyond).value} of trajectories ({percent(beyond).within}) have "
-        "a return beyond." in told
+        f"Values and intervals are for a restricted mean: of returns, each counted up to {high:.6g}"
+        in told
     )
+    assert f"{percent(beyond).value} of all trajectories ({percent(beyond).within}) have a" in told
+    assert "The mean of unrestricted returns is at least as large" in told
+    assert "hold over people, noise and the choice of the bound together" in told
 
 
 def test_a_stage_that_chose_nothing_says_so():
@@ -101,7 +103,9 @@ def test_a_stage_that_chose_nothing_says_so():
     assert (low, high) == (0.0, pytest.approx(20))
     told = text_of(release)
     assert "It chose none that is tighter: returns count from 0 to 20, as in the study." in told
-    assert not any("which the release chose" in line for line in printed(release))
+    assert release.restriction is None
+    assert not any("restricted" in line for line in printed(release))
+    assert "each counted" not in told
 
 
 def test_one_stage_is_told_in_a_sentence():
@@ -117,43 +121,76 @@ def test_a_mechanism_without_stages_is_told_without():
     assert "How the budget was spent" not in told
 
 
-# The bound
+# The restriction
 
 
-def test_what_cannot_be_told_from_nothing_flags_no_state(chosen):
-    """Study bounds far wider than the chosen ones: whatever noise hides may be far away."""
-    assert chosen.values.column("clamped").all()
-    assert chosen.stages[0].chosen.beyond.low == 0
+def test_every_reader_is_told_of_what_the_values_are(chosen):
+    """In headings: page, terminal, notebook, plot; in lines and fields where machines read."""
+    high = chosen.restriction.high
+    heading = f"Mean of returns, each counted up to {high:.6g}"
+    assert heading in text_of(chosen)
+    assert any(line.startswith(heading) for line in printed(chosen))
+    assert html.escape(heading) in chosen._repr_html_()
+    assert chosen.plot().get_xlabel() == heading
+    assert f'"restriction":{{"low":0.0,"high":{high}}}' in re.sub(r"\s", "", chosen.to_json())
+    lines = "".join(values_csv(state_table(chosen))).splitlines()
+    assert lines[0].endswith("restriction_low,restriction_high,flags")
+    assert all(f",0.0,{high}," in line for line in lines[1:])
+    assert chosen.to_pandas()["restriction_high"].tolist() == [high, high]
     assert flags_as_the_twin_has_them(chosen) == [(), ()]
-    told = text_of(chosen)
-    assert told.count(ONCE) == 1
-    assert "2 of 2 values, whose total intervals are for returns as clamped." in told
-    assert "none is flagged" in told
 
 
-def test_states_are_flagged_where_trajectories_are_clearly_beyond_the_bound(chosen):
+@pytest.mark.parametrize(
+    ("rewards", "held", "how", "side"),
+    [
+        ((0.0, 1.0), (0.0, 12.4), "each counted up to 12.4", "at least as large"),
+        ((-1.0, 0.0), (-3.0, 0.0), "each counted down to -3", "at most as large"),
+        ((-1.0, 1.0), (-3.0, 2.5), "each held between -3 and 2.5", "larger or smaller"),
+    ],
+)
+def test_a_side_is_named_where_it_holds_returns_back(chosen, rewards, held, how, side):
+    described = chosen.study | {"values": chosen.study["values"] | {"rewards": rewards}}
+    low, high = held
+    other = chosen.model_copy(
+        update={"study": described, "restriction": Restriction(low=low, high=high)}
+    )
+    assert restricted(other) == how
+    assert f"The mean of unrestricted returns is {side};" in restriction_in_words(other)
+    assert heading(other, "value") == f"Mean of returns, {how}"
+    assert heading(other.model_copy(update={"restriction": None}), "value") == "value"
+
+
+def test_a_release_that_does_not_say_how_many_are_beyond_says_the_rest(chosen):
+    told = restriction_in_words(with_beyond(chosen, None))
+    assert "have a return beyond" not in told
+    assert "restricted mean" in told
     some = with_beyond(chosen, Share(value=0.02, low=0.01, high=0.03))
-    assert flags_as_the_twin_has_them(some) == [(CLAMPED,), (CLAMPED,)]
-    assert "whose total intervals are for returns as clamped" not in text_of(some)
-    untold = state_table(with_beyond(chosen, None))  # as many as you like
-    assert untold.with_flag(CLAMPED).tolist() == [0, 1]
+    assert "2.0% of all trajectories (1.0% to 3.0%)" in restriction_in_words(some)
 
 
-def test_the_policys_interval_is_for_returns_as_clamped():
-    described = loose(values={"start": {"0": 0.5, "1": 0.5}})
-    release = released(described, crowd())
-    assert release.policy_interval.clamped
-    told = "The total interval of the policy's overall value is for returns as clamped"
-    assert told in text_of(release)
-    inside = release.policy_interval.model_copy(update={"clamped": False})
-    assert told not in text_of(release.model_copy(update={"policy_interval": inside}))
+# Before a release
 
 
-# The terminal
+def wide(**values):
+    return pv.Study(
+        states=40,
+        discount=0.99,
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        rewards=(0, 1),
+        **values,
+    )
 
 
-def test_the_terminal_has_a_line_for_the_bound(chosen):
-    lines = printed(chosen)
-    high = chosen.stages[0].chosen.high
-    bound = f"Returns count from 0 to {high:.6g}, which the release chose"
-    assert sum(line.startswith(bound) for line in lines) == 1
+@pytest.mark.parametrize(
+    ("values", "offered"), [({"returns": (0, 80)}, True), ({"returns": (0, 1)}, False)]
+)
+def test_a_stage_is_offered_where_returns_are_far_too_wide(values, offered):
+    """By check, from rewards and discount; by plan, where a world says how large returns are."""
+    study = wide(**values)
+    noted = pv.check(study).notes
+    assert any('stages = ["bounds"]' in note for note in noted) == offered
+    plan = pv.plan(study, world="chain", trajectories=5000)
+    found = [change for change in plan.advice if 'stages = ["bounds"]' in change.what]
+    assert [change.rmse < 0.3 * plan.rmse for change in found] == [True] * offered

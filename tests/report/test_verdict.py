@@ -4,13 +4,16 @@ import html
 import io
 import re
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
 import privalue as pv
 from oracles.studies import release_anyway, study
+from privalue._written import written
 from privalue.cli._screen import print_release
+from privalue.estimate import common_value
 from privalue.report import public_page, state_table
 from privalue.report._pages import named
 from privalue.report._precision import planned
@@ -62,19 +65,42 @@ def test_values_that_nothing_speaks_against_are_usable(sound):
     found = verdict(sound)
     assert (found.kind, found.head) == ("usable", "Usable.")
     assert found.sentence.startswith("No state is flagged. Half of the 95% intervals go no ")
-    assert found.sentence.endswith(" to either side; returns can be 0 to 1.")
+    assert found.sentence.endswith(
+        " to either side; returns count from 0 to 1. There are at least 2 different values."
+    )
 
 
-def test_a_bound_that_a_stage_chose_is_part_of_the_verdict():
-    """60 of 20,000 people have returns far beyond those of all others, and noise hides them."""
-    people = [[(at % 4, (at % 97) / 97)] for at in range(19_940)] + [[(3, 60.0)]] * 60
-    described = study(4, discount=0.9, rewards=(0.0, 60.0), mechanism={**SSP, "stages": ["bounds"]})
-    sentences = [verdict(released(described, people, seed=seed)).sentence for seed in range(4)]
-    plain = [text for text in sentences if text.startswith("No state is flagged. Half of")]
-    assert plain  # else nothing is shown here
-    for text in plain:
-        assert "itself chose to count returns 0 to " in text
-        assert text.endswith("would not show, neither in the values nor in their intervals.")
+def same(people=4000):
+    """Two states with one value, so that nothing can be told apart."""
+    return [[(at % 2, float(at % 4 < 2))] for at in range(people)]
+
+
+def test_states_that_cannot_be_told_apart_have_the_value_that_they_share():
+    chosen = study(2, returns=(0.0, 1.0), mechanism=SSP)
+    release = released(chosen, same())
+    found = verdict(release)
+    assert found.kind == "care"
+    assert found.sentence.startswith("The states cannot be told apart: at the level of 95% for all")
+    value, low, high = common_value(release)
+    assert low <= 0.5 <= high
+    assert high - low < np.min(release.total_high - release.total_low)
+    assert f"The mean over all visits is {written(value, low, high)}." in found.sentence
+    assert "tighter [values] returns" in found.sentence
+
+
+def test_the_common_value_is_that_of_all_sums_and_counts():
+    """The literal twin: Fieller's inequality, with H visits of a trajectory alike, by its roots."""
+    chosen = study(3, returns=(0.0, 1.0), mechanism=SSP, privacy={"max_states_per_trajectory": 2})
+    release = released(chosen, [[(0, 0.0), (1, float(at % 2)), (2, 1.0)] for at in range(900)])
+    kept, z = release.statistics, 1.959963984540054
+    total, count = sum(kept.sums), sum(kept.counts)
+    noise = [sum(each**2 for each in kept.sum_noise), sum(each**2 for each in kept.count_noise)]
+    grid = np.linspace(0, 1, 200_001)
+    spread = noise[0] + (grid - 0.5) ** 2 * noise[1] + 2 * count * grid * (1 - grid)
+    inside = grid[(total - (grid - 0.5) * count) ** 2 <= z * z * spread]
+    value, low, high = common_value(release)
+    assert (low, high) == pytest.approx((inside[0], inside[-1]), abs=1e-5)
+    assert value == pytest.approx(0.5 + total / count)
 
 
 def test_flagged_states_call_for_care_by_name(rare):
@@ -148,9 +174,7 @@ def test_an_interval_of_most_of_what_is_possible_is_flagged_everywhere(uncertain
     assert "wide interval" in "".join(values_csv(state_table(uncertain)))
     found = verdict(uncertain)
     assert found.kind == "care"
-    assert found.sentence == (
-        "1 of 2 values carry no flag; be careful with <bdi>1</bdi> (wide interval)."
-    )
+    assert found.sentence.startswith("The states cannot be told apart")
     assert "wide interval" not in uncertain.to_json()
 
 

@@ -292,7 +292,7 @@ def fitted(world, fit, factor=1.0, level=0.95):
             noisy, design, unvisited=found.unvisited, ridge=ridge, level=level, start=start
         )
         single += np.mean((made.low <= truth + room) & (truth <= made.high + room))
-        low, high = made.policy_interval
+        low, high = made.policy.interval
         policy += low - room <= number <= high + room
     return single / RELEASES, policy / RELEASES
 
@@ -339,7 +339,7 @@ def policy_covered(clarity, place, *, plain=False, states=2000, releases=RELEASE
             low, high = start @ ratio - half, start @ ratio + half
         else:
             made = estimate(noisy, tabular(states), unvisited=0.0, start=start)
-            low, high = made.policy_interval
+            low, high = made.policy.interval
         hits += low <= place <= high
     return hits >= releases * 0.95 - SIGMAS * math.sqrt(releases * 0.05 * 0.95)
 

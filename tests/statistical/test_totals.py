@@ -192,7 +192,7 @@ def covered(found, budget, *, times=1, alike=1, fit=None, ridge=None, wrong=righ
             low, high = getattr(made, f"{kind}low"), getattr(made, f"{kind}high")
             return (low <= found.values) & (found.values <= high)
 
-        low, high = made.policy_total
+        low, high = made.policy.total
         hits += [
             holds("total_").mean(),
             holds("total_band_").all(),

@@ -82,7 +82,7 @@ WRONG = {
     "twice": ({"labels": ["a", "a"]}, r'\[actions\] the label "a" appears 2 times'),
     "none": ({"labels": []}, r"\[actions\] labels must be a list of at least one text"),
     "NUL": ({"labels": ["a\0"]}, "may not hold the character NUL"),
-    "too many": ({"count": 2**31 - 1}, "there may be at most 2147483647"),
+    "too many": ({"count": 2**31 - 1}, "a whole number from 1 to 10000000"),
     "a state": (
         {**ACTIONS, "allowed": {"ill": ["wait"], "dead": ["wait"]}},
         'allowed names "dead", which is not a state of the study',

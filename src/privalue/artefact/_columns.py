@@ -112,16 +112,8 @@ class Arrays(Tabular):
 
     @property
     def supported(self) -> Truths:
-        """Return for each state whether its noisy count is large enough to say something."""
+        """Return for each state whether its own numbers say something about it."""
         return self._released("supported", "only dp-ssp releases noisy counts; see flags")
-
-    @property
-    def clamped(self) -> Truths:
-        """Return for each state whether its interval is of returns as a chosen bound clamps them.
-
-        It is released where a stage chose a bound of returns.
-        """
-        return self._released("clamped", "no stage chose a bound of returns")
 
 
 def arrow_table(

@@ -95,12 +95,12 @@ class StageChoice(Part):
         default=None, ge=0, description="stage bounds: the number of the chosen candidate, from 0"
     )
     low: float | None = Field(
-        default=None, description="stage bounds: returns are clamped to [low, high]"
+        default=None, description="stage bounds: returns are held between low and high"
     )
     high: float | None = None
     beyond: Share | None = Field(
         default=None,
-        description="stage bounds: the share of trajectories with a return that they clamp",
+        description="stage bounds: the share of trajectories with a return beyond these bounds",
     )
 
 
@@ -119,6 +119,13 @@ class ReleasedStage(Part):
     )
 
 
+class Restriction(Part):
+    """Bounds that a stage chose: values and intervals are for returns held between these."""
+
+    low: float
+    high: float
+
+
 class PolicyInterval(Part):
     """The intervals of the overall value of the policy, for the noise alone and for the total."""
 
@@ -126,7 +133,13 @@ class PolicyInterval(Part):
     high: float
     total_low: float
     total_high: float
-    clamped: bool | None = Field(default=None, description="as for a state")
+
+
+class TotalInterval(Part):
+    """The interval of a difference: for noise and the choice of people together."""
+
+    total_low: float
+    total_high: float
 
 
 class PolicyInArm(Part):
@@ -136,7 +149,7 @@ class PolicyInArm(Part):
     value: float
     interval: PolicyInterval | None = None
     difference: float | None = Field(default=None, description="this value less the first arm's")
-    difference_interval: PolicyInterval | None = None
+    difference_interval: TotalInterval | None = None
 
 
 class ReleasedWeights(Part):

@@ -33,6 +33,7 @@ from privalue.artefact._parts import (
     ReleasedStage,
     ReleasedStatistics,
     ReleasedWeights,
+    Restriction,
     Software,
 )
 from privalue.artefact._values import KeptMass, Numbers, StateValue, StateValues, written
@@ -134,6 +135,9 @@ class Release(Arrays, Part):
         default=None,
         gt=0,
         description="dp-ssp: the release is mu-Gaussian-DP",
+    )
+    restriction: Restriction | None = Field(
+        default=None, description="where a stage chose bounds of returns inside the study's"
     )
     stages: list[ReleasedStage] | None = Field(
         default=None, description="dp-ssp only: the stages, in the order in which they were drawn"
@@ -363,7 +367,7 @@ class Release(Arrays, Part):
             return policy_table(self)
         table = state_table(self)
         columns = {name: self.column(name) for name in ("arm", "action", "value")}
-        more = {name: self.column(name) for name in ("clamped", "supported")}
+        more = {"supported": self.column("supported")}
         told = {"privalue": self.sentence()}
         return arrow_table(
             self.values.states, {**columns, **table.columns, **more}, self.flags, told

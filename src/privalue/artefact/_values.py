@@ -124,15 +124,11 @@ class Entry(BaseModel):
     high: float | None = None
     total_band_low: float | None = None
     total_band_high: float | None = None
-    clamped: bool | None = Field(
-        default=None,
-        description="where a stage chose tighter bounds of returns: true if the total interval is "
-        "for the mean of clamped returns only, because clamping may hide more than its width",
-    )
     supported: bool | None = Field(
         default=None,
-        description="dp-ssp: false where the noisy count is too small to say much; dp-ope: false "
-        "where clipping may have lost too much",
+        description="dp-ssp: false where the noisy count is too small to say much, or shrinkage "
+        "made more than half of the value of other states'; dp-ope: false where clipping may have "
+        "lost too much",
     )
     kept_mass: KeptMass | None = Field(default=None, description="of dp-ope, by start")
 
@@ -159,7 +155,6 @@ class StateValue:
     high: float | None = None
     total_band_low: float | None = None
     total_band_high: float | None = None
-    clamped: bool | None = None
     supported: bool | None = None
     kept_mass: KeptMass | None = None
     flags: tuple[str, ...] = ()

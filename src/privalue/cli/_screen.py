@@ -12,7 +12,7 @@ from rich.text import Text
 
 from privalue._checked import Checked
 from privalue._written import Written, counted, written
-from privalue.artefact import PolicyInterval, Release
+from privalue.artefact import PolicyInterval, Release, TotalInterval
 from privalue.core import DpOpe, privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.report import (
@@ -21,12 +21,13 @@ from privalue.report import (
     Guesses,
     PrivateDiagnostics,
     accepted_in_words,
-    bound_in_words,
     doubts,
     ends_of,
+    heading,
     listed,
     named,
     policy_lines,
+    restriction_in_words,
     state_table,
     unchecked_words,
     verdict_words,
@@ -241,13 +242,13 @@ def print_release(console: Console, release: Release) -> None:
     if useless is not None:
         console.print(useless, style="bold red")
     console.print(_what_was_public(release))
-    for line in (bound_in_words(release), _cut_in_words(release)):
+    for line in (restriction_in_words(release), _cut_in_words(release)):
         if line is not None:
             console.print(line, soft_wrap=True)
     if release.arms:
         _print_arms(console, release)
         return
-    table = Table(title="Released values", title_justify="left")
+    table = Table(title=heading(release, "Released values"), title_justify="left")
     table.add_column("state")
     if release.actions:
         table.add_column("action")
@@ -329,14 +330,9 @@ def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:
     if release.level is None:
         return {}, ""
     return {f"{level} interval": ("total_low", "total_high"), "privacy alone": ("low", "high")}, (
-        f"The intervals cover the value among people at large{_counted(release)}: they hold the "
-        "noise of privacy and the choice of people. The column beside them is for the noise alone."
+        "The intervals cover the value among people at large: they hold the noise of privacy and "
+        "the choice of people. The column beside them is for the noise alone."
     )
-
-
-def _counted(release: Release) -> str:
-    """Return how returns count, where the release chose a bound of them."""
-    return "" if bound_in_words(release) is None else ", of returns as they count"
 
 
 def _policy(release: Release) -> str:
@@ -359,7 +355,8 @@ def _print_arms(console: Console, release: Release) -> None:
     states, first = release.state_count, release.arms[0]
     differences = release.differences
     assert differences is not None  # every release with arms has them
-    title = f"Released values by arm, with {100 * (release.level or 0):g}% intervals"
+    level = f"{100 * (release.level or 0):g}%"
+    title = f"{heading(release, 'Released values')} by arm, with {level} intervals"
     table = Table(title=title, title_justify="left")
     table.add_column("state", overflow="fold")
     for arm in release.arms:
@@ -407,7 +404,7 @@ def _print_flag(console: Console, flag: str, names: Sequence[str]) -> None:
     console.print(Text(f"Be careful ({flag}): {some}{more}."), soft_wrap=True)
 
 
-def _shown(value: float, within: PolicyInterval | None) -> Written:
+def _shown(value: float, within: PolicyInterval | TotalInterval | None) -> Written:
     """Return a number with the interval that is shown first."""
     return written(value, *((None, None) if within is None else ends_of(within)))
 

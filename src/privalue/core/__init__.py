@@ -10,7 +10,7 @@ without breaking the promise. docs/guarantee.md lists the files, docs/proofs has
 
 from privalue.core._arrays import Integers, Matrix, Vector
 from privalue.core._blocks import block_sensitivity, checked_whole
-from privalue.core._calibration import Calibration, gaussian, largest_exact_beta, nissim
+from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
 from privalue.core._contributions import SCALARS, Contributions, Covered, VisitStatistics, unit_hash
 from privalue.core._design import Design, absolute, column_squares, dense, is_indicator, scaled_rows
 from privalue.core._draw import Mechanism, compile_draw, draw, mechanism_of
@@ -23,6 +23,8 @@ from privalue.core._noise import (
     Entropy,
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
+    gaussian_on_grid,
+    public_grid,
 )
 from privalue.core._ope import DpOpe
 from privalue.core._private import Private, sealed
@@ -53,8 +55,8 @@ __all__ = [
     "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
     "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage", "StageRules", "Terms", "Vector",
     "VisitStatistics", "Whitening", "absolute", "block_sensitivity", "checked_whole",
-    "column_squares", "compile_draw", "count_weight", "dense", "divergence", "draw", "exact_alpha",
-    "gaussian", "is_indicator", "kernel", "largest_exact_beta", "lsl", "lsl_bound", "lsw",
-    "mechanism_of", "nissim", "privacy_profile", "scaled_rows", "sealed", "smooth_lsl",
-    "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
+    "column_squares", "compile_draw", "count_weight", "dense", "divergence", "draw", "exact",
+    "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "kernel", "largest_exact_beta",
+    "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim", "privacy_profile", "public_grid",
+    "scaled_rows", "sealed", "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
 ]  # fmt: skip

@@ -27,9 +27,10 @@ from privalue.estimate._published import (
     values_of,
 )
 from privalue.estimate._ratios import clear_limit, normal_quantile
-from privalue.estimate._refit import refit
+from privalue.estimate._refit import common_value, refit
 from privalue.estimate._stages import published_stages
 from privalue.estimate._statistics import NoisyStatistics
+from privalue.estimate._totals import distinct_values
 from privalue.estimate._weights import SUPPORTED
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "NoisyStatistics",
     "StateChange",
     "clear_limit",
+    "common_value",
+    "distinct_values",
     "estimates_of",
     "greedy_step_of",
     "largest_weights",

@@ -1,42 +1,44 @@
 """Compare arms: differences of their values, and the overall value of the policy in each.
 
-| symbol       | here      | shape | public |
-|--------------|-----------|-------|--------|
-| G, N         | ``arms``  |       | yes: arms, and states of each; values are arm after arm |
-| V_g          | ``values``| N     | yes, the values of arm g; the first arm is arm 0 |
-| I_g          | ``low``, ``high`` | N | yes, an interval of each value |
+| symbol    | here        | shape | public |
+|-----------|-------------|-------|--------|
+| G, N      | ``arms``    |       | yes: arms, and states of each; values are arm after arm |
+| V_g       | ``values``  | N     | yes, the values of arm g; the first arm is arm 0 |
+| x_g, I_g  | ``Located`` | N     | yes: V_g by its own sum and count, and its total interval |
 
-Post-processing. If I_g and I_0 each cover with probability (1 + level)/2, both do with probability
-``level`` at least, whatever hangs together with what. Then the difference lies from the lower end
-of I_g less the upper end of I_0 to the upper end of I_g less the lower end of I_0: intervals of any
-kind give such intervals of differences (docs/proofs/arms.md). Bands cover all values of all arms
-at once already, and are subtracted as they are.
+Post-processing. Nobody is in two arms, and the noise of different keys is independent, so that
+half-widths add up as squares (``difference_ends``). Where one person may have trajectories in two
+arms, they are added up, and the intervals of both cover at (1 + level)/2: then both do with
+probability ``level`` at least, whatever hangs together with what (docs/proofs/arms.md). Bands cover
+all values of all arms at once already.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
-from privalue.estimate._statistics import Estimates
-
-At = Callable[[float, Vector | None], Estimates]  # estimates at a level, from a start distribution
+from privalue.estimate._totals import Ends, Located, difference_ends
 
 
-Ends = dict[str, tuple[float, float]]  # low and high, by the beginning of their names: "", "total_"
+@dataclass(frozen=True, kw_only=True)
+class Overall:
+    """What the policy as a whole is worth, with the ends of its intervals."""
+
+    value: float
+    interval: tuple[float, float] | None = None  # None where the noise is a secret
+    total: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmPolicy:
     """What the policy as a whole is worth in one arm, and how much more than in the first."""
 
-    value: float
-    ends: Ends
+    overall: Overall
     difference: float | None = None
-    difference_ends: Ends | None = None
+    difference_total: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,66 +54,70 @@ def level_of_each(level: float) -> float:
     return (1 + level) / 2
 
 
-def by_arm(at: At, *, arms: int, level: float, start: Vector | None) -> Estimates:
-    """Return the estimates of all arms, with their differences.
+def arm_differences(
+    values: Vector,
+    supported: NDArray[np.bool_],
+    own: Vector,
+    totals: Ends,
+    bands: Ends,
+    *,
+    arms: int,
+    bounds: tuple[float, float],
+    independent: bool,
+) -> dict[str, NDArray[Any]]:
+    """Return the differences of the other arms' values from the first's, with their intervals.
 
     Args:
-        at: returns the estimates at a level, and the policy's number from a start over all keys.
+        values: of all arms, arm after arm.
+        supported: of each.
+        own: the ratios of the noisy sums and counts.
+        totals: the ends of total intervals, at ``level_of_each`` where arms are not independent.
+        bands: those of the total band.
         arms: G, at least 2.
-        level: of every interval, those of differences included.
-        start: a distribution over the states of an arm, or None.
-
-    Returns:
-        The estimates at the level; ``arms`` has the differences.
+        bounds: of returns.
+        independent: whether nobody is in two arms.
     """
-    whole, each = at(level, None), at(level_of_each(level), None)
-    first, others = slice(0, len(whole.values) // arms), slice(len(whole.values) // arms, None)
+    each = len(values) // arms
 
-    def less(more: Vector, fewer: Vector) -> Vector:
-        return more[others] - np.tile(fewer[first], arms - 1)
+    def less(ends: Ends) -> Ends:
+        first = [np.tile(column[:each], arms - 1) for column in (own, *ends)]
+        others = [column[each:] for column in (own, *ends)]
+        more, fewer = (Located(own=own, low=low, high=high) for own, low, high in (others, first))
+        low, high = difference_ends(more, fewer, bounds, independent=independent)
+        return np.minimum(low, value), np.maximum(high, value)
 
-    found: dict[str, NDArray[Any]] = {"value": less(whole.values, whole.values)}
-    for field in fields(Estimates):
-        if field.name.endswith("low"):
-            low, high = field.name, f"{field.name.removesuffix('low')}high"
-            source = whole if "band" in low else each
-            ends = getattr(source, low), getattr(source, high)
-            if ends[0] is not None:
-                found |= {low: less(*ends), high: less(*ends[::-1])}
-    if whole.supported is not None:
-        found["supported"] = whole.supported[others] & np.tile(whole.supported[first], arms - 1)
-    return replace(
-        whole,
-        arms=ArmEstimates(
-            differences=found,
-            policies=() if start is None else _policies(at, arms, level, start),
-        ),
-    )
+    value = values[each:] - np.tile(values[:each], arms - 1)
+    low, high = less(totals)
+    band_low, band_high = less(bands)
+    return {
+        "value": value,
+        "total_low": low,
+        "total_high": high,
+        "total_band_low": np.minimum(low, band_low),
+        "total_band_high": np.maximum(high, band_high),
+        "supported": supported[each:] & np.tile(supported[:each], arms - 1),
+    }
 
 
-def _policies(at: At, arms: int, level: float, start: Vector) -> tuple[ArmPolicy, ...]:
-    """Return the overall value of the policy in each arm, and the difference from the first."""
+def policies_by_arm(
+    found: list[Overall],
+    located: list[Located],
+    bounds: tuple[float, float],
+    *,
+    independent: bool,
+) -> tuple[ArmPolicy, ...]:
+    """Return the overall value of the policy in each arm, and the difference from the first.
 
-    def numbers(arm: int, level: float) -> tuple[float, Ends]:
-        inside = np.zeros(arms * len(start))
-        inside[arm * len(start) : (arm + 1) * len(start)] = start
-        found = at(level, inside)
-        assert found.policy_value is not None
-        kinds = {"": "policy_interval", "total_": "policy_total"}
-        ends = {kind: getattr(found, name, None) for kind, name in kinds.items()}
-        return found.policy_value, {kind: pair for kind, pair in ends.items() if pair is not None}
-
-    policies = []
-    first, least = numbers(0, level_of_each(level))
-    for arm in range(arms):
-        value, ends = numbers(arm, level)
-        policy = ArmPolicy(value=value, ends=ends)
-        if arm:
-            _, wider = numbers(arm, level_of_each(level))
-            apart = {
-                kind: (low - least[kind][1], high - least[kind][0])
-                for kind, (low, high) in wider.items()
-            }
-            policy = replace(policy, difference=value - first, difference_ends=apart)
-        policies.append(policy)
+    Args:
+        found: of each arm.
+        located: of each, at ``level_of_each`` where arms are not independent.
+        bounds: of returns.
+        independent: whether nobody is in two arms.
+    """
+    policies = [ArmPolicy(overall=overall) for overall in found[:1]]
+    for overall, place in zip(found[1:], located[1:], strict=True):
+        apart = overall.value - found[0].value
+        low, high = difference_ends(place, located[0], bounds, independent=independent)
+        ends = min(float(low[0]), apart), max(float(high[0]), apart)
+        policies.append(ArmPolicy(overall=overall, difference=apart, difference_total=ends))
     return tuple(policies)

@@ -13,7 +13,7 @@ Post-processing: it costs no privacy. Intervals of advantages hold for all keys 
 picking the largest of many does not spoil them (docs/proofs/improvement.md).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,13 @@ from privalue.estimate._ratios import (
     ratio_intervals,
 )
 from privalue.estimate._refit import noisy_statistics, tabular_study
-from privalue.estimate._shrinkage import pooled, posterior
 from privalue.estimate._statistics import NoisyStatistics
-from privalue.estimate._totals import Clamped, clamping_bias, hidden, total_intervals, widened
+from privalue.estimate._totals import Located, difference_ends, total_intervals
+from privalue.estimate.shrinkage import pooled, shrink_pairs
 from privalue.study import Study
 
+# Of the variance that returns can have at most, for the choice of people.
+PEOPLE = 0.6
 CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
 
 
@@ -107,7 +109,6 @@ def greedy_step(
     only_clear_gains: bool,
     alike: int,
     repeats: Vector,
-    clamped: Clamped | None = None,
     actions: Integers | None = None,
 ) -> GreedyStep:
     """Return the improved policy.
@@ -126,7 +127,6 @@ def greedy_step(
         only_clear_gains: whether a state moves only where the gain is clear.
         alike: how many trajectories of one unit count, which may resemble each other.
         repeats: for every state how many of its keys one trajectory may count for.
-        clamped: what is known of returns outside of tighter bounds that a stage chose.
         actions: the action of every key; None, if those of two states have nothing in common.
 
     Returns:
@@ -135,13 +135,12 @@ def greedy_step(
     of_states = pooled(ratios, states)
     number = len(of_states.sums)
     z = normal_quantile(level, len(states) + number)
-    low, high, hiding = _totals(ratios, z, alike, clamped)
-    state_low, state_high, state_hiding = _totals(
-        of_states, z, alike * repeats, clamped and replace(clamped, visits=repeats)
-    )
+    q = _located(ratios, unvisited, z, alike)
+    v = _located(of_states, unvisited, z, alike * repeats)
     fewest = clear_limit(clear_level, len(states))
     clear, known = ratios.clarity > fewest, of_states.clarity > fewest
-    means, deviations = posterior(ratios, unvisited, states, actions)
+    values = shrink_pairs(ratios, unvisited, states, actions=actions, people=PEOPLE)
+    means, deviations = values.means, values.deviations
     allowed = np.bincount(states, minlength=number)
     seen = np.maximum(ratios.counts, 0.0)
     whole = np.bincount(states, weights=seen, minlength=number)
@@ -154,15 +153,10 @@ def greedy_step(
     # be better than what was done there.
     own = np.bincount(states, weights=behaviour * means, minlength=number)[states]
     advantage = means - own
-    # The half-widths of Q and V add up as squares, each side for itself (Zou and Donner 2008): V
-    # holds Q's own people and noise, and what both have in common only brings them closer. They
-    # are those around plain ratios: around means that were drawn upwards, a half-width of Q could
-    # hide that of V.
-    q = np.clip(plain_values(ratios, unvisited), low, high)
-    v = np.clip(plain_values(of_states, unvisited), state_low, state_high)[states]
-    least = q - v - np.hypot(q - low, state_high[states] - v)
-    most = q - v + np.hypot(high - q, v - state_low[states])
-    gains = clear & (least > 0) & ~hiding & ~state_hiding[states]
+    # V holds Q's own people and noise, and what both have in common only brings them closer.
+    of_state = Located(own=v.own[states], low=v.low[states], high=v.high[states])
+    least, most = difference_ends(q, of_state, ratios.bounds)
+    gains = clear & (least > 0)
     candidates = gains if only_clear_gains else clear & (advantage > 0)
     chosen, policy = _moved(candidates, means - CAUTION * deviations, behaviour, states, number)
     return GreedyStep(
@@ -203,7 +197,7 @@ def greedy_step_of(
     study = tabular_study(release)
     pairs = study.pairs
     assert pairs is not None  # whoever asks has seen actions
-    noisy = noisy_statistics(release, study)
+    noisy = noisy_statistics(release)
     step = step_of_noisy(noisy, study, level, only_clear_gains=only_clear_gains)
     return release.states, pairs.state_of, step
 
@@ -230,21 +224,14 @@ def step_of_noisy(
         only_clear_gains=only_clear_gains,
         alike=study.trajectories_per_person,
         repeats=np.minimum(np.bincount(pairs.state_of), float(study.states_per_trajectory)),
-        clamped=noisy.clamped,
         actions=pairs.action_of,
     )
 
 
-def _totals(
-    ratios: Ratios, z: float, alike: int | Vector, clamped: Clamped | None
-) -> tuple[Vector, Vector, NDArray[np.bool_]]:
-    """Return the ends of total intervals, and where clamping may hide more than they say."""
-    ends = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
-    if clamped is None:
-        return *ends, np.zeros(len(ratios.sums), dtype=np.bool_)
-    bias = clamping_bias(clamped, ratios, z)
-    unknown = hidden(ends, bias)
-    return *widened(ends, bias, unknown), unknown
+def _located(ratios: Ratios, unvisited: float, z: float, alike: int | Vector) -> Located:
+    """Return the ratios with their total intervals."""
+    low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
+    return Located(own=plain_values(ratios, unvisited), low=low, high=high)
 
 
 def _largest(numbers: Vector, states: Integers, number: int) -> Integers:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 
 from privalue.core import DpLsl, DpLsw, Matrix, Vector, Whitening, dense
+from privalue.estimate._arms import Overall
 from privalue.estimate._statistics import Estimates
 
 
@@ -58,10 +59,9 @@ def linear_estimates(mechanism: DpLsw | DpLsl, drawn: Vector, *, start: Vector |
         What is published, moved between the return bounds.
     """
     theta = theta_of(mechanism, drawn)
-    values = mechanism.design.values(theta)
-    policy = None if start is None else float(np.dot(start, values))
-    found = Estimates(theta=theta, values=values, policy_value=policy)
-    return found.within(mechanism.terms.limits.return_bounds)
+    values, bounds = mechanism.design.values(theta), mechanism.terms.limits.return_bounds
+    policy = None if start is None else Overall(value=float(np.clip(start @ values, *bounds)))
+    return Estimates(theta=theta, values=np.clip(values, *bounds), policy=policy)
 
 
 def row_norms(matrix: Matrix) -> Vector:

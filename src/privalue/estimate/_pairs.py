@@ -43,16 +43,9 @@ def with_states(
     assert noisy is not None
     phi = aggregation(pairs.states.count, 1)
     design = Design(phi=phi, weights=np.ones(pairs.states.count))
-    summed = summed_over_actions(noisy, pairs, most=most)
+    summed = summed_over_actions(noisy, pairs)
     found = at(summed, design, alike * _repeats(pairs, most))
-    return replace(
-        pairs_of,
-        of_states=found,
-        policy_value=found.policy_value,
-        policy_interval=found.policy_interval,
-        policy_total=found.policy_total,
-        policy_clamped=found.policy_clamped,
-    )
+    return replace(pairs_of, of_states=found, policy=found.policy)
 
 
 def _repeats(pairs: PairNames, most: int) -> Vector:
@@ -61,8 +54,8 @@ def _repeats(pairs: PairNames, most: int) -> Vector:
     return np.asarray(np.minimum(actions, most))
 
 
-def summed_over_actions(noisy: NoisyStatistics, pairs: PairNames, *, most: int) -> NoisyStatistics:
-    """Return the noisy sums and counts of states, over their actions; ``most`` is H."""
+def summed_over_actions(noisy: NoisyStatistics, pairs: PairNames) -> NoisyStatistics:
+    """Return the noisy sums and counts of states, over their actions."""
 
     def total(numbers: Vector) -> Vector:
         return summed(numbers, pairs.state_of, pairs.states.count)
@@ -76,5 +69,4 @@ def summed_over_actions(noisy: NoisyStatistics, pairs: PairNames, *, most: int) 
         counts=total(noisy.counts),
         sum_noise=together(noisy.sum_noise),
         count_noise=together(noisy.count_noise),
-        clamped=noisy.clamped and replace(noisy.clamped, visits=_repeats(pairs, most)),
     )

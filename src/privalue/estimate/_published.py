@@ -16,6 +16,7 @@ from privalue.artefact import (
     PolicyInterval,
     ReleasedStatistics,
     StateValues,
+    TotalInterval,
     as_numbers,
 )
 from privalue.core import (
@@ -26,10 +27,9 @@ from privalue.core import (
     DpLsw,
     DpSsp,
     Mechanism,
-    Stage,
     Vector,
 )
-from privalue.estimate._arms import ArmEstimates, Ends, by_arm
+from privalue.estimate._arms import ArmEstimates, Overall
 from privalue.estimate._linear import linear_estimates
 from privalue.estimate._pairs import summed_over_actions, with_states
 from privalue.estimate._statistics import (
@@ -38,7 +38,6 @@ from privalue.estimate._statistics import (
     estimate,
     estimated_values,
 )
-from privalue.estimate._totals import Clamped
 from privalue.study import PairNames, Study, aggregation, ridge_of
 
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
@@ -49,7 +48,6 @@ def estimates_of(
     mechanism: Mechanism,
     drawn: Vector,
     *,
-    stages: Sequence[Stage] = (),
     chosen: Chosen | None = None,
 ) -> Estimates:
     """Return what is published.
@@ -58,7 +56,6 @@ def estimates_of(
         study: what is public; it says how to fit, and at which level.
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
-        stages: of dp-ssp: what every stage released.
         chosen: of dp-ssp: what the stages chose; nothing, if left out.
 
     Returns:
@@ -67,7 +64,7 @@ def estimates_of(
     if not isinstance(mechanism, DpSsp):
         return linear_estimates(mechanism, drawn, start=study.start_distribution)
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
-    return fitted(noisy_of(mechanism, drawn, stages, chosen), mechanism.design, study, ridge)
+    return fitted(noisy_of(mechanism, drawn, chosen), mechanism.design, study, ridge)
 
 
 def values_of(
@@ -75,63 +72,44 @@ def values_of(
     mechanism: Mechanism,
     drawn: Vector,
     *,
-    stages: Sequence[Stage] = (),
     chosen: Chosen | None = None,
 ) -> Vector:
     """Return the values of ``estimates_of`` alone, in a fraction of the time."""
     if not isinstance(mechanism, DpSsp):
         return estimates_of(study, mechanism, drawn).values
-    noisy = noisy_of(mechanism, drawn, stages, chosen)
-    return estimated_values(
-        noisy,
-        mechanism.design,
-        unvisited=noisy.inside(study.values.unvisited_value),
-        ridge=ridge_of(study, mechanism.terms.size.trajectories),
-        shrinkage=study.mechanism.shrinkage,
-        features=study.shrink_targets,
-        level=study.report.level,
-        arms=study.arm_count,
-        state_of=None if study.pairs is None else study.pairs.state_of,
+    noisy, ridge = (
+        noisy_of(mechanism, drawn, chosen),
+        ridge_of(study, mechanism.terms.size.trajectories),
     )
+    return estimated_values(noisy, mechanism.design, ridge=ridge, **_choices(noisy, study))
 
 
 def state_values_of(noisy: NoisyStatistics, study: Study) -> Vector:
     """Return the values of states that go with the noisy statistics of pairs: V from Q, alone."""
     pairs = study.pairs
     assert pairs is not None
-    summed = summed_over_actions(noisy, pairs, most=study.states_per_trajectory)
     count = pairs.states.count
     return estimated_values(
-        summed,
+        summed_over_actions(noisy, pairs),
         Design(phi=aggregation(count, 1), weights=np.ones(count)),
-        unvisited=noisy.inside(study.values.unvisited_value),
         ridge=None,
-        shrinkage=study.mechanism.shrinkage,
-        features=None,
-        level=study.report.level,
+        **{**_choices(noisy, study), "features": None, "state_of": None},
     )
 
 
 def noisy_of(
     mechanism: DpSsp,
     drawn: Vector,
-    stages: Sequence[Stage] = (),
     chosen: Chosen | None = None,
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
     noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
-    bounds = next((stage for stage in stages if stage.name == "bounds"), None)
-    clamped, public = None, mechanism.terms.limits.return_bounds
-    if bounds is not None and chosen is not None and noise.bounds != public:
-        each = float(np.max(bounds.noise))
-        clamped = Clamped.beyond(bounds.numbers, each, chosen.level, public)
     return NoisyStatistics(
         return_bounds=noise.bounds,
         sums=drawn[:states] * noise.step,
         counts=drawn[states:],
         sum_noise=noise.of_steps * noise.step,
         count_noise=noise.of_counts,
-        clamped=clamped,
     )
 
 
@@ -147,37 +125,36 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
     Returns:
         What is published.
     """
+    choices, alike, pairs = _choices(noisy, study), study.trajectories_per_person, study.pairs
+    found = estimate(
+        noisy,
+        design,
+        **choices,
+        ridge=ridge,
+        start=study.start_distribution if pairs is None else None,
+        alike=alike,
+        independent=study.arms_are_independent,
+    )
+    if pairs is None:
+        return found
 
-    unvisited = noisy.inside(study.values.unvisited_value)
-    shrinkage, alike = study.mechanism.shrinkage, study.trajectories_per_person
+    def of_states(summed: NoisyStatistics, design: Design, alike: int | Vector) -> Estimates:
+        alone: Any = {**choices, "features": None, "state_of": None}
+        return estimate(summed, design, **alone, start=study.start_distribution, alike=alike)
 
-    def at(level: float, start: Vector | None) -> Estimates:
-        return estimate(
-            noisy,
-            design,
-            unvisited=unvisited,
-            ridge=ridge,
-            shrinkage=shrinkage,
-            features=study.shrink_targets,
-            level=level,
-            start=start,
-            alike=alike,
-            arms=study.arm_count,
-            state_of=None if study.pairs is None else study.pairs.state_of,
-        )
+    return with_states(found, pairs, of_states, most=study.states_per_trajectory, alike=alike)
 
-    level, start, pairs = study.report.level, study.start_distribution, study.pairs
-    if pairs is not None:
 
-        def of_states(summed: NoisyStatistics, design: Design, alike: int | Vector) -> Estimates:
-            chosen: Any = {"unvisited": unvisited, "shrinkage": shrinkage, "level": level}
-            return estimate(summed, design, **chosen, start=start, alike=alike)
-
-        most = study.states_per_trajectory
-        return with_states(at(level, None), pairs, of_states, most=most, alike=alike)
-    if study.arm_count == 1:
-        return at(level, start)
-    return by_arm(at, arms=study.arm_count, level=level, start=start)
+def _choices(noisy: NoisyStatistics, study: Study) -> dict[str, Any]:
+    """Return what the study says of how values are made."""
+    return {
+        "unvisited": noisy.inside(study.values.unvisited_value),
+        "shrinkage": study.mechanism.shrinkage,
+        "features": study.shrink_targets,
+        "level": study.report.level,
+        "arms": study.arm_count,
+        "state_of": None if study.pairs is None else study.pairs.state_of,
+    }
 
 
 def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
@@ -232,8 +209,8 @@ def published(estimates: Estimates, study: Study) -> dict[str, Any]:
         "values": values,
         **more,
         "level": estimates.level,
-        "policy_value": estimates.policy_value,
-        "policy_interval": _policy_interval(estimates),
+        "policy_value": estimates.policy and estimates.policy.value,
+        "policy_interval": _interval(estimates.policy),
         "statistics": estimates.statistics
         and ReleasedStatistics(
             **{
@@ -244,19 +221,12 @@ def published(estimates: Estimates, study: Study) -> dict[str, Any]:
     }
 
 
-def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
+def _interval(overall: Overall | None) -> PolicyInterval | None:
     """Return the intervals of the overall value of the policy; None where there are none."""
-    if estimates.policy_interval is None or estimates.policy_total is None:
+    if overall is None or overall.interval is None or overall.total is None:
         return None
-    low, high = estimates.policy_interval
-    total_low, total_high = estimates.policy_total
-    return PolicyInterval(
-        low=low,
-        high=high,
-        total_low=total_low,
-        total_high=total_high,
-        clamped=estimates.policy_clamped,
-    )
+    (low, high), (total_low, total_high) = overall.interval, overall.total
+    return PolicyInterval(low=low, high=high, total_low=total_low, total_high=total_high)
 
 
 def _columns(estimates: Estimates) -> dict[str, NDArray[Any]]:
@@ -291,19 +261,16 @@ def _compared(
 ) -> dict[str, Any]:
     """Return how the other arms differ from the first, and the policy's number in each."""
 
-    def interval(ends: Ends | None) -> PolicyInterval | None:
-        if ends is None:
-            return None
-        named = {f"{kind}low": low for kind, (low, _) in ends.items()}
-        return PolicyInterval(**named, **{f"{kind}high": high for kind, (_, high) in ends.items()})
-
     policies = [
         PolicyInArm(
             arm=arm,
-            value=policy.value,
-            interval=interval(policy.ends),
+            value=policy.overall.value,
+            interval=_interval(policy.overall),
             difference=policy.difference,
-            difference_interval=interval(policy.difference_ends),
+            difference_interval=policy.difference_total
+            and TotalInterval(
+                total_low=policy.difference_total[0], total_high=policy.difference_total[1]
+            ),
         )
         for arm, policy in zip(arms, found.policies, strict=False)
     ]

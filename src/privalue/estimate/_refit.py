@@ -4,18 +4,28 @@ All of it is post-processing of what was released: it needs no data and spends n
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privalue.artefact import Release, Software, StageChoice
+from privalue.artefact import Release, Software
 from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
+from privalue.estimate._ratios import normal_quantile, plain_values, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics
-from privalue.estimate._totals import Clamped
-from privalue.study import Study, design, files_named, keys_of, refuse_early, ridge_of
+from privalue.estimate._totals import total_intervals
+from privalue.study import (
+    Study,
+    described_values,
+    design,
+    files_named,
+    keys_of,
+    refuse_early,
+    ridge_of,
+)
 from privalue.version import VERSION
 
 
@@ -77,7 +87,7 @@ def refit(
         "mechanism": {key: value for key, value in mechanism.items() if value is not None} or None,
     }
     study = _study(release, given, start, level)
-    noisy = noisy_statistics(release, study)
+    noisy = noisy_statistics(release)
     built = design(study)
     refuse_early(study, built)
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
@@ -94,35 +104,45 @@ def refit(
     )
 
 
-def noisy_statistics(release: Release, study: Study) -> NoisyStatistics:
-    """Return the noisy numbers of a dp-ssp release.
-
-    Args:
-        release: which holds statistics.
-        study: its study.
-    """
+def noisy_statistics(release: Release) -> NoisyStatistics:
+    """Return the noisy numbers of a dp-ssp release, which holds statistics."""
     kept = release.statistics
     assert kept is not None
-    stages = {stage.name: stage for stage in release.stages or ()}
-    bounds = stages.get("bounds")
-    clamped = None
-    if bounds is not None and _bounds(bounds.chosen) != study.return_bounds:
-        at = bounds.chosen.level
-        # A release that does not say which level it chose may have clamped everybody.
-        clamped = Clamped.beyond(
-            np.array(bounds.numbers),
-            bounds.noise or 0.0,
-            -1 if at is None else at,
-            study.return_bounds,
-        )
+    held = release.restriction
     return NoisyStatistics(
-        return_bounds=study.return_bounds if bounds is None else _bounds(bounds.chosen),
+        return_bounds=described_values(release.study).return_bounds
+        if held is None
+        else (held.low, held.high),
         sums=np.array(kept.sums),
         counts=np.array(kept.counts),
         sum_noise=np.array(kept.sum_noise),
         count_noise=np.array(kept.count_noise),
-        clamped=clamped,
     )
+
+
+def common_value(release: Release) -> tuple[float, float, float]:
+    """Return the mean return over all first visits, whatever the state, with its total interval.
+
+    Visits of one unit, in any of the states that it may count for, may all be alike.
+
+    Args:
+        release: which holds statistics.
+    """
+    noisy, privacy = noisy_statistics(release), release.study["privacy"]
+    each, keys = noisy.ratios, noisy.states // max(len(release.arms), 1)
+    most = min(privacy.get("max_states_per_trajectory") or keys, keys)
+    alike = most * (privacy.get("max_trajectories_per_person") or 1)
+    ratios = replace(
+        each,
+        sums=np.array([each.sums.sum()]),
+        counts=np.array([each.counts.sum()]),
+        sum_noise=np.array([np.linalg.norm(each.sum_noise)]),
+        count_noise=np.array([np.linalg.norm(each.count_noise)]),
+    )
+    z = normal_quantile(release.level or 0.95)
+    low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
+    value = np.clip(plain_values(ratios, noisy.middle), low, high)
+    return float(value[0]), float(low[0]), float(high[0])
 
 
 def tabular_study(release: Release) -> Study:
@@ -133,15 +153,8 @@ def tabular_study(release: Release) -> Study:
 
 _KEPT = (
     *("private", "privacy", "mechanism", "terms", "noise", "trajectories", "persons"),
-    *("accepted", "ledger_head", "gaussian_mu", "stages"),
+    *("accepted", "ledger_head", "gaussian_mu", "restriction", "stages"),
 )
-
-
-def _bounds(chosen: StageChoice) -> tuple[float, float]:
-    """Return what returns were clamped to."""
-    if chosen.low is None or chosen.high is None:
-        raise UsageError("the release has a stage for bounds, and does not say which it chose")
-    return chosen.low, chosen.high
 
 
 def _features(features: Any, size: int | None, shrink: bool) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact import ReleasedStage, Share, StageChoice, as_numbers
+from privalue.artefact import ReleasedStage, Restriction, Share, StageChoice, as_numbers
 from privalue.core import Chosen, DpSsp, Mechanism, Stage
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 
@@ -35,8 +35,10 @@ def published_stages(
     """
     if not isinstance(mechanism, DpSsp) or chosen is None:
         return {}
+    (low, high), study = mechanism.noise_for(chosen).bounds, mechanism.terms.limits.return_bounds
     return {
         "gaussian_mu": 1 / mechanism.calibration.alpha,
+        "restriction": None if (low, high) == study else Restriction(low=low, high=high),
         "stages": [_stage(mechanism, stage, chosen, level) for stage in stages],
     }
 
@@ -62,13 +64,17 @@ def _stage(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Rele
 def _beyond(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Share | None:
     """Return the share of trajectories with a return outside of the bound that was chosen.
 
-    The odds of being outside have independent numbers above and below the line. None, if the
-    study's own bounds were chosen: the histogram says nothing about returns outside of these.
+    The histogram chose the bound itself: of its J bins, J - 1 bounds have something outside. So
+    each has an interval at level^(1/(J - 1)), and all hold together, that of the chosen one
+    included (Sidak's inequality). Where m is not public, the odds of being outside have
+    independent numbers above and below the line (Fieller). None, if the study's own bounds were
+    chosen: the histogram says nothing about returns outside of these.
     """
     outside, inside = stage.numbers[chosen.level + 1 :], stage.numbers[: chosen.level + 1]
-    noise, z = float(np.max(stage.noise)), normal_quantile(level)
     if not len(outside):
         return None
+    noise = float(np.max(stage.noise))
+    z = normal_quantile(level, len(stage.numbers) - 1)
     m = mechanism.terms.size.units if mechanism.terms.limits.counts_trajectories else None
     number, deviation = float(outside.sum()), noise * len(outside) ** 0.5
     if m is not None:

@@ -12,15 +12,22 @@ The noise is public, so that intervals can be, too: docs/proofs/dp-ssp.md says w
 """
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from privalue.core import Design, Integers, Vector
+from privalue.core import Design, Integers, Matrix, Vector
 from privalue.errors import StudyError, UsageError
+from privalue.estimate._arms import (
+    ArmEstimates,
+    Overall,
+    arm_differences,
+    level_of_each,
+    policies_by_arm,
+)
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import (
     Ratios,
@@ -29,19 +36,11 @@ from privalue.estimate._ratios import (
     plain_values,
     ratio_intervals,
 )
-from privalue.estimate._shrinkage import FEWEST_STATES, shrunk, state_targets
-from privalue.estimate._totals import (
-    Clamped,
-    clamping_bias,
-    hidden,
-    total_intervals,
-    total_of_mixture,
-    widened,
-)
+from privalue.estimate._totals import Ends, Located, total_intervals, total_of_mixture
+from privalue.estimate.shrinkage import shrink, shrink_pairs
 
-if TYPE_CHECKING:
-    from privalue.estimate._arms import ArmEstimates
-
+FEWEST_STATES = 4  # with fewer there is no shrinkage
+OWN = 0.5  # of a state's value, that its own numbers must make up to support it
 SURE = 0.9999  # the level of the band that a shrunk value is moved into
 
 
@@ -54,7 +53,6 @@ class NoisyStatistics:
     counts: Vector
     sum_noise: Vector
     count_noise: Vector
-    clamped: Clamped | None = None  # where ``return_bounds`` were chosen, tighter than the study's
 
     def __post_init__(self) -> None:
         low, high = self.return_bounds
@@ -106,9 +104,11 @@ class Estimates:
     """What is published of a value function; None where the mechanism gives no such number.
 
     ``total_low`` and ``total_high`` are where V may be, with probability ``level``: they hold the
-    noise and the choice of people. ``low`` and ``high`` are privacy intervals: each covers what the
-    same estimator gives without noise. The total band holds for all states at once. ``supported``
-    is False where the counts are too small to say much.
+    noise and the choice of people. V is the mean of returns as they count: where a stage chose
+    their bounds, held between these. ``low`` and ``high`` are privacy intervals: each covers what
+    the same estimator gives without noise. The total band holds for all states at once.
+    ``supported`` is False where the counts are too small to say much, or the value is made of
+    others' rather than of its own numbers.
     """
 
     theta: Vector
@@ -120,62 +120,19 @@ class Estimates:
     high: Vector | None = None
     total_band_low: Vector | None = None
     total_band_high: Vector | None = None
-    clamped: NDArray[np.bool_] | None = None  # total intervals are for clamped returns only
     supported: NDArray[np.bool_] | None = None
-    policy_value: float | None = None
-    policy_interval: tuple[float, float] | None = None
-    policy_total: tuple[float, float] | None = None
-    policy_clamped: bool | None = None
+    policy: Overall | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
-    arms: "ArmEstimates | None" = None  # how the arms differ, where there are several
+    arms: ArmEstimates | None = None  # how the arms differ, where there are several
     of_states: "Estimates | None" = None  # V from Q, where values are of states and actions
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if isinstance(value, np.ndarray):
                 array = value.copy()
                 array.setflags(write=False)
-                object.__setattr__(self, field.name, array)
-
-    def within(
-        self, bounds: tuple[float, float], whole: tuple[float, float] | None = None
-    ) -> "Estimates":
-        """Return the same with every value and every end of an interval moved between the bounds.
-
-        No return is outside, so nothing is lost. Whatever is covered moves in the same way: an
-        interval that covers a number covers, once both are moved, what the number becomes. theta
-        stays as it was drawn. An end that overflowed carries no information and becomes its bound.
-
-        Args:
-            bounds: of the returns that were added up.
-            whole: the study's bounds, for total intervals, where those are wider.
-        """
-
-        def moved(name: str, column: Vector | float, high: bool) -> Vector:
-            within = (whole or bounds) if "total" in name else bounds
-            return np.clip(np.where(np.isnan(column), within[high], column), *within)
-
-        ends: dict[str, Any] = {
-            name: moved(name, getattr(self, name), name.endswith("high"))
-            for name in _ENDS
-            if getattr(self, name) is not None
-        }
-        ends |= {
-            name: tuple(float(moved(name, end, bool(high))) for high, end in enumerate(interval))
-            for name in ("policy_interval", "policy_total")
-            if (interval := getattr(self, name)) is not None
-        }
-        policy = self.policy_value
-        return replace(
-            self,
-            values=np.clip(self.values, *bounds),
-            policy_value=None if policy is None else float(np.clip(policy, *bounds)),
-            **ends,
-        )
-
-
-_ENDS = tuple(f"{kind}{end}" for kind in ("total_", "", "total_band_") for end in ("low", "high"))
+                object.__setattr__(self, each.name, array)
 
 
 def estimate(
@@ -190,6 +147,7 @@ def estimate(
     start: Vector | None = None,
     alike: int | Vector = 1,
     arms: int = 1,
+    independent: bool = True,
     state_of: Integers | None = None,
 ) -> Estimates:
     """Return values, intervals, bands and flags from the noisy statistics.
@@ -206,66 +164,136 @@ def estimate(
         shrinkage: whether rarely visited states are drawn towards the others.
         features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
-        start: a distribution over states, for the overall value of the policy.
+        start: a distribution over states, those of one arm, for the overall value of the policy.
         alike: how many trajectories of one unit count, which may resemble each other; or how many
             of its visits, state by state.
         arms: how many arms the keys belong to; the values of one are not drawn to another's.
+        independent: whether nobody may be in two arms.
         state_of: the state of every key, where keys are pairs of a state and an action; they are
             drawn towards their state's own value.
 
     Returns:
         What is published, everything between the return bounds but for theta.
     """
-    _require(noisy, design, unvisited, ridge, level, start)
+    _require(noisy, design, unvisited, ridge, level, start, arms)
+    fit, own = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms, state_of)
+    made = _Fitted(noisy=noisy, design=design, fit=fit, alike=alike)
     z = normal_quantile(level)
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms, state_of)
-    values = design.values(fit.theta)
-    joint = normal_quantile(level, fit.directions, fit.dimension)
-    low, high = _union((values, values), fit.ends(design.phi, z))
-    band = _union((low, high), fit.ends(design.phi, joint))
-    totals = total_intervals(noisy.ratios, z, (low, high), alike=alike)
-    # Not only the noise of several states, their sampling errors go together, too: Sidak's
-    # inequality holds whatever the correlations, that of chi for the noise of few features only.
-    every = normal_quantile(level, noisy.states)
-    total_bands = total_intervals(noisy.ratios, every, band, alike=alike)
-    bias = clamped = None
-    if noisy.clamped is not None:
-        bias = clamping_bias(noisy.clamped, noisy.ratios, every)
-        clamped = hidden(totals, bias)
-    policy: float | None = None
-    interval = policy_total = policy_clamped = None
-    if start is not None:
-        policy = float(start @ values)
-        ends = fit.ends(np.asarray(design.phi.T @ start).reshape(1, -1), z)
-        interval = (min(policy, float(ends[0][0])), max(policy, float(ends[1][0])))
-        total = total_of_mixture(noisy.ratios, np.asarray(start), z, totals, alike=alike)
-        policy_total = (min(interval[0], total[0]), max(interval[1], total[1]))
-        if bias is not None:
-            moves = float(start @ bias[0]), float(start @ bias[1])
-            policy_clamped = max(moves) > (policy_total[1] - policy_total[0]) / 2
-            if not policy_clamped:
-                policy_total = (policy_total[0] - moves[0], policy_total[1] + moves[1])
-    if bias is not None and clamped is not None:
-        totals = widened(totals, bias, clamped)
-        total_bands = widened(total_bands, bias, clamped)
-    return Estimates(
+    low, high = made.privacy(z)
+    total_low, total_high = made.total(z)
+    band_low, band_high = made.band(level)
+    supported = _clear(noisy, design, level) & (own >= OWN)
+    found = Estimates(
         theta=fit.theta,
-        values=values,
+        values=made.values,
         level=level,
-        total_low=totals[0],
-        total_high=totals[1],
+        total_low=total_low,
+        total_high=total_high,
         low=low,
         high=high,
-        total_band_low=total_bands[0],
-        total_band_high=total_bands[1],
-        clamped=clamped,
-        supported=_clear(noisy, design, level) & (high - low <= noisy.reach),
-        policy_value=policy,
-        policy_interval=interval,
-        policy_total=policy_total,
-        policy_clamped=policy_clamped,
+        total_band_low=band_low,
+        total_band_high=band_high,
+        supported=supported,
         statistics=noisy,
-    ).within(noisy.return_bounds, None if noisy.clamped is None else noisy.clamped.bounds)
+    )
+    if arms == 1:
+        policy = None if start is None else made.overall(np.asarray(start), z)
+        return replace(found, policy=policy)
+    bounds, at = noisy.return_bounds, z if independent else normal_quantile(level_of_each(level))
+    differences = arm_differences(
+        found.values,
+        supported,
+        plain_values(noisy.ratios, unvisited),
+        made.total(at),
+        (band_low, band_high),
+        arms=arms,
+        bounds=bounds,
+        independent=independent,
+    )
+    starts = (
+        []
+        if start is None
+        else [np.asarray(np.kron(arm, start), np.float64) for arm in np.eye(arms)]
+    )
+    policies = policies_by_arm(
+        [made.overall(mixture, z) for mixture in starts],
+        [made.mixture(mixture, at) for mixture in starts],
+        bounds,
+        independent=independent,
+    )
+    return replace(found, arms=ArmEstimates(differences=differences, policies=policies))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Fitted:
+    """A fit, and the intervals that go with it, everything between the return bounds.
+
+    No return is outside, so nothing is lost. Whatever is covered moves in the same way: an interval
+    that covers a number covers, once both are moved, what the number becomes.
+    """
+
+    noisy: NoisyStatistics
+    design: Design
+    fit: Fit
+    alike: int | Vector
+    _privacy: dict[float, Ends] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def values(self) -> Vector:
+        """Return the values of the states."""
+        return np.clip(self.design.values(self.fit.theta), *self.noisy.return_bounds)
+
+    def privacy(self, z: float) -> Ends:
+        """Return the ends of privacy intervals, found once for each z."""
+        if z not in self._privacy:
+            self._privacy[z] = self._ends(self.design.phi, self.values, z)
+        return self._privacy[z]
+
+    def _ends(self, rows: Matrix, value: Vector, z: float) -> Ends:
+        """Return the ends of privacy intervals of rows times theta.
+
+        An end that overflowed carries no information and becomes its bound.
+        """
+        bounds = self.noisy.return_bounds
+        low, high = (
+            np.clip(np.where(np.isnan(end), bound, end), *bounds)
+            for end, bound in zip(self.fit.ends(rows, z), bounds, strict=True)
+        )
+        return np.minimum(low, value), np.maximum(high, value)
+
+    def total(self, z: float) -> Ends:
+        """Return the ends of total intervals."""
+        return total_intervals(self.noisy.ratios, z, self.privacy(z), alike=self.alike)
+
+    def band(self, level: float) -> Ends:
+        """Return the ends of total intervals that hold for all states at once.
+
+        Not only the noise of several states, their sampling errors go together, too: Sidak's
+        inequality holds whatever the correlations, that of chi for the noise of few features only.
+        """
+        single = self.privacy(normal_quantile(level))
+        joint = self.privacy(normal_quantile(level, self.fit.directions, self.fit.dimension))
+        around = np.minimum(single[0], joint[0]), np.maximum(single[1], joint[1])
+        every = normal_quantile(level, self.noisy.states)
+        return total_intervals(self.noisy.ratios, every, around, alike=self.alike)
+
+    def mixture(self, mixture: Vector, z: float) -> Located:
+        """Return where the statistics put a mixture of V, with its total interval."""
+        ratios, totals = self.noisy.ratios, self.total(z)
+        return total_of_mixture(ratios, mixture, z, totals, alike=self.alike)
+
+    def overall(self, mixture: Vector, z: float) -> Overall:
+        """Return the overall value of the policy from a start distribution."""
+        rows = np.asarray(self.design.phi.T @ mixture).reshape(1, -1)
+        (low,), (high,) = self._ends(rows, np.array([self._mean(mixture)]), z)
+        place = self.mixture(mixture, z)
+        total = min(float(low), float(place.low[0])), max(float(high), float(place.high[0]))
+        return Overall(value=self._mean(mixture), interval=(float(low), float(high)), total=total)
+
+    def _mean(self, mixture: Vector) -> float:
+        """Return a mixture of the fit's values, moved between the bounds as a whole."""
+        mean = mixture @ self.design.values(self.fit.theta)
+        return float(np.clip(mean, *self.noisy.return_bounds))
 
 
 def estimated_values(
@@ -281,7 +309,7 @@ def estimated_values(
     state_of: Integers | None = None,
 ) -> Vector:
     """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms, state_of)
+    fit, _ = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms, state_of)
     return np.clip(design.values(fit.theta), *noisy.return_bounds)
 
 
@@ -295,65 +323,56 @@ def _fit(
     level: float,
     arms: int,
     state_of: Integers | None,
-) -> Fit:
-    """Return theta, by the estimator that the ridge and the features call for."""
-    ratios = noisy.ratios
+) -> tuple[Fit, Vector]:
+    """Return theta, by the estimator that the ridge and the features call for; and own weights.
+
+    These are how much of a state's value is made of its own numbers: 1 where nothing is shrunk, or
+    where features say what a value is made of.
+    """
+    ratios, own = noisy.ratios, np.ones(noisy.states)
     if ridge is None:
-        means = plain_values(ratios, unvisited)
-        if shrinkage:
-            means = _shrunk(ratios, means, unvisited, features, arms, state_of)
-        if not shrinkage or len(means) < FEWEST_STATES:
+        if not shrinkage or noisy.states // arms < FEWEST_STATES:
+            means = plain_values(ratios, unvisited)
             if design.is_tabular:
-                return ratio_fit(ratios, means, normal_quantile(level))
-            return lsw_fit(ratios, means, design)
+                return ratio_fit(ratios, means, normal_quantile(level)), own
+            return lsw_fit(ratios, means, design), own
+        means, weights = _shrunk(ratios, unvisited, features, arms, state_of)
         # Of many states some are outside of their own interval by chance, and what is outside by a
         # little may be moved far, if its count is small: a drawn value goes back only if all
         # states together leave hardly any doubt.
         sure = normal_quantile(max(level, SURE), len(means))
         if design.is_tabular:
-            return ratio_fit(ratios, means, sure)
+            return ratio_fit(ratios, means, sure), weights
         means = np.clip(means, *ratio_intervals(ratios, sure))
-        return lsw_fit(ratios, means, design)
+        return lsw_fit(ratios, means, design), own
     if design.is_indicator:
-        return group_fit(ratios, design, ridge, normal_quantile(level))
-    return lsl_fit(ratios, design, ridge)
+        return group_fit(ratios, design, ridge, normal_quantile(level)), own
+    return lsl_fit(ratios, design, ridge), own
 
 
 def _shrunk(
     ratios: Ratios,
-    plain: Vector,
     unvisited: float,
     features: Vector | None,
     arms: int,
     state_of: Integers | None,
-) -> Vector:
-    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0.
-
-    Actions are compared within a state: drawn towards what all pairs have in common, a rare action
-    of a bad state would look better than the others there.
-    """
+) -> tuple[Vector, Vector]:
+    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
     if state_of is not None:
-        around = state_targets(ratios, unvisited, state_of)
-        return shrunk(ratios, plain, unvisited, features, around)
-    if arms == 1:
-        return shrunk(ratios, plain, unvisited, features)
-    each = len(plain) // arms
-    parts = [slice(arm * each, (arm + 1) * each) for arm in range(arms)]
-    return np.concatenate(
-        [shrunk(ratios[part], plain[part], unvisited, features) for part in parts]
-    )
-
-
-def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
-    """Return the smallest interval that holds both."""
-    return np.minimum(inner[0], outer[0]), np.maximum(inner[1], outer[1])
+        found = [shrink_pairs(ratios, unvisited, state_of, features=features)]
+    else:
+        each = len(ratios.sums) // arms
+        parts = [ratios[arm * each : (arm + 1) * each] for arm in range(arms)]
+        found = [shrink(part, unvisited, features=features) for part in parts]
+    means, own = ([getattr(part, name) for part in found] for name in ("means", "own"))
+    return np.concatenate(means), np.concatenate(own)
 
 
 def _clear(noisy: NoisyStatistics, design: Design, level: float) -> NDArray[np.bool_]:
     """Return where the noisy count of a state's group is above what no visits at all would give.
 
     With probability ``level`` no unvisited group is among them. Overlapping features have no
-    groups: all states pass, and the width of the interval alone decides.
+    groups: all states pass.
     """
     if not design.one_feature_per_state:
         return np.ones(design.states, dtype=bool)
@@ -371,6 +390,7 @@ def _require(
     ridge: float | None,
     level: float,
     start: Vector | None,
+    arms: int,
 ) -> None:
     """Refuse choices that do not fit the statistics; ``refit`` gets them from a caller."""
     low, high = noisy.return_bounds
@@ -390,11 +410,11 @@ def _require(
             f"[report] level = {level!r} must be above 0 and below 1, by at least 1e-12"
         )
     if start is not None and not (
-        np.shape(start) == (design.states,)
+        np.shape(start) == (design.states // arms,)
         and (np.asarray(start) >= 0).all()
         and abs(float(np.sum(start)) - 1) <= 1e-6
     ):
         raise StudyError(
-            f"[values] start must be {design.states} probabilities, one for each state, that "
-            "sum to 1"
+            f"[values] start must be {design.states // arms} probabilities, one for each state, "
+            "that sum to 1"
         )

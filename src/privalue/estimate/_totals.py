@@ -22,40 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
-from privalue.estimate._ratios import CLEAR, Ratios, summands
+from privalue.estimate._ratios import CLEAR, Ratios, plain_values, summands
 
 _ROUNDING = 1e-12  # of a root, in halves of the range of returns
 
 Ends = tuple[Vector, Vector]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Clamped:
-    """What is known of the returns that a stage's bounds clamped, tighter than the study's."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Located:
+    """A number where the noisy statistics put it, and its total interval around that."""
 
-    bounds: tuple[float, float]  # of the study
-    trajectories: float  # noisy: how many have such a return
-    noise: float  # its standard deviation
-    visits: Vector | int = 1  # of a state, that one trajectory may count for
-
-    @classmethod
-    def beyond(
-        cls, histogram: Vector, noise: float, level: int, bounds: tuple[float, float]
-    ) -> "Clamped":
-        """Return what a noisy histogram of trajectories, by their largest level, says.
-
-        Args:
-            histogram: the noisy numbers.
-            noise: the standard deviation of each.
-            level: that was chosen; returns of those beyond were clamped.
-            bounds: of returns, by the study.
-        """
-        outside = histogram[level + 1 :]
-        return cls(
-            bounds=bounds,
-            trajectories=float(outside.sum()),
-            noise=noise * float(np.sqrt(len(outside))),
-        )
+    own: Vector
+    low: Vector
+    high: Vector
+    unknown: Vector | float = 0.0  # the part of the half-width that is no deviation, but a bound
 
 
 def total_intervals(
@@ -119,36 +100,64 @@ def total_intervals(
     return np.minimum(ends[0], around[0]), np.maximum(ends[1], around[1])
 
 
-def clamping_bias(clamped: Clamped, ratios: Ratios, z: float) -> Ends:
-    """Return how far V may be below and above the mean of the clamped returns.
+def difference_ends(
+    more: Located, less: Located, bounds: tuple[float, float], *, independent: bool = True
+) -> Ends:
+    """Return the ends of an interval of the difference of two numbers, from that of each.
 
-    A trajectory has one first visit of a state, so that of n_s visits no more were clamped than
-    there are trajectories with a clamped return; with actions, times the pairs of the state that
-    it may count for. Each was moved by no more than the study's bounds
-    allow. Both numbers are taken at the worse end of their intervals.
+    Half-widths add up as squares, each side for itself (Zou and Donner 2008):
+
+        d - sqrt((x - x_low)^2 + (y_high - y)^2)  to  d + sqrt((x_high - x)^2 + (y - y_low)^2)
+
+    with d = x - y. x and y are where the noisy statistics alone put them: a shrunk value may be
+    next to an end of its interval, and would hide the other's width. Where an end is a bound of
+    returns it is no quantile, and the two distances are summed; so are unknown parts, and all
+    distances where the two are not independent, each of which must then cover at (1 + level)/2
+    (docs/proofs/arms.md).
+
+    Args:
+        more: x, with its ends.
+        less: y, with its ends.
+        bounds: of returns.
+        independent: whether people and noise of both are.
     """
-    most = max(clamped.trajectories + z * clamped.noise, 0.0) * np.asarray(clamped.visits)
-    fewest = ratios.counts - z * ratios.count_noise
-    enough = fewest > most
-    share = np.where(enough, most / np.where(enough, fewest, 1.0), 1.0)
-    below, above = ratios.bounds[0] - clamped.bounds[0], clamped.bounds[1] - ratios.bounds[1]
-    return share * max(below, 0.0), share * max(above, 0.0)
+
+    def together(one: Vector, other: Vector, at_bound: NDArray[np.bool_]) -> Vector:
+        unknown = np.minimum(more.unknown, one) + np.minimum(less.unknown, other)
+        squares = np.hypot(
+            np.maximum(one - more.unknown, 0.0), np.maximum(other - less.unknown, 0.0)
+        )
+        return np.where(at_bound | np.bool_(not independent), one + other, squares + unknown)
+
+    lowest, highest = bounds
+    x, y = (np.clip(each.own, each.low, each.high) for each in (more, less))
+    below = together(x - more.low, less.high - y, (more.low <= lowest) | (less.high >= highest))
+    above = together(more.high - x, y - less.low, (more.high >= highest) | (less.low <= lowest))
+    return x - y - below, x - y + above
 
 
-def hidden(ends: Ends, bias: Ends) -> NDArray[np.bool_]:
-    """Return where clamping may hide more than half of the interval: there it is not added."""
-    return np.asarray(np.maximum(*bias) > (ends[1] - ends[0]) / 2)
+def distinct_values(low: Vector, high: Vector) -> int:
+    """Return how many different values there are at least, if each lies in its own interval.
 
+    It is the smallest number of points that meet every interval: each is the smallest upper end
+    of those that are beyond the points so far. Two or more mean that the largest lower end is above
+    the smallest upper end: not all values are the same.
 
-def widened(ends: Ends, bias: Ends, unknown: NDArray[np.bool_]) -> Ends:
-    """Return the intervals with the bias of clamping in them, except where it is ``unknown``."""
-    below, above = (np.where(unknown, 0.0, side) for side in bias)
-    return ends[0] - below, ends[1] + above
+    >>> distinct_values(np.array([0.0, 0.2, 0.5]), np.array([0.3, 0.4, 0.9]))
+    2
+    """
+    order = np.argsort(low)
+    begins = low[order]
+    smallest = np.minimum.accumulate(high[order][::-1])[::-1]  # of this interval and those after it
+    count = at = 0
+    while at < len(low):
+        count, at = count + 1, int(np.searchsorted(begins, smallest[at], side="right"))
+    return count
 
 
 def total_of_mixture(
     ratios: Ratios, mixture: Vector, z: float, totals: Ends, *, alike: int | Vector = 1
-) -> tuple[float, float]:
+) -> Located:
     """Return where sum_s mixture(s) V(s) may be: the overall value of the policy.
 
     A trajectory that does well in one state does well in another, so that the standard deviations
@@ -164,12 +173,13 @@ def total_of_mixture(
         alike: how many trajectories of one unit count.
 
     Returns:
-        The lower and the upper end.
+        The number, its ends, and what unclear states have in them.
     """
-    if np.count_nonzero(mixture) == 1:
-        only = int(np.flatnonzero(mixture)[0])
-        return float(totals[0][only]), float(totals[1][only])
     lowest, highest = ratios.bounds
+    if np.count_nonzero(mixture) == 1:
+        only = np.flatnonzero(mixture)
+        own = plain_values(ratios, 0.5 * lowest + 0.5 * highest)
+        return Located(own=own[only], low=totals[0][only], high=totals[1][only])
     value, variance, unknown = summands(ratios)
     distance = np.hypot(ratios.sums / ratios.sum_noise, ratios.clarity)
     nearer = 1 - 2 / np.maximum(distance, CLEAR)  # the true point may be, as for the noise
@@ -180,6 +190,11 @@ def total_of_mixture(
     sampling = np.sqrt(alike * (highest - widest) * (widest - lowest) / visits)
     spread = float(mixture @ np.where(unknown > 0, 0.0, sampling))
     noise = float(np.sqrt(np.square(mixture) @ variance))
-    middle = float(mixture @ value)
-    half = z * float(np.hypot(noise, spread)) + float(mixture @ unknown)
-    return max(middle - half, lowest), min(middle + half, highest)
+    middle, unclear = np.array([mixture @ value]), float(mixture @ unknown)
+    half = z * float(np.hypot(noise, spread)) + unclear
+    return Located(
+        own=middle,
+        low=np.maximum(middle - half, lowest),
+        high=np.minimum(middle + half, highest),
+        unknown=unclear,
+    )

@@ -7,8 +7,7 @@
 >>> rows[0].algorithm, rows[0].trajectories, rows[0].measure
 ('LSW', 10, 'rmse')
 
-Everything is made up and seeded: nothing here is private. ``docs/reproduction.md`` has the results,
-and how to add an experiment.
+Everything is made up and seeded: nothing here is private. ``docs/reproduction.md`` has the results.
 """
 
 from privalue.paper._chain_sampler import chain_statistics

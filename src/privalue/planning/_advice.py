@@ -21,6 +21,7 @@ from privalue.simulation import MarkovRewardProcess, World, return_range
 from privalue.study import Study
 
 _WORTH_SAYING = 0.95  # of the present error: a change that leaves more is not worth saying
+_FAR_TOO_WIDE = 0.25  # of the bounds, that the returns of a world need
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +169,20 @@ def _variants(
                 condition=condition,
             )
 
+    def staged() -> Iterator[_Variant]:
+        if world is None or study.mechanism.name != "dp-ssp" or "bounds" in study.stages:
+            return
+        (low, high), (lowest, highest) = study.return_bounds, _range(study, world)
+        if highest - lowest <= _FAR_TOO_WIDE * (high - low):
+            found = _with_stage(study)
+            yield _Variant(
+                what='a stage that looks for tighter bounds of returns: stages = ["bounds"]',
+                study=found,
+                model=public_model(found, world),
+                trajectories=m,
+                condition="values are then means of returns held between the bounds it finds",
+            )
+
     def bounded() -> Iterator[_Variant]:
         visited = model if model.cautious is None else model.cautious
         limit = max(math.ceil(visited.distinct_states), 1)
@@ -198,7 +213,7 @@ def _variants(
                 trajectories=m,
             )
 
-    makers = (with_intervals, more, looser, coarser, tighter, bounded, informed)
+    makers = (with_intervals, more, looser, coarser, tighter, staged, bounded, informed)
     return [_unless_refused(make) for make in makers]
 
 
@@ -222,6 +237,12 @@ def _range(study: Study, world: World) -> tuple[float, float]:
         discount=study.values.discount,
     )
     return return_range(process)
+
+
+def _with_stage(study: Study) -> Study:
+    """Return the study with a stage that looks for tighter bounds of returns."""
+    mechanism = study.mechanism.model_copy(update={"stages": ("bounds",)})
+    return study.model_copy(update={"mechanism": mechanism})
 
 
 def _with_returns(study: Study, low: float, high: float) -> Study:

@@ -81,7 +81,8 @@ def require_useful(
             f"{study.mechanism.name} is predicted to be off by {shown(found.rmse)}, and guessing "
             f"{(low + high) / 2:g} for every state by {shown(found.guess)}; "
             f"{most_helpful(study, trajectories)}; nothing was spent: change the study, or accept "
-            "it explicitly (accept_useless=True)"
+            "it explicitly "
+            "(--accept-useless; in Python accept_useless=True)"
         )
     return ["useless"]
 
@@ -127,7 +128,8 @@ def require_useful_policy(
         f"this release would be no better than guessing: the noise of the value is at least "
         f"{noise:.3g} with {counted(trajectories, 'trajectory')}, and guessing between {low:g} "
         f"and {high:g} is off by {guessing:.3g}; use a smaller [policy] clip, a larger epsilon, "
-        "or more trajectories, or accept it explicitly (accept_useless=True)"
+        "or more trajectories, or accept it explicitly "
+        "(--accept-useless; in Python accept_useless=True)"
     )
 
 
@@ -140,7 +142,10 @@ def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> li
         warn_caller(found.text)
         return []
     if not accepted:
-        raise StudyError(f"{found.text}, or accept it explicitly (accept_large_delta=True)")
+        raise StudyError(
+            f"{found.text}, or accept it explicitly (--accept-large-delta; in Python "
+            "accept_large_delta=True)"
+        )
     return ["large-delta"]
 
 

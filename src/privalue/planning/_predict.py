@@ -34,7 +34,6 @@ from privalue.core import (
     Mechanism,
     Perturbation,
     PublicSize,
-    Stage,
     Vector,
     VisitStatistics,
 )
@@ -59,7 +58,6 @@ class MadeUpDraw:
     """What one release of made-up statistics drew."""
 
     numbers: Vector
-    stages: tuple[Stage, ...] = ()
     chosen: Chosen | None = None
 
 
@@ -206,8 +204,8 @@ def planned_trajectories(study: Study, trajectories: int | None) -> int:
     m = study.study.trajectories if trajectories is None else trajectories
     if m is None:
         raise UsageError(
-            "how many trajectories are planned? give trajectories=M, or declare it in the study: "
-            "[study] trajectories = 10000"
+            "how many trajectories are planned? give --trajectories M (in Python "
+            "trajectories=M), or declare it in the study: [study] trajectories = 10000"
         )
     if isinstance(m, bool) or not isinstance(m, int) or not 1 <= m <= MOST_TRAJECTORIES:
         raise UsageError(
@@ -298,25 +296,23 @@ def drawn_numbers(
 
     if not isinstance(mechanism, DpSsp):
         return MadeUpDraw(numbers=noisy(mechanism.perturbation(statistics)))
-    chosen, stages = mechanism.unchosen, list[Stage]()
+    chosen = mechanism.unchosen
     if "bounds" in mechanism.alphas and statistics.level_counts.size > 0:
         numbers = noisy(mechanism.perturbation(statistics, "bounds"))
         chosen = mechanism.choose("bounds", numbers, chosen)
-        alpha, noise = mechanism.alphas["bounds"], mechanism.stage_noise["bounds"]
-        stages.append(Stage(name="bounds", alpha=alpha, numbers=numbers, noise=noise))
     drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
-    return MadeUpDraw(numbers=drawn, stages=tuple(stages), chosen=chosen if stages else None)
+    return MadeUpDraw(numbers=drawn, chosen=chosen)
 
 
 def released_values(study: Study, mechanism: Mechanism, drawn: MadeUpDraw) -> Vector:
     """Return the values of a release that drew these numbers."""
-    return values_of(study, mechanism, drawn.numbers, stages=drawn.stages, chosen=drawn.chosen)
+    return values_of(study, mechanism, drawn.numbers, chosen=drawn.chosen)
 
 
 def noisy_pairs(mechanism: Mechanism, drawn: MadeUpDraw) -> NoisyStatistics:
     """Return the noisy statistics of a release of pairs, which only dp-ssp makes."""
     assert isinstance(mechanism, DpSsp)
-    return noisy_of(mechanism, drawn.numbers, drawn.stages, drawn.chosen)
+    return noisy_of(mechanism, drawn.numbers, drawn.chosen)
 
 
 class Forecaster:

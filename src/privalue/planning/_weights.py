@@ -165,7 +165,7 @@ class PolicyPlan:
                 f"than {most:.0%} of the target's weight, and a release would not vouch for the "
                 "value; use a target nearer to the behaviour, or data in which people acted "
                 "otherwise"
-                + ("" if self.steps is None else "; if trajectories are shorter, say steps=N")
+                + ("" if self.steps is None else "; if trajectories are shorter, say --steps N")
             )
         return tuple(found)
 
@@ -209,7 +209,7 @@ def plan_policy(
     else:
         weights, returns, value = _assumed(study, steps), None, None
         assumed = (
-            f"assumed: trajectories of {counted(steps, 'step')} (steps=N changes that), all "
+            f"assumed: trajectories of {counted(steps, 'step')} (--steps N changes that), all "
             "states alike, and returns that are unrelated to the weights; a public world says more"
         )
     own, starts = float(study.policy.clip or 1.0), max(len(study.start_names), 1)

@@ -15,7 +15,7 @@ from privalue.report._another_policy import (
 from privalue.report._answers import answers_in
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
-from privalue.report._limits import bound_in_words
+from privalue.report._limits import heading, restriction_in_words
 from privalue.report._page_arms import DIFFERENCES_COVER, ends_of
 from privalue.report._pages import load_page
 from privalue.report._plan_words import (
@@ -49,7 +49,6 @@ __all__ = [
     "answer_in_words",
     "answers_in",
     "approximation_shown",
-    "bound_in_words",
     "charge_words",
     "doubts",
     "ends_of",
@@ -57,6 +56,7 @@ __all__ = [
     "flags_of_states",
     "guess",
     "guessed_json",
+    "heading",
     "keys_of",
     "listed",
     "load_page",
@@ -74,6 +74,7 @@ __all__ = [
     "request_for",
     "require_private_place",
     "require_same_study",
+    "restriction_in_words",
     "state_table",
     "statement_rows",
     "steadied",

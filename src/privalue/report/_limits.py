@@ -1,8 +1,7 @@
-"""Say which bound of returns a release chose, and how many trajectories are beyond it."""
+"""Name what values are where a stage chose bounds of returns: a restricted mean."""
 
-from privalue._written import Written, written
+from privalue._written import Written, written, written_exactly
 from privalue.artefact import Release, ReleasedStage, Share
-from privalue.report._numbers import interval
 from privalue.study import described_values
 
 
@@ -16,47 +15,64 @@ def shown(share: Share) -> Written:
     return Written(value=f"{found.value}%", low=f"{found.low}%", high=f"{found.high}%")
 
 
-def in_words(share: Share) -> str:
-    """Return a share of trajectories with its interval."""
-    found = shown(share)
-    return f"{found.value} of trajectories ({found.within})"
-
-
 def bounds_stage(release: Release) -> ReleasedStage | None:
     """Return the stage that chose a bound of returns; None without one."""
     return next((stage for stage in release.stages or () if stage.name == "bounds"), None)
 
 
-def chosen_bound(release: Release) -> tuple[float, float] | None:
-    """Return the bounds of returns that the release chose inside the study's; None without."""
-    stage = bounds_stage(release)
-    if stage is None or stage.chosen.low is None or stage.chosen.high is None:
-        return None
-    chosen = stage.chosen.low, stage.chosen.high
-    return None if chosen == described_values(release.study).return_bounds else chosen
+def counted_between(release: Release) -> tuple[float, float]:
+    """Return the bounds between which returns count: the study's, or what a stage chose."""
+    held = release.restriction
+    return described_values(release.study).return_bounds if held is None else (held.low, held.high)
 
 
-def clearly_beyond(release: Release) -> bool:
-    """Return whether some trajectories clearly have a return beyond the chosen bound.
+def restricted(release: Release) -> str | None:
+    """Return how returns count, where a stage chose their bounds; None where it did not.
 
-    A release that does not say how many is taken to have some.
+    A side of these that is the study's own holds nothing back, and is not named.
     """
-    stage = bounds_stage(release)
-    return stage is None or stage.chosen.beyond is None or stage.chosen.beyond.low > 0
-
-
-def bound_in_words(release: Release) -> str | None:
-    """Return a sentence on the bound that the release chose; None where it chose none."""
-    chosen, stage = chosen_bound(release), bounds_stage(release)
-    if chosen is None or stage is None:
+    held = release.restriction
+    if held is None:
         return None
-    text = (
-        f"Returns count from {interval(*chosen)}, which the release chose from noisy numbers, "
-        f"within {interval(*described_values(release.study).return_bounds)}"
+    low, high = described_values(release.study).return_bounds
+    if held.low == low:
+        return f"each counted up to {written_exactly(held.high)}"
+    if held.high == high:
+        return f"each counted down to {written_exactly(held.low)}"
+    return f"each held between {written_exactly(held.low)} and {written_exactly(held.high)}"
+
+
+def heading(release: Release, plain: str) -> str:
+    """Return the heading of values: what they are where returns are restricted, else ``plain``."""
+    how = restricted(release)
+    return plain if how is None else f"Mean of returns, {how}"
+
+
+def restriction_in_words(release: Release) -> str | None:
+    """Return what is estimated, and on which side the mean of unrestricted returns lies.
+
+    None where the release chose no bound.
+    """
+    how, stage = restricted(release), bounds_stage(release)
+    if how is None or stage is None:
+        return None
+    side = (
+        "at least as large"
+        if how.startswith("each counted up")
+        else "at most as large"
+        if how.startswith("each counted down")
+        else "larger or smaller"
     )
     beyond = stage.chosen.beyond
-    told = "" if beyond is None else f"; {in_words(beyond)} have a return beyond"
+    share = (
+        ""
+        if beyond is None
+        else f"By the noisy numbers of that stage, {shown(beyond).value} of all trajectories "
+        f"({shown(beyond).within}) have a return beyond. "
+    )
     return (
-        f"{text}{told}. Intervals are of returns counted like that: where a few people have much "
-        'larger ones, state [values] returns, or write stages = "one".'
+        f"Values and intervals are for a restricted mean: of returns, {how}, a bound that an "
+        "earlier stage of the release chose. The intervals hold over people, noise and the choice "
+        f"of the bound together. {share}The mean of unrestricted returns is {side}; a study that "
+        "must have it gives [values] returns."
     )

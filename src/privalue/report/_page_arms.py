@@ -3,7 +3,7 @@
 from typing import Any
 
 from privalue._written import written
-from privalue.artefact import PolicyInterval, Release, StateValue
+from privalue.artefact import PolicyInterval, Release, StateValue, TotalInterval
 from privalue.report._page_values import HEAD_ROWS, MOST_LISTED, state_names
 from privalue.report._pages import LABEL, PageHtml, PageTable, flags, named
 from privalue.report._plots import MOST_ROWS, Series, figure
@@ -27,13 +27,8 @@ def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
         "first": named(release.arms[0], LABEL),
         "words": [
             f"The interval of a difference covers, with probability {level} at least, "
-            f"{DIFFERENCES_COVER}. Its ends are differences of the ends of two intervals, one "
-            f"for each arm, at a level of {_level_of_each(release)} each. So it is somewhat wider "
-            "than necessary.",
-            "A band holds for all states and all arms at once, so its ends are subtracted as they "
-            "are."
-            if release.values.column("total_band_low") is not None
-            else None,
+            f"{DIFFERENCES_COVER}. {_how(release)} A band holds for all states and all arms at "
+            "once.",
         ],
         "policies": _policies(release) if release.policies else None,
         "figure": _figure(release, states),
@@ -41,12 +36,24 @@ def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
     }
 
 
-def _level_of_each(release: Release) -> str:
-    """Return the level at which two intervals hold, so that both hold at that of the release."""
-    return f"{100 * (1 + (release.level or 0)) / 2:g}%"
+def _how(release: Release) -> str:
+    """Return how the intervals of two arms make that of their difference."""
+    data = release.study["data"]
+    if release.privacy.unit == "trajectory" and {"person", "trajectory"} <= set(data):
+        return (
+            "One person may have trajectories in two arms, so its ends are differences of the ends "
+            f"of two intervals, at a level of {100 * (1 + (release.level or 0)) / 2:g}% each: it "
+            "is somewhat wider than necessary."
+        )
+    return (
+        "Nobody is in two arms, and their noise is independent, so the half-widths of both "
+        "intervals add up as squares."
+    )
 
 
-def ends_of(entry: StateValue | PolicyInterval) -> tuple[float | None, float | None]:
+def ends_of(
+    entry: StateValue | PolicyInterval | TotalInterval,
+) -> tuple[float | None, float | None]:
     """Return the interval that is shown first: for privacy and sampling."""
     return entry.total_low, entry.total_high
 
@@ -54,7 +61,7 @@ def ends_of(entry: StateValue | PolicyInterval) -> tuple[float | None, float | N
 def _policies(release: Release) -> PageTable:
     """Return the table of the policy's overall value in each arm."""
 
-    def cell(value: float | None, ends: PolicyInterval | None) -> str:
+    def cell(value: float | None, ends: PolicyInterval | TotalInterval | None) -> str:
         return "" if value is None else str(written(value, *(ends_of(ends) if ends else ())))
 
     return PageTable(
@@ -88,7 +95,6 @@ def _figure(release: Release, states: StateTable) -> Any:
             names=state_names(states),
             values=value,
             outer=(found.column("total_low"), found.column("total_high")),
-            inner=(found.column("low"), found.column("high")),
             flags=["; ".join(flags_of(number)) for number in bits.tolist()] if few else None,
             flagged=bits != 0,
             arms=release.arms[1:] if len(release.arms) > 2 else ("",),

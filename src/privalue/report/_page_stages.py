@@ -3,7 +3,7 @@
 from typing import Any
 
 from privalue.artefact import Release, ReleasedStage
-from privalue.report._limits import bound_in_words, clearly_beyond
+from privalue.report._limits import restriction_in_words
 from privalue.report._numbers import interval, percent
 from privalue.study import described_values
 
@@ -43,7 +43,7 @@ def _chosen(release: Release, stage: ReleasedStage) -> str:
     """Return what a stage released and chose, in sentences."""
     if stage.name == "bounds":
         levels = 0 if stage.numbers is None else len(stage.numbers)
-        bound = bound_in_words(release) or (
+        bound = restriction_in_words(release) or (
             "It chose none that is tighter: returns count from "
             f"{interval(*described_values(release.study).return_bounds)}, as in the study."
         )
@@ -54,34 +54,4 @@ def _chosen(release: Release, stage: ReleasedStage) -> str:
     return (
         "This stage released the noisy sums of returns and numbers of visits that the values are "
         "computed from."
-    )
-
-
-def unclear_words(release: Release) -> str | None:
-    """Say once what the noise may hide of returns beyond the chosen bound; None if nothing.
-
-    No state is flagged unless some are clearly beyond: with wide bounds it would be nearly every
-    one.
-    """
-    clamped = release.values.column("clamped")
-    if clamped is None or not clamped.any() or clearly_beyond(release):
-        return None
-    return (
-        "Noise may hide what the bound of returns costs. No clear share of trajectories has a "
-        "return beyond the bound that the release chose, so no state is flagged for it; perhaps "
-        "nothing was clamped at all. In the worst case, every trajectory that the noise could hide "
-        "came to the same state. Its value would then move by more than half of its interval: "
-        f"{int(clamped.sum()):,} of {len(release.values):,} values, whose total intervals are for "
-        "returns as clamped."
-    )
-
-
-def policy_words(release: Release) -> str | None:
-    """Say that the policy's interval is for clamped returns, where clamping may hide more."""
-    within = [release.policy_interval, *(policy.interval for policy in release.policies or ())]
-    if not any(ends.clamped for ends in within if ends is not None):
-        return None
-    return (
-        "The total interval of the policy's overall value is for returns as clamped to the bound "
-        "that the release chose: what noise may hide beyond it is more than half of that interval."
     )

@@ -9,10 +9,10 @@ from privalue._written import written, written_count
 from privalue.artefact import NOT_PRIVATE, Release, StateValue
 from privalue.estimate import greedy_step_of
 from privalue.report._heat import HeatTable, heat_table
-from privalue.report._page_stages import policy_words, unclear_words
+from privalue.report._limits import counted_between, heading, restriction_in_words
 from privalue.report._pages import LABEL, PageHtml, PageTable, flags, listed, named
 from privalue.report._plots import MOST_ROWS, Series, figure
-from privalue.report._states import MEANINGS, StateTable, return_bounds
+from privalue.report._states import MEANINGS, StateTable
 
 MOST_LISTED = 2000  # rows of a whole table; values.csv has any number
 HEAD_ROWS = 100  # rows that are shown of a longer one
@@ -29,18 +29,19 @@ def values_context(release: Release, states: StateTable) -> dict[str, Any]:
     discount = release.study["values"]["discount"]
     series = _series(states) if release.state_values is None else _series_of_states(release)
     return {
+        "title": heading(release, "The values"),
         "figure": figure(
             series,
             key="figure-values",
             number=1,
-            title="Value by state",
+            title=heading(release, "Value by state"),
             caption=_caption(release, states, series),
             level=release.level,
-            bounds=return_bounds(release),
+            bounds=counted_between(release),
         ),
         "maps": _maps(release, states) if release.actions else [],
         "meaning": f"The value of {_of(release)}: the sum of rewards, discounted by {discount:g} "
-        "per step.",
+        f"per step. {restriction_in_words(release) or ''}".rstrip(),
         "intervals": _about_the_intervals(release),
         "table": _table(release, states),
         "states": _states(release),
@@ -141,7 +142,7 @@ def _states(release: Release) -> PageTable | None:
     more = f"The first {seen:,} of {len(found):,} states. " if seen < len(found) else ""
     return PageTable(
         key="values-of-states",
-        name="Values of states",
+        name=heading(release, "Values of states"),
         caption=f"{more}The value of a state, over the actions that were taken in it, each counted "
         "the first time that a trajectory took it there; from the same noisy numbers.",
         heads=[
@@ -264,7 +265,7 @@ def _table(release: Release, states: StateTable) -> PageTable:
     )
     return PageTable(
         key="all-states",
-        name=f"Released values by {_key(release)}",
+        name=f"{heading(release, 'Released values')} by {_key(release)}",
         caption=cut if seen < count else whole,
         heads=[*heads, "Flag"],
         rows=[cells(at) for at in range(seen)],
@@ -275,7 +276,7 @@ def _table(release: Release, states: StateTable) -> PageTable:
 
 
 def flags_context(release: Release, states: StateTable) -> dict[str, Any]:
-    """Return the flagged states, and what noise may hide.
+    """Return the flagged states.
 
     Args:
         release: what was released.
@@ -297,7 +298,6 @@ def flags_context(release: Release, states: StateTable) -> dict[str, Any]:
         )
         if rows
         else None,
-        "words": [unclear_words(release), policy_words(release)],
         "uncounted": release.mechanism if release.statistics is None else None,
     }
 

@@ -9,13 +9,14 @@ from privalue._written import counted, written
 from privalue.artefact import NOT_PRIVATE, Release
 from privalue.ledger import Account
 from privalue.report._guarantee import guarantee_context, readable
+from privalue.report._limits import counted_between
 from privalue.report._page_arms import arms_context, ends_of
 from privalue.report._page_facts import budget_context, method_context, public_context
 from privalue.report._page_precision import limits_context, precision_context
 from privalue.report._page_values import flags_context, values_context
 from privalue.report._pages import hashed, headed, named, render
 from privalue.report._precision import planned
-from privalue.report._states import StateTable, return_bounds, state_table
+from privalue.report._states import StateTable, state_table
 from privalue.report._verdict import verdict_of
 from privalue.study import Study
 
@@ -89,7 +90,7 @@ def public_page(
 
 def _too_wide(release: Release, ends: tuple[float | None, float | None]) -> str:
     """Return a warning where an interval spans more than half of what is possible."""
-    (low, high), (least, most) = ends, return_bounds(release)
+    (low, high), (least, most) = ends, counted_between(release)
     wide = low is None or high is None or high - low > (most - least) / 2
     return ": too wide to act on" if wide else ""
 

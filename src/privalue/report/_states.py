@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privalue.artefact import NOT_PRIVATE, Flags, Release, StateValues, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
-from privalue.report._limits import chosen_bound, clearly_beyond
+from privalue.report._limits import counted_between
 from privalue.study import Study, as_cell, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
@@ -29,7 +29,6 @@ WIDE = "wide interval"
 RARE = "rarely visited, by the public prior"
 WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
-CLAMPED = "clamped returns"
 GUESSED = "no better than guessing"
 # Of another policy's value.
 LOST = "not supported: clipping may have lost too much"
@@ -42,7 +41,8 @@ MEANINGS = {
     GUESSED: "by its own plan the whole release is no better than guessing, which whoever made it "
     "was told and accepted explicitly: do not act on this value",
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
-    "the privacy interval spans more than half of what is possible: do not act on this value",
+    "the state's own numbers make up less than half of the value, the rest coming from other "
+    "states: do not act on this value",
     WIDE: "the interval that is shown first, with all that it covers, spans more than half of what "
     "is possible: do not act on this value",
     RARE: f"the study's public prior expects fewer than {FEW_VISITS} of these trajectories to "
@@ -51,9 +51,6 @@ MEANINGS = {
     "is what the features make of the other states",
     AT_A_BOUND: "noise, or features that stretch beyond the states they were fitted to, may have "
     "taken the value where no return can be: the bound is published in its place",
-    CLAMPED: "some trajectories clearly have returns beyond the bounds that the release chose, "
-    "and these were clamped. Value and total interval are for the returns as clamped: what those "
-    "beyond may add is more than half of the interval",
 }
 FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
 _TOTALS = ("total_low", "total_high")
@@ -159,7 +156,9 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
         pairs=() if actions is None else list(zip(map(str, states), actions.tolist(), strict=True)),
         names=_names(release),
         value=value,
-        columns={name: c for name, c in released.items() if c is not None} | counts,
+        columns={name: c for name, c in released.items() if c is not None}
+        | counts
+        | _restriction(release, len(value)),
         bits=_bits(release, study, value, counted=bool(counts)),
     )
 
@@ -247,9 +246,6 @@ def _own_bits(release: Release, values: StateValues) -> NDArray[np.uint8]:
     bits[_wide(release, values) & (bits == 0)] |= _bit(WIDE)
     if "useless" in release.accepted:
         bits |= _bit(GUESSED)
-    clamped = values.column("clamped")
-    if clamped is not None and clearly_beyond(release):
-        bits[clamped] |= _bit(CLAMPED)
     return bits
 
 
@@ -259,11 +255,20 @@ def _wide(release: Release, values: StateValues) -> NDArray[np.bool_]:
     A mean of few people may be as uncertain as this whatever the noise is, which is all that
     ``supported`` looks at.
     """
-    bounds = chosen_bound(release) or return_bounds(release)
+    bounds = counted_between(release)
     low, high = map(values.column, _TOTALS)
     if low is None or high is None:
         return np.zeros(len(values), dtype=np.bool_)
     return np.asarray(0.5 * high - 0.5 * low > 0.5 * (0.5 * bounds[1] - 0.5 * bounds[0]))
+
+
+def _restriction(release: Release, count: int) -> dict[str, Vector]:
+    """Return between which bounds returns count, in every line, where a stage chose them."""
+    held = release.restriction
+    if held is None:
+        return {}
+    ends = {"restriction_low": held.low, "restriction_high": held.high}
+    return {name: np.full(count, end) for name, end in ends.items()}
 
 
 def _counts(release: Release) -> dict[str, Vector]:

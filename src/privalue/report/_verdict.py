@@ -1,17 +1,20 @@
 """Say in one sentence whether the values can be used: as they are, with care, or not.
 
-The plan and the flags decide, which are public. A release that its own plan calls no better than
-guessing is not usable, whatever its values are; neither is one whose every state has too few visits
-or an interval that spans more than half of what is possible. Any other flag, a plan that is
+The plan, the band and the flags decide, which are public. A release that its own plan calls no
+better than guessing is not usable, whatever its values are. The band holds for all states at once:
+where one value meets every state's, the states cannot be told apart, and the value that they have
+in common is shown; if even its interval spans more than half of what is possible, nothing can be
+used. Neither can values that all have too few visits or such an interval. Any flag, a plan that is
 doubtful at its cautious end, or noise of unknown size call for care.
 """
 
 from dataclasses import dataclass
 
-from privalue._written import written_exactly
+from privalue._written import written, written_exactly
 from privalue.artefact import Release
+from privalue.estimate import common_value, distinct_values
 from privalue.planning import shown
-from privalue.report._limits import chosen_bound
+from privalue.report._limits import counted_between
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
@@ -51,6 +54,10 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
     if told is not None:
         return Verdict(kind="unusable", sentence=told)
     flagged = states.flagged.nonzero()[0]
+    apart = _distinct(release, states)
+    doubtful = f" {_DOUBTFUL}" if predicted is not None and predicted.doubtful else ""
+    if apart == 1:
+        return _together(release, states, doubtful)
     if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
         return Verdict(
             kind="unusable",
@@ -70,15 +77,39 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         )
         return Verdict(
             kind="care",
-            sentence=PageHtml(
-                f"{kept}; be careful with {names} ({'; '.join(present)})."
-                + (f" {_DOUBTFUL}" if predicted is not None and predicted.doubtful else "")
-            ),
+            sentence=PageHtml(f"{kept}; be careful with {names} ({'; '.join(present)}).{doubtful}"),
         )
     reasons = [reason for reason in _of_all_states(release, plan) if reason is not None]
     if reasons:
         return Verdict(kind="care", sentence=reasons[0])
-    return Verdict(kind="usable", sentence=_usable(release, states))
+    return Verdict(kind="usable", sentence=_usable(release, states, apart))
+
+
+def _distinct(release: Release, states: StateTable) -> int | None:
+    """Return how many different values there are at least; None of one alone, or without a band."""
+    low, high = states.columns.get("total_band_low"), states.columns.get("total_band_high")
+    if low is None or high is None or release.statistics is None or len(states) == 1:
+        return None
+    return distinct_values(low, high)
+
+
+def _together(release: Release, states: StateTable, doubtful: str) -> Verdict:
+    """Return that values cannot be told apart, and what they are taken together."""
+    what = "values" if states.arms or states.pairs else "states"
+    value, low, high = common_value(release)
+    first, last = counted_between(release)
+    wide = (
+        ""
+        if release.restriction is not None
+        else " If returns are far narrower than their bounds, the noise is larger than it must be: "
+        'tighter [values] returns, or stages = ["bounds"], may show more.'
+    )
+    return Verdict(
+        kind="care" if high - low <= (last - first) / 2 else "unusable",
+        sentence=f"The {what} cannot be told apart: at the level of "
+        f"{100 * (release.level or 0):g}% for all at once, one value would fit them all. The mean "
+        f"over all visits is {written(value, low, high)}.{wide}{doubtful}",
+    )
 
 
 def accepted_in_words(release: Release) -> str | None:
@@ -110,19 +141,13 @@ def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
     ]
 
 
-def _usable(release: Release, states: StateTable) -> str:
+def _usable(release: Release, states: StateTable, apart: int | None) -> str:
     """Return how precise values are that nothing speaks against."""
     found = achieved(release, states, "total_")
     assert found is not None  # without intervals a release calls for care
-    chosen, clamped = chosen_bound(release), release.values.column("clamped")
-    rare = ""
-    if chosen is not None and clamped is not None and clamped.any():
-        rare = (
-            f" The release itself chose to count returns {interval(*chosen)}: much larger ones of "
-            "a few people would not show, neither in the values nor in their intervals."
-        )
+    different = "" if apart is None else f" There are at least {apart:,} different values."
     return (
         f"No state is flagged. Half of the {100 * found.level:g}% intervals go no further than "
-        f"{shown(found.median)} to either side; returns can be "
-        f"{interval(*return_bounds(release))}.{rare}"
+        f"{shown(found.median)} to either side; returns count from "
+        f"{interval(*counted_between(release))}.{different}"
     )

@@ -58,6 +58,9 @@ def sections_of(
     Raises:
         StudyError: a keyword is unknown, or stands for something else.
     """
+    for one, other in (("states", "bins"), ("features", "size")):
+        if given.get(one) is not None and given.get(other) is not None:
+            raise StudyError(f"{one} and {other} say the same in two ways; give one of them")
     sections: dict[str, Any] = dict(present or {})
     first = [word for word in _INSTEAD if word in given]  # what they clear may be given beside
     for word in dict.fromkeys([*first, *given]):

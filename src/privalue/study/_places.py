@@ -17,6 +17,7 @@ MOST_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, as on the disk a
 MOST_TABLE = 250_000_000  # bytes of any other side file: a row of text takes more once it is read
 MOST_STUDY = 64_000_000
 ARRAYS = (".npy", ".npz", ".parquet")
+SIDE_FILES = "--side-files DIR (in Python side_files=DIR)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class Place:
         if outside:
             raise StudyError(
                 f"{shown} lies outside the study's folder ({self.folder}); side files stay inside "
-                "it, links resolved: copy the file there, or name its folder by side_files=DIR"
+                f"it, links resolved: copy the file there, or name its folder by {SIDE_FILES}"
             )
         raise StudyError(self._absent(shown))
 
@@ -66,7 +67,7 @@ class Place:
         except OSError as problem:
             more = ""
             if problem.errno == errno.EXDEV:
-                more = "; copy the file there, or name its folder by side_files=DIR"
+                more = f"; copy the file there, or name its folder by {SIDE_FILES}"
             raise StudyError(
                 f"{shown} cannot be read: {problem.strerror}{more}; paths are relative to the "
                 f"study file ({self.folder})"

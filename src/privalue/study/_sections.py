@@ -30,7 +30,7 @@ from privalue.study._section_rules import (
     shown,
 )
 
-MOST_STATES = 2**31 - 1
+MOST_STATES = 10_000_000  # the most that was ever tried: a minute, and 4 GB
 
 # A label may be written as a number: one that a row of data could hold, not of thousands of digits.
 Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]

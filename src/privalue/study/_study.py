@@ -299,10 +299,6 @@ class Study(Section):
             known["values"] = _without_start(description)
         if start is not None:
             known["values"] = {**known["values"], "start": start}
-        privacy = known["privacy"]
-        if privacy["unit"] == "person" and "max_trajectories_per_person" not in privacy:
-            # The person was named and the trajectory was not: each person has one.
-            known["data"] = {name: v for name, v in known["data"].items() if name != "trajectory"}
         mechanism = known["mechanism"]
         if mechanism.get("name") == "dp-lsl":  # a description states 0, which is not a key there
             known["mechanism"] = {n: v for n, v in mechanism.items() if n != "pseudo_count"}
@@ -410,6 +406,15 @@ class Study(Section):
     def arm_count(self) -> int:
         """Return G, or 1 where there are no arms."""
         return max(len(self.arms.labels), 1)
+
+    @property
+    def arms_are_independent(self) -> bool:
+        """Return whether nobody may be in two arms.
+
+        A unit is in one; with unit = "trajectory", a person may have several.
+        """
+        several = "person" in self.data.given and not self.data.one_trajectory_per_person
+        return self.privacy.unit == "person" or not several
 
     @property
     def key_count(self) -> int:
@@ -620,6 +625,10 @@ class Study(Section):
             del description["data"]["probability"]
         if self.states.bins is not None:
             del description["data"]["state"]  # no such column is read
+        if self.privacy.unit != "person" and "person" not in self.data.given:
+            del description["data"]["person"]  # likewise
+        if self.data.one_trajectory_per_person:
+            del description["data"]["trajectory"]  # likewise
         description["side_files"] = [
             {"key": file.key, "name": file.name, "sha256": file.sha256}
             for file in self._tables.files
