@@ -317,6 +317,14 @@ def release(
         opened.account(request.dataset).price(request)  # refuse now what the charge would refuse
 
     accepted: list[Accepted] | None = None  # what can be decided before data is opened
+    large: list[Accepted] | None = None
+    if not study.limits.counts_trajectories:
+        large = planning.require_small_delta(study, size, accepted=accept_large_delta)
+        if opened is not None and size.trajectories is None and study.privacy.delta > 0:
+            planning.warn_caller(
+                "with a ledger no size is counted, so that nobody compares delta with 1/m; declare "
+                "[study] trajectories"
+            )
     if size.trajectories is not None or not study.limits.counts_trajectories:
         accepted = _useful(prepared, prepared.mechanism, size.trajectories, accept_useless)
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
@@ -326,7 +334,8 @@ def release(
             data, study, engine=engine, memory=memory, threads=threads, progress=progress
         )
         size = public_size(study, statistics)
-        large = planning.require_small_delta(study, size, accepted=accept_large_delta)
+        if large is None:
+            large = planning.require_small_delta(study, size, accepted=accept_large_delta)
         mechanism = prepared.mechanism_for(size)
         if accepted is None:
             accepted = _useful(prepared, mechanism, size.trajectories, accept_useless)

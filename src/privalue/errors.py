@@ -91,8 +91,7 @@ class ChargedError(PrivalueError, RuntimeError):
     """The release is paid for but not published yet: finish it, do not release again.
 
     Nothing is lost: ``privalue.finish`` takes this error, or the outbox, and puts the release on
-    record. Until then the identical request is refused; once a person settles the charge, it pays
-    again.
+    record. The identical request is refused until then.
 
     Attributes:
         release: what was drawn.

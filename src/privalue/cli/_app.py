@@ -194,9 +194,8 @@ def _listen(handler: Callable[..., object]) -> None:
 def _once(seconds: float = 5.0) -> Callable[..., None]:
     """Return what leaves as after Ctrl-C, whatever ends the process from outside.
 
-    So private files on disk are removed, and what is reserved is given back, before it ends. What
-    comes in the seconds after the first signal would only disturb that: a closed terminal sends
-    two, and people press twice.
+    So private files on disk are removed before it ends. What comes in the seconds after the first
+    signal would only disturb that: a closed terminal sends two, and people press twice.
     """
     heard: list[float] = []
 

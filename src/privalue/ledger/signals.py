@@ -37,11 +37,15 @@ def uninterrupted() -> Iterator[None]:
 
 
 def let_through() -> None:
-    """Deliver interrupts that were put off: nothing is lost by one while a lock is waited for."""
+    """Deliver interrupts that were put off, to handlers that let what was drawn be kept.
+
+    A signal without a handler would end the process, and what it holds: it waits for the block.
+    """
     if _handlers and threading.current_thread() is threading.main_thread():
-        for number in set(_arrived):
+        for number in {each for each in _arrived if callable(_handlers[each])}:
+            _arrived.remove(number)
             signal.signal(number, _handlers.pop(number))  # it is not put off any more
-        _deliver()
+            signal.raise_signal(number)
 
 
 def _deliver() -> None:

@@ -21,7 +21,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,10 @@ class SqliteStore:
     def create(self) -> None:
         """Make the tables in one transaction, in a new or an empty file."""
         try:
-            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, 0o600))
+            # Only a new file is opened here: to close any descriptor of a file gives up all locks
+            # that this process holds on it, those of SQLite among them.
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             is_new = self._path.stat().st_size == 0
         except (OSError, ValueError) as problem:
             why = getattr(problem, "strerror", None) or "no file can have that name"
@@ -101,35 +104,41 @@ class SqliteStore:
             ) as connection:
                 self._begin(connection, "BEGIN IMMEDIATE" if write else "BEGIN")
                 yield connection.execute
-                connection.execute("COMMIT")
+                self._when_free(connection, "COMMIT")  # it waits for those who read
         except (sqlite3.Error, UnicodeError) as problem:  # a damaged page may be any text
             raise self._explained(problem) from problem
 
     def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
-        """Begin a transaction; all who wait have the same chance.
+        """Begin a transaction, in a ledger of this format."""
+        durable = ("PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON")  # past a drive's cache
+        self._when_free(connection, *durable, begin, "SELECT 1 FROM sqlite_master")  # it locks
+        columns = connection.execute("SELECT name FROM pragma_table_xinfo('ledger_entries')")
+        names = {name for (name,) in columns}
+        if names and "total_mu2" not in names:
+            raise LedgerError(f"the ledger {self.place} {_EARLIER}")
+        if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+            how = "PRAGMA journal_mode = DELETE switches it back"
+            raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
 
-        SQLite's own pauses grow with the wait, so that whoever waits longest comes last.
+    def _when_free(self, connection: sqlite3.Connection, *statements: str) -> None:
+        """Execute statements once nobody else's lock is in the way; all have the same chance.
+
+        SQLite's own pauses grow with the wait, so that whoever waits longest comes last; and
+        nothing interrupts them.
         """
         until = time.monotonic() + self._wait
         while True:
             try:
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA fullfsync = ON")  # macOS: past the drive's cache
-                connection.execute(begin)
-                connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # takes the lock
-                break
+                for statement in statements:
+                    connection.execute(statement).fetchone()
+                return
             except sqlite3.OperationalError as problem:
                 if not _is_busy(problem) or time.monotonic() > until:
                     raise
-            if connection.in_transaction:
+            if connection.in_transaction and statements != ("COMMIT",):
                 connection.execute("ROLLBACK")
             let_through()
             time.sleep(0.001 + OperatingSystemEntropy().read(1)[0] / 64_000)  # 1 to 5 ms
-        if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
-            how = "PRAGMA journal_mode = DELETE switches it back"
-            raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
-        # To commit it waits for those who read: they are brief, but for the check of a whole file.
-        connection.execute(f"PRAGMA busy_timeout = {int(self._wait * 1000)}")
 
     def author(self, execute: Execute) -> str:
         """Return the name of the system's user."""
@@ -247,7 +256,7 @@ class PostgresStore:
         """Begin a transaction with the ledger's lock: one writer after the other."""
         until = time.monotonic() + self._wait
         while True:
-            connection.execute("BEGIN")
+            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
             _limit(connection, min(self._SLICE, self._wait))
             try:
                 (fsync,) = connection.execute(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from privalue.errors import LedgerError, PrivalueError, UsageError
 from privalue.ledger import entries
@@ -184,16 +185,18 @@ def release_fault(text: str, charge: LedgerEntry) -> str | None:
         return None
     try:
         privacy = said["privacy"]
-        stated = [*cost_of(privacy["epsilon"], privacy["delta"])[:2]]
+        stated: list[Any] = [*cost_of(privacy["epsilon"], privacy["delta"])[:2]]
         stated += [privacy["unit"], privacy["neighbours"]]
-        paid = [*charge.said["promise"], charge.said["unit"], charge.said["neighbours"]]
+        # Its price on a Gaussian total rests on alpha.
+        stated += [repr(said["noise"]["alpha"]) if said.get("mechanism") == "dp-ssp" else None]
+        paid = [*charge.said["promise"], *map(charge.said.get, ("unit", "neighbours", "alpha"))]
     except (KeyError, TypeError, UsageError):
         return "it does not state its promise"
     return None if stated == paid else "it promises something else than was paid for"
 
 
 def _check_releases(store: Store) -> None:
-    """Raise LedgerError unless every commit has its release, and every release a commit."""
+    """Raise LedgerError unless every commit has its release."""
     after, is_more = 0, True
     while is_more:
         with store.transaction() as execute:
@@ -211,13 +214,6 @@ def _check_releases(store: Store) -> None:
                 if fault is not None:
                     raise _failed(store, f"the release of entry {after}: {fault}")
         is_more = len(rows) == _FEW
-    with store.transaction() as execute:
-        counts = execute(
-            "SELECT (SELECT count(*) FROM ledger_entries WHERE kind = 'commit'),"
-            " (SELECT count(*) FROM ledger_releases)"
-        ).fetchone()
-    if counts[0] != counts[1]:
-        raise _failed(store, "it holds a release that no entry commits")
 
 
 def _require_on_record(store: Store, heads: Iterable[str], releases: Iterable[str]) -> None:
