@@ -122,7 +122,8 @@ def postgres_server(
     shown = {key: str(known.get(key) or usual.get(key) or "") for key in ("host", "port")}
     database = str(known.get("dbname") or usual.get("dbname") or "")
     port = "" if shown["port"] in {"", "5432"} else f":{shown['port']}"
-    place = f"postgresql://{shown['host'] or 'localhost'}{port}/{database}"
+    host = shown["host"] or "localhost"
+    place = f"postgresql://{f'[{host}]' if ':' in host else host}{port}/{database}"
     if "@" in place or not place.isprintable() or re.fullmatch(r"[:\d,]*", port) is None:
         raise not_shown(what, error)
     user, password = str(known.get("user", "")), str(known.get("password", ""))
