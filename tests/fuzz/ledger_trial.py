@@ -33,7 +33,8 @@ def asked(dataset: str, name: str, **other: Any) -> ReleaseRequest:
 
 def released(head: str) -> str:
     """Return the text of a release that states what was paid for it."""
-    return json.dumps({"privacy": PROMISE, "ledger_head": head, "values": [0.25, 0.5]})
+    made = {"mechanism": "dp-ssp", "noise": {"alpha": ALPHA}, "values": [0.25, 0.5]}
+    return json.dumps({"privacy": PROMISE, "ledger_head": head, **made})
 
 
 MEMORY = 4 << 30  # of addresses

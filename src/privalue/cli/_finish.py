@@ -16,7 +16,7 @@ from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._given import DEFAULT_LEDGER
-from privalue.cli._paid import ADDRESS
+from privalue.cli._paid import ADDRESS, remove_remains
 from privalue.cli._report import publish_and_tell
 from privalue.curator import finish as finish_release
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
@@ -77,6 +77,7 @@ def finish(
         saved=there,
     )
     outbox.unlink(missing_ok=True)
+    remove_remains(outbox.parent)
     if as_json:
         print_json({"release": str(folder / FILE_NAME), "dataset": paid.charge.dataset})
     else:

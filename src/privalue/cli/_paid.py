@@ -21,6 +21,7 @@ def require_finished(out: Path) -> None:
         UsageError: it holds an outbox, or a release without its pages.
     """
     remove_litter(out)
+    remove_remains(out)
     if os.path.lexists(out / NAME):
         raise UsageError(
             f"{out / NAME} holds a release that is charged: do not run again; "
@@ -34,6 +35,13 @@ def require_finished(out: Path) -> None:
             f"{out / FILE_NAME} exists, and a release is never overwritten; `privalue report "
             f"{_quoted(out)}{force}` makes what is missing there ({missing}), and spends nothing"
         )
+
+
+def remove_remains(folder: Path) -> None:
+    """Remove what a killed process left of an outbox beside it: it may tell of the ledger."""
+    for file in folder.glob(f".{NAME}.*.partial"):
+        with suppress(OSError):
+            file.unlink()
 
 
 @contextmanager

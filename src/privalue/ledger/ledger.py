@@ -306,7 +306,7 @@ def _require_replaceable(
     """Return the largest promise, with a new total; refuse one that cannot take the old's place."""
     why = None
     if not replace:
-        why = "only to replace it (--replace, replace=True) changes that"
+        why = "only --replace (replace=True) changes that"
     elif terms.accounting != known.terms.accounting:
         why = "the accounting of a dataset never changes; take another name"
     elif known.balance.releases and terms != known.terms:
