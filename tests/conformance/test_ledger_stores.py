@@ -267,11 +267,7 @@ def test_a_total_changes_on_the_record_and_never_below_what_is_spent(place):
     ledger = place.open()
     declare(ledger)
     spend(ledger, request(epsilon=0.6))
-<<<<<<< HEAD
-    with pytest.raises(BudgetError, match=r"a total of epsilon 2, .*only --replace \(replace=True"):
-=======
     with pytest.raises(BudgetError, match=r"a total of epsilon 2, .*--replace"):
->>>>>>> main
         declare(ledger, epsilon=2.0)
     with pytest.raises(BudgetError, match=r"more is spent: epsilon 0\.6, delta 1e-7"):
         declare(ledger, epsilon=0.59, replace=True)

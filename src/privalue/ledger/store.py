@@ -112,9 +112,8 @@ class SqliteStore:
         """Begin a transaction, in a ledger of this format."""
         durable = ("PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON")  # past a drive's cache
         self._when_free(connection, *durable, begin, "SELECT 1 FROM sqlite_master")  # it locks
-        columns = connection.execute("SELECT name FROM pragma_table_xinfo('ledger_entries')")
-        names = {name for (name,) in columns}
-        if names and "total_mu2" not in names:
+        columns = connection.execute("PRAGMA table_xinfo(ledger_entries)").fetchall()
+        if columns and "total_mu2" not in {name for _, name, *_ in columns}:
             raise LedgerError(f"the ledger {self.place} {_EARLIER}")
         if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             how = "PRAGMA journal_mode = DELETE switches it back"
