@@ -260,9 +260,9 @@ def test_the_numbers_that_are_compared_are_those_of_the_tables():
         for page in (readme, compared):
             assert constant.split()[-1] in page
     reproduced = (ROOT / "docs" / "reproduction.md").read_text()
-    for first in ("| 1,100,000 |", "| 380 (2,900 x) |"):
+    for first in ("| 1,100,000 |", "| 340 (3,200 x) |"):
         assert first in reproduced
-    assert "1,100,000 trajectories, and privalue 380" in readme
+    assert "1,100,000 trajectories, and privalue 340" in readme
 
 
 def test_the_readme_is_short():
