@@ -862,6 +862,14 @@ def test_rules_that_are_gone_are_noticed(ledger, place, statements):
     assert "the rules of its tables were changed" in complaint(ledger.verify)
 
 
+def test_a_stray_release_is_no_fault_of_the_record(history, place):
+    """The table is append-only: one row of a releaser would fail every later check."""
+    ledger, *_ = history
+    stray = f"INSERT INTO ledger_releases (hash, text) VALUES ('{sha256('one more')}', 'one more')"
+    place.execute((stray,))
+    ledger.verify()
+
+
 def test_a_ledger_of_an_unpublished_version_is_refused_in_one_line(place):
     place.execute(
         (

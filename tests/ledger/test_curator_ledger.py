@@ -300,3 +300,13 @@ def test_a_file_of_heads_notices_an_old_copy(ledger, tmp_path, monkeypatch, caps
         assert run(verify) == code
     assert run(["ledger", "verify", "--head", "0" * 64]) == 5
     assert run(["ledger", "verify", "--head", " "]) == 2
+
+
+def test_delta_is_compared_with_the_declared_size_before_anything_is_read(ledger):
+    """With a ledger nothing is counted: what the study declares is all there is to compare with."""
+    ledger.declare("trial", epsilon=1.0, delta=0.1, unit="trajectory", replace=True)
+    large = described().replace(delta=0.04)
+    with pytest.raises(pv.StudyError, match="is not below 1/m"):
+        pv.release(large, "no such file.csv", ledger=ledger)
+    with pytest.warns(pv.PrivalueWarning, match="nobody compares delta with 1/m"):
+        pv.release(large.replace(trajectories=None), DATA, ledger=ledger, accept_useless=True)
