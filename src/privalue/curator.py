@@ -27,7 +27,6 @@ from privalue import planning
 from privalue._described import described
 from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._types import Progress
-from privalue.artefact import Accepted, Guarantee, PublicNoise, Release, Software, policy_doubt
 from privalue.core import (
     Calibration,
     Chosen,
@@ -55,6 +54,7 @@ from privalue.errors import (
     UsageError,
 )
 from privalue.estimate import (
+    cautions,
     estimates_of,
     largest_weights,
     published,
@@ -75,6 +75,7 @@ from privalue.ledger import (
     uninterrupted,
 )
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
+from privalue.releases import Accepted, Guarantee, PublicNoise, Release, policy_doubt
 from privalue.study import (
     Study,
     declared_size,
@@ -302,7 +303,7 @@ def release(
     >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
     >>> release = pv.release(study, people)
     >>> release["well"].flags, release.private
-    ((), True)
+    ('', True)
     """
     study = with_columns(study, columns)
     prepared = prepare(study if ledger is None else study.on_ledger())
@@ -407,7 +408,7 @@ def rehearse(mechanism: Mechanism | DpOpe, study: Study) -> None:
             return
         made = rehearsal(study, mechanism)
         if made is not None:
-            published(made, study)
+            published(made, study, None)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):
@@ -431,14 +432,17 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
     stages, chosen = drawn.stages, drawn.chosen
+    private = type(source) is OperatingSystemEntropy
+    trajectories = size.units if study.privacy.unit == "trajectory" else None
+    every = cautions(private=private, accepted=ready.accepted)
     if isinstance(mechanism, DpOpe):
-        parts = published_policy(study, mechanism, drawn.numbers)
+        parts = published_policy(study, mechanism, drawn.numbers, every)
     else:
         estimates = estimates_of(study, mechanism, drawn.numbers, chosen=chosen)
-        parts = published(estimates, study)
+        parts = published(estimates, study, trajectories or study.study.trajectories, every)
         parts |= published_stages(mechanism, stages, chosen, study.report.level)
     return Release(
-        private=type(source) is OperatingSystemEntropy,
+        private=private,
         study=study.public_description(),
         privacy=Guarantee(
             epsilon=study.privacy.epsilon,
@@ -451,13 +455,13 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
         terms=described(mechanism.terms),
         noise=_public_noise(study, mechanism, chosen),
         ridge=ridge_of(study, size.trajectories),
-        trajectories=size.units if study.privacy.unit == "trajectory" else None,
+        trajectories=trajectories,
         persons=size.units if study.privacy.unit == "person" else None,
         **parts,
         accepted=list(ready.accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
-        software=Software(version=VERSION),
+        software=f"privalue {VERSION}",
     )
 
 

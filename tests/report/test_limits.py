@@ -10,8 +10,8 @@ from rich.console import Console
 import privalue as pv
 from oracles.states import literal_rows
 from oracles.studies import release_anyway, study
-from privalue.artefact import Restriction, Share
 from privalue.cli._screen import print_release
+from privalue.releases import Restriction, Share
 from privalue.report._limits import heading, restricted, restriction_in_words
 from privalue.report._limits import shown as percent
 from privalue.report._public_page import public_page

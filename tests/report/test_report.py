@@ -13,12 +13,12 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from privalue.artefact._values import StateValues
 from scipy.optimize import linprog
 
 import privalue as pv
 from oracles.studies import in_sections, release_anyway
 from privalue._folder import PRIVATE_MARK, PUBLIC_FILES
-from privalue.artefact._values import StateValues
 from privalue.cli._app import run
 from privalue.report import _states as states
 from privalue.report._answers import answers_in

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from privalue.artefact._release import Release
+from privalue.artefact._values import StateValues
 
 import privalue as pv
 from oracles.states import literal_csv, literal_group, literal_rows
 from oracles.studies import release_anyway, study
-from privalue.artefact._release import Release
-from privalue.artefact._values import StateValues
 from privalue.cli._app import run
 from privalue.cli._console import print_json
 from privalue.report import _precision as precision

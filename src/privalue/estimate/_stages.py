@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact import ReleasedStage, Restriction, Share, StageChoice, as_numbers
 from privalue.core import Chosen, DpSsp, Mechanism, Stage
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
+from privalue.releases import ReleasedStage, Restriction, Share, StageChoice
 
 _MOST_ODDS = 1e12
 
@@ -36,10 +36,12 @@ def published_stages(
     if not isinstance(mechanism, DpSsp) or chosen is None:
         return {}
     (low, high), study = mechanism.noise_for(chosen).bounds, mechanism.terms.limits.return_bounds
+    mu = 1 / mechanism.calibration.alpha
     return {
-        "gaussian_mu": 1 / mechanism.calibration.alpha,
+        "gaussian_mu": mu,
+        "zcdp_rho": mu**2 / 2,
         "restriction": None if (low, high) == study else Restriction(low=low, high=high),
-        "stages": [_stage(mechanism, stage, chosen, level) for stage in stages],
+        "stages": tuple(_stage(mechanism, stage, chosen, level) for stage in stages),
     }
 
 
@@ -50,7 +52,7 @@ def _stage(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Rele
         low, high = mechanism.noise_for(chosen).bounds
         beyond = _beyond(mechanism, stage, chosen, level)
         choice = StageChoice(level=chosen.level, low=low, high=high, beyond=beyond)
-    numbers = None if stage.name == "values" else as_numbers(stage.numbers)
+    numbers = None if stage.name == "values" else stage.numbers
     return ReleasedStage(
         name=stage.name,
         alpha=stage.alpha,
