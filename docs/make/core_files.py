@@ -14,7 +14,7 @@ from docs.make import ROOT
 CORE = ROOT / "src" / "privalue" / "core"
 PAGE = ROOT / "docs" / "guarantee.md"
 ORDER = [
-    "_terms.py",
+    "limits.py",
     "_contributions.py",
     "_design.py",
     "_least_squares.py",
@@ -25,14 +25,8 @@ ORDER = [
     "_sensitivity_ssp.py",
     "_profile.py",
     "_calibration.py",
-    "_mechanism.py",
-    "_lsw.py",
-    "_lsl.py",
-    "_stages.py",
-    "_ssp.py",
-    "_ope.py",
     "_noise.py",
-    "_draw.py",
+    "mechanisms.py",
     "_private.py",
     "_arrays.py",
     "_kernels.py",

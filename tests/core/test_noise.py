@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles.draws import gaussian_multiples
-from privalue.core import _noise as noise
-from privalue.core._noise import (
+from privalue.core import (
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
-    discrete_laplace,
     gaussian_on_grid,
     public_grid,
 )
+from privalue.core import _noise as noise
+from privalue.core._noise import discrete_laplace
 from privalue.errors import PrivalueError, StudyError, UsageError
 
 LARGEST = sys.float_info.max
@@ -725,7 +725,7 @@ def test_parent_and_child_draw_different_noise():
     """In a process of its own, because forking one with threads is warned about."""
     program = """
 import os, numpy as np
-from privalue.core._noise import OperatingSystemEntropy, gaussian_on_grid
+from privalue.core import OperatingSystemEntropy, gaussian_on_grid
 source = OperatingSystemEntropy()
 draw = lambda: gaussian_on_grid(np.zeros(3), sigma=2.0**200, grid=1.0, entropy=source).tolist()
 before = draw()

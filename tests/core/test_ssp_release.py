@@ -10,7 +10,7 @@ import privalue as pv
 from oracles.studies import in_sections, release_anyway
 from privalue.artefact._release import json_schema
 from privalue.cli import _app as cli
-from privalue.core._profile import divergence
+from privalue.core import divergence
 
 PEOPLE = [
     [("ill", 0.0), ("better", 0.0), ("well", 1.0)],
