@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from oracles.draws import gaussian_multiples
@@ -293,7 +293,8 @@ def test_rounding_just_beside_a_boundary(center, sigma, exponent, agreeing, side
     negative, whole = boundary < 0, math.floor(abs(boundary))
     z = abs(boundary) + side * Fraction(1, 2 ** (64 * agreeing + 5))
     if not whole < z < whole + 1:
-        z = abs(boundary) + Fraction(1, 2 ** (64 * agreeing + 5))
+        z = abs(boundary) - side * Fraction(1, 2 ** (64 * agreeing + 5))
+    assume(whole < z < whole + 1)  # the words of a fraction
     expansion = digits(z - whole, agreeing + 3)
     z = whole + value(expansion)
     more = iter(expansion[1:])
