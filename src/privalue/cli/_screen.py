@@ -12,7 +12,7 @@ from rich.text import Text
 
 from privalue._checked import Checked
 from privalue._written import Written, counted, written
-from privalue.core import DpOpe, privacy_profile
+from privalue.core import Ope, privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.estimate import MEANINGS
 from privalue.releases import Release
@@ -200,7 +200,7 @@ def _constants(prepared: Prepared) -> str:
     mechanism = prepared.mechanism
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
-    if isinstance(mechanism, DpOpe):
+    if isinstance(mechanism, Ope):
         noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
         return f"{noise}; pure epsilon"
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta

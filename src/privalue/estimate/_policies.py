@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import GRID_STEPS, DpOpe, Vector
+from privalue.core import GRID_STEPS, Ope, Vector
 from privalue.estimate._weights import NoisyWeights, Quantity, policy_estimates
 from privalue.estimate.flags import flag_texts, flags_of_policy
 from privalue.releases import ReleasedWeights, ValueTable
 from privalue.study import Study
 
 
-def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
+def noisy_weights(mechanism: Ope, drawn: Vector) -> NoisyWeights:
     """Return the drawn numbers in units of trajectories, and of returns' range.
 
     Args:
@@ -32,19 +32,12 @@ def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
         sizes=parts[3],
         scales=(scales[0] * steps[0], scales[1] * steps[1], scales[2] * steps[2], scales[3]),
         clip=limits.clip,
-        alike=limits.most_trajectories,
+        alike=limits.max_trajectories_per_person,
     )
 
 
-def largest_weights(mechanism: DpOpe) -> Vector:
-    """Return the largest numbers that could be drawn: what fails on them fails before a charge."""
-    sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(mechanism.scales)]
-    largest = sizes * mechanism.terms.size.most_count + 64 * mechanism.deviations
-    return np.repeat(largest, mechanism.terms.limits.keys)
-
-
 def published_policy(
-    study: Study, mechanism: DpOpe, drawn: Vector, every: Sequence[str] = ()
+    study: Study, mechanism: Ope, drawn: Vector, every: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the parts of a release that come from the mechanism's output alone.
 
