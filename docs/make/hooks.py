@@ -31,7 +31,7 @@ _TEX = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
 )
 _BOOST = {"proofs/": 0.3, "python.md": 0.3, "decisions.md": 0.3, "changelog.md": 0.1}
-_LONG = 40  # characters of TeX from which a formula in a line may be wider than a phone
+_LONG = 30  # characters of TeX from which a formula in a line may be wider than a phone
 _EXAMPLE = re.compile(r"^(?P<indent> *)>>> .*?(?=\n *\n|\Z)", re.MULTILINE | re.DOTALL)
 
 

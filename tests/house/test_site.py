@@ -22,7 +22,6 @@ LOADED = re.compile(r'<(?:script|img|source|iframe)\b[^>]*?\ssrc="([^"]*)"')
 LINKED = re.compile(r'<link\b[^>]*?\shref="([^"]*)"')
 ANSWERS = {
     "epsilon": "planning.html",
-    "excel": "tables.html",
     "docker": "install.html",
     "arm": "arms.html",
     "spark": "sources.html",
