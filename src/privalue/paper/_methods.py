@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privalue.core import Calibration, Design, Lsl, Lsw, PublicSize, Ssp, Vector, lsl, lsw
-from privalue.estimate import estimates_of
+from privalue.estimate import theta_of
 from privalue.paper._batches import batch, normals, world
 from privalue.paper._settings import DELTA, EPSILON, STATES
 from privalue.planning import theta_before_noise
@@ -166,6 +166,6 @@ def outcome(method: Method, setting: MethodSetting, trajectories: int, run: int)
         return Outcome(ready.design.values(theta), theta, theta)
     perturbed = ready.mechanism.perturb(statistics)
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
-    theta = estimates_of(ready.study, ready.mechanism, perturbed.center + noise).theta
+    theta = theta_of(ready.study, ready.mechanism, perturbed.center + noise)
     clean = theta_before_noise(ready.study, ready.mechanism, statistics)
     return Outcome(ready.design.values(theta), theta, clean)  # not clipped: the paper's are not

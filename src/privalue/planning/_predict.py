@@ -39,7 +39,7 @@ from privalue.core import (
     Vector,
 )
 from privalue.errors import StudyError, UsageError
-from privalue.estimate import NoisyStatistics, clear_limit, noisy_of, state_values_of, values_of
+from privalue.estimate import Ratios, clear_limit, fit_states, noisy_ratios, values_of
 from privalue.planning._draws import Draws
 from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
@@ -310,10 +310,10 @@ def released_values(study: Study, mechanism: Ssp | Lsw | Lsl, drawn: MadeUpDraw)
     return values_of(study, mechanism, drawn.numbers, level=drawn.level)
 
 
-def noisy_pairs(mechanism: Ssp | Lsw | Lsl, drawn: MadeUpDraw) -> NoisyStatistics:
+def noisy_pairs(mechanism: Ssp | Lsw | Lsl, drawn: MadeUpDraw) -> Ratios:
     """Return the noisy statistics of a release of pairs, which only dp-ssp makes."""
     assert isinstance(mechanism, Ssp)
-    return noisy_of(mechanism, drawn.numbers, drawn.level)
+    return noisy_ratios(mechanism, drawn.numbers, drawn.level)
 
 
 class Forecaster:
@@ -375,15 +375,15 @@ class Forecaster:
             of_pairs=_with_ends(found.of_pairs, ends),
         )
 
-    def _pairs(self, noisy: Sequence[NoisyStatistics]) -> OfPairs:
+    def _pairs(self, noisy: Sequence[Ratios]) -> OfPairs:
         """Summarise what is known of states and of counts, over all draws."""
         study, truth = self.option.study, self._model.state_values
         fewest = clear_limit(study.report.level, study.key_count)
-        clear = float(np.mean([each.ratios.clarity > fewest for each in noisy]))
+        clear = float(np.mean([each.clarity > fewest for each in noisy]))
         error = None
         if truth is not None and np.isfinite(truth).any():
             known = np.isfinite(truth)
-            values = np.array([state_values_of(each, study) for each in noisy])
+            values = np.array([fit_states(study, each).values for each in noisy])
             squares = np.square(values - truth)[:, known]
             error = float(np.sqrt(squares.mean(axis=1)).mean())
         return OfPairs(state_rmse=error, clear=clear, cautious_clear=clear)
