@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     )
     from privalue._improved import Improvement as Improvement, improve as improve
     from privalue._planned import Plan as Plan, plan as plan
-    from privalue.artefact import Release as Release
+    from privalue.releases import Release as Release
     from privalue.core import (
         Profile as Profile,
         SeededForExperimentsOnly as SeededForExperimentsOnly,
@@ -86,7 +86,7 @@ _MODULES = {
     "PrivateValueError": "errors",
     "Profile": "core",
     "Published": "report",
-    "Release": "artefact",
+    "Release": "releases",
     "SeededForExperimentsOnly": "core",
     "Study": "study",
     "StudyError": "errors",

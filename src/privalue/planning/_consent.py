@@ -19,13 +19,13 @@ import warnings
 from typing import NamedTuple
 
 from privalue._written import counted
-from privalue.artefact import Accepted
 from privalue.core import Design, Lsl, Lsw, Ope, PublicSize, Ssp
 from privalue.errors import PrivalueWarning, StudyError
 from privalue.planning._judgement import Judgement, judge, most_helpful
 from privalue.planning._predict import USELESS
 from privalue.planning._rare_states import rare_state_words
 from privalue.planning._shown import shown
+from privalue.releases import Accepted
 from privalue.study import Study
 
 
