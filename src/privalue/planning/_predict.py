@@ -40,7 +40,7 @@ from privalue.core import (
 from privalue.errors import StudyError, UsageError
 from privalue.estimate import NoisyStatistics, clear_limit, noisy_of, state_values_of, values_of
 from privalue.planning._draws import Draws
-from privalue.planning._noiseless import theta_before_noise
+from privalue.planning.noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
 from privalue.planning._public_model import SEED, PublicModel
 from privalue.study import Study, design, mechanism_for
