@@ -97,9 +97,7 @@ def sample_pages(folder: Path) -> dict[str, str]:
     rows = people(WARDS, 9000, rare=(4, 9))
     pv.publish(pv.release(wards, rows, seed=1), folder / "released", study=wards)
     write_private_page(pv.inspect(wards, rows), folder / "private.html")
-    plan = pv.plan(wards, trajectories=len(rows), draws=16)
     made = [*(folder / "released").iterdir(), folder / "private.html"]
     return {
-        "plan.html": _PAGE.format(title="A sample plan", body=plan._repr_html_()),
         **{path.name: path.read_text(encoding="utf-8") for path in made},
     }

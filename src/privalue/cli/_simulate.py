@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from privalue._planned import named_world
 from privalue._written import counted
 from privalue.cli._console import Json, print_json, progress, say
 from privalue.cli._given import WHOLE, require_absent
 from privalue.errors import UsageError
+from privalue.planning import named_world
 from privalue.simulation import CUT, simulate_to_file, write_truth
 
 

@@ -95,10 +95,9 @@ class HalfWidth:
         """Return the half-width of the key with the least noise."""
         return self.of_key(int(np.argmin(self.sum_noise)))
 
-    @property
-    def relative(self) -> "HalfWidth":
-        """Return the same in units of the range of returns, whatever a stage will make of it."""
-        return replace(self, sum_noise=self.sum_noise / self.reach, reach=1.0)
+    def within(self, share: float) -> "HalfWidth":
+        """Return the same where a stage chooses a share of the range: noise shrinks with it."""
+        return replace(self, sum_noise=self.sum_noise * share, reach=self.reach * share)
 
     @property
     def without_privacy(self) -> "HalfWidth":

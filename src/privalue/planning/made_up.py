@@ -31,13 +31,28 @@ from privalue.core import (
     VisitStatistics,
 )
 from privalue.errors import StudyError
-from privalue.simulation import MDP, MarkovRewardProcess, Policy, World, simulate_episodes
+from privalue.simulation import (
+    MDP,
+    Episodes,
+    MarkovRewardProcess,
+    Policy,
+    World,
+    simulate_episodes,
+)
 from privalue.study import Study
 
 SEED = 20160620
 _MOST_ROWS, _MOST_TRAJECTORIES, _PILOT = 4_000_000, 200_000, 500  # simulated
 _MOST_CELLS = 2**22  # numbers by batch, key and level that are held at once
 _FEWEST_BATCHES, _SUMMED = 256, 64  # to draw from; that a data set is the sum of
+_BY_KEY = (
+    "counts",
+    "return_steps",
+    "level_counts",
+    "level_steps",
+    "weight_steps",
+    "weighted_steps",
+)
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -60,10 +75,10 @@ class FromVisits:
     def __init__(self, study: Study, visits: Vector) -> None:
         self._study = study
         low, high = study.return_bounds
-        self.visits = np.tile(visits / study.arm_count, study.arm_count)
+        self.visits: Vector = np.tile(visits / study.arm_count, study.arm_count)
         # Neighbours get values far apart, and all together are spread evenly.
         self._shares = (0.5 + _GOLDEN * np.arange(len(self.visits))) % 1
-        self.values = low + (high - low) * self._shares
+        self.values: Vector = np.asarray(low + (high - low) * self._shares, np.float64)
 
     def rounded(self, trajectories: int) -> int:
         """Return m."""
@@ -83,12 +98,12 @@ class FromWorld:
         self._study = study
         self._rows = _Rows.of(study, world)
         everything = self._rows.add_up(replace(study.limits, arms=1, keys=self._rows.keys))
-        self.visits = np.tile(
+        self.visits: Vector = np.tile(
             everything.counts / everything.trajectories / study.arm_count, study.arm_count
         )
         weight = float(everything.weight_steps.sum()) * study.limits.clip / GRID_STEPS
         self.kept = weight / everything.trajectories  # of another policy's weight
-        self.values = np.tile(self._rows.values(study.limits), study.arm_count)
+        self.values: Vector = np.tile(self._rows.values(study.limits), study.arm_count)
         self._batches = lru_cache(maxsize=4)(self._simulated_batches)
 
     def _size(self, trajectories: int) -> int:
@@ -111,7 +126,9 @@ class FromWorld:
         limits = replace(limits, arms=batches, keys=batches * self._rows.keys)
         summed = self._rows.add_up(limits, size=size, batches=batches)
         names = ("counts", "return_steps", "level_counts", "level_steps")
-        arrays = {name: getattr(summed, name) for name in (*names, "weight_steps", "weighted_steps")}
+        arrays = {
+            name: getattr(summed, name) for name in (*names, "weight_steps", "weighted_steps")
+        }
         found = {name: part.reshape(batches, -1) for name, part in arrays.items() if part.size}
         return {**found, "largest_levels": summed.largest_levels}
 
@@ -139,7 +156,7 @@ class FromWorld:
         return _statistics(self._study, trajectories, **found)
 
 
-def _statistics(study: Study, trajectories: int, **arrays: Integers) -> VisitStatistics:
+def _statistics(study: Study, trajectories: int, **arrays: Any) -> VisitStatistics:
     """Return made-up statistics; everybody has as many trajectories as count."""
     return VisitStatistics(
         return_bounds=study.return_bounds,
@@ -151,6 +168,17 @@ def _statistics(study: Study, trajectories: int, **arrays: Integers) -> VisitSta
         persons=-(-trajectories // study.trajectories_per_person),
         **arrays,
     )
+
+
+@lru_cache(maxsize=2)
+def _simulated(world: World, choosing: bool) -> Episodes:
+    """Simulate as many trajectories as there is room for; rewards are discounted later."""
+
+    def rows(trajectories: int) -> Episodes:
+        return simulate_episodes(world, trajectories=trajectories, seed=SEED, actions=choosing)
+
+    length = len(rows(_PILOT)) / _PILOT
+    return rows(int(np.clip(_MOST_ROWS / length, _PILOT, _MOST_TRAJECTORIES)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,21 +202,14 @@ class _Rows:
         process.require_end()
         state_of = raw_states(study, process)
         choosing = study.pairs is not None
-        source: Any = world if choosing else process
-
-        def simulated(trajectories: int) -> Any:
-            return simulate_episodes(
-                source, trajectories=trajectories, seed=SEED, actions=choosing
-            )
-
-        length = len(simulated(_PILOT)) / _PILOT
-        rows = simulated(int(np.clip(_MOST_ROWS / length, _PILOT, _MOST_TRAJECTORIES)))
+        rows = _simulated(world, choosing)
         ratio = None
         if not choosing:
             key, keys, exact = state_of[rows.state], study.state_count, process.values
             key_of = state_of
         else:
             mdp: MDP = replace(world.decisions[0], discount=study.values.discount)
+            assert rows.action is not None
             pair = rows.state * mdp.actions + rows.action
             key_of = raw_pairs(study, world, state_of)
             key, keys, exact = key_of[pair], study.keys_per_arm, mdp.q(world.decisions[1]).ravel()

@@ -81,12 +81,12 @@ def least_kept(target: Vector, behaviour: Vector, clip: float, steps: int) -> fl
     kept = np.minimum(1.0, clip * np.exp((zero - np.arange(points)) * step))
     for _ in range(steps):
         after = np.stack([_moved(kept, int(by)) for by in moved])
-        kept = np.asarray((chances @ after).min(axis=0))
+        kept = np.min(np.asarray(chances @ after), axis=0)
     return float(kept[zero])
 
 
 def _moved(kept: Vector, by: int) -> Vector:
-    """Return V(x + shift) on the grid: 0 above it, and what is below moved up to its first point."""
+    """Return V(x + shift) on the grid: 0 above it, its first number below it."""
     if by >= 0:
         return np.append(kept[by:], np.zeros(min(by, len(kept))))
     return np.append(np.full(min(-by, len(kept)), kept[0]), kept[: max(len(kept) + by, 0)])

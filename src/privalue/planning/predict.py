@@ -34,6 +34,7 @@ class Prediction:
     trajectories: int
     rmse: float
     without_privacy: float
+    visits: Vector  # to expect, of every key
     by_key: Vector  # the distance to V that a release keeps to, at the study's level
     reach: float  # the range of returns that counts, which a stage may have chosen
 
@@ -52,9 +53,7 @@ def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism | Dp
     size = declared_size(study)
     if trajectories is not None:
         persons = -(-trajectories // study.trajectories_per_person)
-        size = PublicSize.of(
-            study.limits, trajectories, trajectories=trajectories, persons=persons
-        )
+        size = PublicSize.of(study.limits, trajectories, trajectories=trajectories, persons=persons)
     if study.values_a_policy:
         return policy_mechanism(study, size)
     return mechanism_for(study, design(study), size)
@@ -93,6 +92,7 @@ def predict(
         trajectories=m,
         rmse=_mean_error(off[:, counts]),
         without_privacy=_mean_error(off_clean[:, counts]),
+        visits=m * made_up.visits,
         by_key=np.quantile(np.abs(off), study.report.level, axis=0),
         reach=float(np.median(reach)),
     )
@@ -108,7 +108,9 @@ def _without_noise(
 ) -> Vector:
     """Return the values that the same fit gives without noise or shrinkage."""
     if isinstance(mechanism, DpOpe):
-        return _policy_values(study, mechanism, mechanism.perturbation(statistics).center)
+        return _policy_values(
+            study, mechanism, np.asarray(mechanism.perturbation(statistics).center, np.float64)
+        )
     return np.asarray(mechanism.design.values(theta_before_noise(study, mechanism, statistics)))
 
 
@@ -122,8 +124,10 @@ def _release(
 
     def noisy(perturbed: Perturbation) -> Vector:
         size = len(perturbed.center)
-        unit = generator.laplace(scale=0.5**0.5, size=size) if perturbed.laplace else (
-            generator.standard_normal(size)
+        unit = (
+            generator.laplace(scale=0.5**0.5, size=size)
+            if perturbed.laplace
+            else (generator.standard_normal(size))
         )
         return np.asarray(perturbed.center + perturbed.deviations * unit)
 

@@ -18,17 +18,6 @@ from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
 from privalue.report._limits import heading, restriction_in_words
 from privalue.report._page_arms import DIFFERENCES_COVER, ends_of
 from privalue.report._pages import load_page
-from privalue.report._plan_words import (
-    answer_in_words,
-    approximation_shown,
-    keys_of,
-    misfit_known,
-    name_of,
-    pairs_in_words,
-    paragraph,
-    steadied,
-    verdict,
-)
 from privalue.report._policy_page import policy_page
 from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
@@ -46,9 +35,7 @@ __all__ = [
     "Published",
     "accepted_in_words",
     "account_rows",
-    "answer_in_words",
     "answers_in",
-    "approximation_shown",
     "charge_words",
     "doubts",
     "ends_of",
@@ -57,14 +44,9 @@ __all__ = [
     "guess",
     "guessed_json",
     "heading",
-    "keys_of",
     "listed",
     "load_page",
-    "misfit_known",
-    "name_of",
     "named",
-    "pairs_in_words",
-    "paragraph",
     "policy_lines",
     "policy_page",
     "policy_table",
@@ -77,9 +59,7 @@ __all__ = [
     "restriction_in_words",
     "state_table",
     "statement_rows",
-    "steadied",
     "unchecked_words",
-    "verdict",
     "verdict_words",
     "write_private_page",
     "write_report",
