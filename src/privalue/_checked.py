@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from privalue.core import DpOpe
+from privalue.core import Ope
 from privalue.curator import Prepared, prepare, with_columns
 from privalue.planning import Setting, large_delta, suggestions, usefulness, usefulness_notices
 from privalue.study import SMOOTH, Study, declared_size, implied_returns, ridge_of
@@ -106,7 +106,7 @@ def _on_noise(prepared: Prepared) -> list[str]:
     if delta is not None:
         asked = "; a release will ask for --accept-large-delta" if delta.refused else ""
         found.append(f"{delta.text}{asked}")
-    if isinstance(prepared.mechanism, DpOpe):
+    if isinstance(prepared.mechanism, Ope):
         return found + _on_policies(study)
     if study.mechanism.name in SMOOTH and study.visit_prior is None:
         found.append(

@@ -61,6 +61,16 @@ def _option(name: str, value: Any) -> str:
     return f"{option} {name.upper() if value is ... else value}"
 
 
+def plural(number: int, one: str) -> str:
+    """Return a number with its noun, whose plural is regular.
+
+    >>> plural(1, "state"), plural(2500, "trajectory")
+    ('1 state', '2,500 trajectories')
+    """
+    many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    return f"{number:,} {one if number == 1 else many}"
+
+
 class PrivalueError(Exception):
     """The root: catch this to catch everything that privalue raises on purpose.
 

@@ -65,7 +65,8 @@ def realised(study, world, values, m, releases=80):
     mechanism, errors = mechanism_of_study(study, m), []
     for seed in range(releases):
         drawn = draw(mechanism, simulated(study, world, m, seed), SeededForExperimentsOnly(seed))
-        released = values_of(study, mechanism, drawn.numbers, chosen=drawn.chosen)
+        level = mechanism.level(drawn.stages)
+        released = values_of(study, mechanism, drawn.numbers, level=level)
         errors.append(np.sqrt(np.mean(np.square(released - values))))
     return np.mean(errors)
 

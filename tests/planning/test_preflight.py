@@ -4,7 +4,6 @@ import json
 import math
 import warnings
 
-import numpy as np
 import pytest
 
 import privalue as pv

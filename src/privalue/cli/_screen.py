@@ -13,7 +13,7 @@ from rich.text import Text
 from privalue._checked import Checked
 from privalue._written import Written, counted, written
 from privalue.artefact import PolicyInterval, Release, TotalInterval
-from privalue.core import DpOpe, privacy_profile
+from privalue.core import Ope, privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.report import (
     DATA_WORDS,
@@ -195,7 +195,7 @@ def _constants(prepared: Prepared) -> str:
     mechanism = prepared.mechanism
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
-    if isinstance(mechanism, DpOpe):
+    if isinstance(mechanism, Ope):
         noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
         return f"{noise}; pure epsilon"
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta

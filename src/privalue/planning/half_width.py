@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from privalue.core import DpSsp, Vector
+from privalue.core import Ssp, Vector
 from privalue.estimate import normal_quantile
 from privalue.study import Study
 
@@ -45,7 +45,7 @@ class HalfWidth:
     z: float
 
     @classmethod
-    def of(cls, study: Study, mechanism: DpSsp) -> "HalfWidth":
+    def of(cls, study: Study, mechanism: Ssp) -> "HalfWidth":
         """Return the half-widths of every key of a study, in their order."""
         noise, (low, high) = mechanism.noise, study.return_bounds
         return cls(

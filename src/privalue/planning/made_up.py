@@ -27,8 +27,8 @@ from privalue.core import (
     Contributions,
     Integers,
     Limits,
+    Statistics,
     Vector,
-    VisitStatistics,
 )
 from privalue.errors import StudyError
 from privalue.simulation import (
@@ -65,7 +65,7 @@ class MadeUp(Protocol):
     def rounded(self, trajectories: int) -> int:
         """Return the number of trajectories that a data set of about m has."""
 
-    def statistics(self, trajectories: int, generator: np.random.Generator) -> VisitStatistics:
+    def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
         """Return the statistics of a made-up data set of a rounded number of trajectories."""
 
 
@@ -84,7 +84,7 @@ class FromVisits:
         """Return m."""
         return trajectories
 
-    def statistics(self, trajectories: int, generator: np.random.Generator) -> VisitStatistics:
+    def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
         """Return the statistics of a made-up data set."""
         counts = generator.binomial(trajectories, self.visits)
         steps = generator.binomial(counts, self._shares) * GRID_STEPS
@@ -132,7 +132,7 @@ class FromWorld:
         found = {name: part.reshape(batches, -1) for name, part in arrays.items() if part.size}
         return {**found, "largest_levels": summed.largest_levels}
 
-    def statistics(self, trajectories: int, generator: np.random.Generator) -> VisitStatistics:
+    def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
         """Return the statistics of a made-up data set; arms are alike, and about equally large."""
         size, arms = self._size(trajectories), self._study.arm_count
         batches = dict(self._batches(size))
@@ -156,9 +156,9 @@ class FromWorld:
         return _statistics(self._study, trajectories, **found)
 
 
-def _statistics(study: Study, trajectories: int, **arrays: Any) -> VisitStatistics:
+def _statistics(study: Study, trajectories: int, **arrays: Any) -> Statistics:
     """Return made-up statistics; everybody has as many trajectories as count."""
-    return VisitStatistics(
+    return Statistics(
         return_bounds=study.return_bounds,
         limits=study.limits,
         trajectories=trajectories,
@@ -237,7 +237,7 @@ class _Rows:
             exact=np.where(known == 1, values, np.nan),
         )
 
-    def add_up(self, limits: Limits, *, size: int = 0, batches: int = 1) -> VisitStatistics:
+    def add_up(self, limits: Limits, *, size: int = 0, batches: int = 1) -> Statistics:
         """Return the statistics of all rows, by the code that counts real ones.
 
         Args:
@@ -277,7 +277,9 @@ class _Rows:
             return_bounds=(-most, most),
             reward_bounds=(-most, most),
             levels=1,
-            most_keys=self.keys if self.merged else limits.most_keys,
+            max_states_per_trajectory=(
+                self.keys if self.merged else limits.max_states_per_trajectory
+            ),
         )
         found = self.add_up(free)
         with np.errstate(invalid="ignore"):

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from privalue.core import GRID_STEPS, DpOpe, Vector
+from privalue.core import GRID_STEPS, Ope, Vector
 from privalue.estimate import SUPPORTED
 from privalue.planning.made_up import SEED, FromWorld
 from privalue.planning.predict import mechanism_of_study, predict
@@ -123,7 +123,7 @@ def _noise_and_people(study: Study, trajectories: float, kept: float) -> float:
     largest that there is (docs/proofs/weights.md, theorems 5 and 6).
     """
     mechanism = mechanism_of_study(study, None)
-    assert isinstance(mechanism, DpOpe)
+    assert isinstance(mechanism, Ope)
     clip, mass = mechanism.terms.limits.clip, kept * trajectories
     of_returns, of_weights = (scale * clip / GRID_STEPS for scale in mechanism.scales[:2])
     people = math.sqrt(study.trajectories_per_person * clip * mass / 4)

@@ -5,15 +5,18 @@ who come to the state. With visits or a public world it has the states themselve
 error. For dp-ope it has what clips keep, and the error at most.
 """
 
+import csv
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from privalue._written import counted
-from privalue.core import MOST_TRAJECTORIES, DpSsp
+from privalue.core import MOST_TRAJECTORIES, Ssp
 from privalue.errors import MissingComponentError, StudyError, UsageError
 from privalue.estimate import SUPPORTED
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
@@ -97,8 +100,8 @@ class Plan:
         without_privacy: the same without noise.
         clips: of dp-ope: what clips keep, and the error; the study's own among them.
         answer: what a target takes.
-        suggestions: what would help most, at most four.
         notices: what else there is to know.
+        setting: what was given beside the study.
     """
 
     study: Study
@@ -111,8 +114,15 @@ class Plan:
     without_privacy: float | None = None
     clips: tuple[ClipRow, ...] = ()
     answer: Answer | None = None
-    suggestions: tuple[Suggestion, ...] = ()
     notices: tuple[PlanNotice, ...] = ()
+    setting: Setting = field(repr=False)
+
+    @cached_property
+    def suggestions(self) -> tuple[Suggestion, ...]:
+        """Return what would help most, at most four; each is measured, which takes a while."""
+        if self.clips:
+            return tuple(_clip_suggestions(self))
+        return suggestions(self.study, self.setting)
 
     @property
     def headline(self) -> str:
@@ -250,15 +260,23 @@ def plan(
         if any(each is not None for each in (half_width, people, target_rmse, solve)):
             raise UsageError("dp-ope has no targets to solve for; leave them out")
         return _policy_plan(study, setting)
+    _require_question(study, setting, half_width, people, target_rmse, solve)
+    answer = None
+    if target_rmse is not None:
+        answer = _answer_rmse(study, setting, target_rmse, solve)
+        if setting.trajectories is None:  # the plan is for as many as it takes
+            setting = replace(setting, trajectories=int(answer.value or MOST_TRAJECTORIES))
     staged = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
     relative = staged and setting.world is None
     widths = _widths(study, setting.trajectories, relative=relative)
     prediction = _prediction(study, setting)
     if prediction is not None and widths is not None and setting.world is not None:
         widths = widths.within(prediction.reach / widths.reach)
+    if half_width is not None:
+        answer = _answer_half_width(study, setting, widths, half_width, people)
     low, high = study.return_bounds
     unit = high - low if relative else 1.0
-    found = Plan(
+    return Plan(
         study=study,
         trajectories=setting.trajectories,
         relative=relative,
@@ -267,10 +285,10 @@ def plan(
         states=() if prediction is None else _states(study, prediction, widths, unit),
         rmse=None if prediction is None else prediction.rmse / unit,
         without_privacy=None if prediction is None else prediction.without_privacy / unit,
-        suggestions=suggestions(study, setting),
+        answer=answer,
+        notices=tuple(_notices(study, setting, prediction, relative=relative)),
+        setting=setting,
     )
-    answer = _answer(found, setting, widths, half_width, people, target_rmse, solve)
-    return replace(found, answer=answer, notices=tuple(_notices(found, setting, prediction)))
 
 
 def _setting(
@@ -292,19 +310,34 @@ def _setting(
         raise UsageError("visits and world both say how often states are visited; give one")
     if steps is not None and not 1 <= steps <= 100_000:
         raise UsageError(f"steps={steps}: it must be from 1 to 100000", code="steps-out-of-range")
+    if isinstance(visits, str | Path):
+        visits = _read_visits(Path(visits))
     prior = study.visit_prior if visits is None else study.replace(visits=visits).visit_prior
-    if m is None and (visits is not None or world is not None):
-        raise UsageError(
-            "with visits or a world, give the number of trajectories, too: trajectories=M (in a "
-            "shell --trajectories M), or [study] trajectories in the study",
-            code="trajectories-missing",
-        )
     return Setting(
         trajectories=m,
         visits=None if world is not None else prior,
         world=named_world(world) if isinstance(world, str) else world,
         steps=steps,
     )
+
+
+def _read_visits(path: Path) -> dict[str, Any]:
+    """Read probabilities by state, or by state and action; a first row may be a heading."""
+    found: dict[str, Any] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for at, row in enumerate(csv.reader(file)):
+                if at == 0 and not row[-1].strip().replace(".", "", 1).isdigit():
+                    continue
+                *labels, probability = (cell.strip() for cell in row)
+                place = found if len(labels) == 1 else found.setdefault(labels[0], {})
+                place[labels[-1]] = float(probability)
+    except (OSError, ValueError, IndexError) as problem:
+        raise UsageError(
+            f"visits: {path} is not a CSV file of state (, action) and probability: {problem}",
+            code="visits-unreadable",
+        ) from None
+    return found
 
 
 def named_world(text: str, policy: str | None = None) -> World:
@@ -321,7 +354,7 @@ def _widths(study: Study, trajectories: int | None, *, relative: bool) -> HalfWi
     if study.mechanism.name != "dp-ssp":
         return None
     mechanism = mechanism_of_study(study, trajectories)
-    assert isinstance(mechanism, DpSsp)
+    assert isinstance(mechanism, Ssp)
     widths = HalfWidth.of(study, mechanism)
     return widths.within(1 / widths.reach) if relative else widths
 
@@ -383,17 +416,15 @@ def _key_names(study: Study) -> list[dict[str, str]]:
     return [{"state": state} for state in states]
 
 
-def _answer(
-    found: Plan,
+def _require_question(
+    study: Study,
     setting: Setting,
-    widths: HalfWidth | None,
     half_width: float | None,
     people: int | None,
     target_rmse: float | None,
     solve: str | None,
-) -> Answer | None:
-    """Return what a target takes, or raise UsageError if it cannot be asked for."""
-    study, m = found.study, setting.trajectories
+) -> None:
+    """Refuse what cannot be asked, before anything takes time."""
     if half_width is not None and target_rmse is not None:
         raise UsageError("half_width and target_rmse are two targets; give one")
     if solve not in (None, "trajectories", "epsilon"):
@@ -402,35 +433,58 @@ def _answer(
         raise UsageError(f"solve={solve!r} needs a target: target_rmse=0.05, for example")
     if people is not None and (half_width is None or people < 1):
         raise UsageError(f"people={people} needs half_width=0.05, for example, and is at least 1")
-    low, high = study.return_bounds
-    most = 0.5 if found.relative else (high - low) / 2
-    if half_width is not None:
-        require_target(half_width, most)
-        if widths is None:
-            raise UsageError(f"{study.mechanism.name} has no intervals, so no half_width")
-        if people is None:
-            return people_for(widths.middle, half_width)
-        in_units = half_width * (high - low if found.relative else 1.0)
-        answer = epsilon_for_half_width(study, m, people, in_units)
-        return replace(answer, target=half_width)
-    if target_rmse is None:
-        return None
-    require_target(target_rmse, most)
-    made_up = setting.made_up(study)
-    if made_up is None or found.relative:
+    if half_width is not None and study.mechanism.name != "dp-ssp":
+        raise UsageError(f"{study.mechanism.name} has no intervals, so no half_width")
+    staged = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
+    known = setting.world is not None or (setting.visits is not None and not staged)
+    if target_rmse is not None and not known:
         raise UsageError(
             "an overall error needs visits or a world, and a world where a stage chooses bounds; "
             "half_width=0.05 asks for the interval of a state",
             code="target-needs-a-world",
         )
+    given = setting.world is not None or setting.visits is not study.visit_prior
+    if setting.trajectories is None and (solve == "epsilon" or (given and target_rmse is None)):
+        raise UsageError(
+            "how many trajectories are planned? give trajectories=M (in a shell --trajectories M), "
+            "or [study] trajectories in the study",
+            code="trajectories-missing",
+        )
+
+
+def _answer_half_width(
+    study: Study,
+    setting: Setting,
+    widths: HalfWidth | None,
+    half_width: float,
+    people: int | None,
+) -> Answer:
+    """Return how many people a half-width takes, or which epsilon."""
+    assert widths is not None
+    require_target(half_width, widths.reach / 2)
+    if people is None:
+        return people_for(widths.middle, half_width)
+    low, high = study.return_bounds
+    whole = half_width * (high - low) / widths.reach  # as if the whole range counted
+    answer = epsilon_for_half_width(study, setting.trajectories, people, whole)
+    return replace(answer, target=half_width)
+
+
+def _answer_rmse(study: Study, setting: Setting, target: float, solve: str | None) -> Answer:
+    """Return how many trajectories an overall error takes, or which epsilon."""
+    low, high = study.return_bounds
+    require_target(target, (high - low) / 2)
+    made_up = setting.made_up(study)
+    assert made_up is not None
     if solve == "epsilon":
-        return epsilon_for(study, made_up, m or 1, target_rmse)
-    return trajectories_for(study, made_up, target_rmse)
+        return epsilon_for(study, made_up, setting.trajectories or 1, target)
+    return trajectories_for(study, made_up, target)
 
 
-def _notices(found: Plan, setting: Setting, prediction: Prediction | None) -> Iterator[PlanNotice]:
+def _notices(
+    study: Study, setting: Setting, prediction: Prediction | None, *, relative: bool
+) -> Iterator[PlanNotice]:
     """Yield what else there is to know."""
-    study, m = found.study, setting.trajectories
     if study.mechanism.name in SMOOTH and prediction is None:
         yield PlanNotice(
             code="needs-visits-or-world",
@@ -439,7 +493,7 @@ def _notices(found: Plan, setting: Setting, prediction: Prediction | None) -> It
             "nothing can be said without knowing visits: give [states] visits, --visits FILE or "
             "--world WORLD with --trajectories M; dp-ssp has no such threshold",
         )
-    if found.relative:
+    if relative:
         yield PlanNotice(
             code="relative-widths",
             severity="note",
@@ -463,7 +517,7 @@ def _notices(found: Plan, setting: Setting, prediction: Prediction | None) -> It
             severity="note",
             text=f"an overall error is predicted for at most {MOST_STATES:,} states",
         )
-    yield from _of_release(study, m)
+    yield from _of_release(study, setting.trajectories)
 
 
 def _unvisited(study: Study, prediction: Prediction) -> Iterator[PlanNotice]:
@@ -538,9 +592,10 @@ def _policy_plan(study: Study, setting: Setting) -> Plan:
         relative=False,
         clips=rows,
         rmse=None if world is None else next(row.error for row in rows if row.clip == own),
+        setting=setting,
     )
     notices = [*_policy_notices(found, setting, starts), *_of_release(study, m)]
-    return replace(found, suggestions=tuple(_clip_suggestions(found)), notices=tuple(notices))
+    return replace(found, notices=tuple(notices))
 
 
 def _own_clip(found: Plan) -> ClipRow:

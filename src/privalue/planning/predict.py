@@ -9,14 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from privalue.core import (
-    Chosen,
-    DpOpe,
-    DpSsp,
+    Draw,
+    Lsl,
+    Lsw,
     Mechanism,
-    Perturbation,
+    Ope,
     PublicSize,
+    Ssp,
+    Stage,
+    Statistics,
     Vector,
-    VisitStatistics,
 )
 from privalue.errors import StudyError
 from privalue.estimate import noisy_weights, values_of
@@ -39,7 +41,7 @@ class Prediction:
     reach: float  # the range of returns that counts, which a stage may have chosen
 
 
-def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism | DpOpe:
+def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism:
     """Return the mechanism that a release of m trajectories would use.
 
     Args:
@@ -80,13 +82,13 @@ def predict(
         raise StudyError("no state with a weight above 0 has a value in the world; use another one")
     generator = np.random.default_rng(SEED)
     released, clean, reach = list[Vector](), list[Vector](), list[float]()
-    for _ in range(draws or int(np.clip(10_000 // len(made_up.values), 16, 250))):
+    for _ in range(draws or int(np.clip(6_000 // len(made_up.values), 16, 150))):
         statistics = made_up.statistics(m, generator)
         clean.append(_without_noise(study, mechanism, statistics))
         for _ in range(NOISES):
-            values, width = _release(study, mechanism, statistics, generator)
-            released.append(values)
-            reach.append(width)
+            draw = _draw(mechanism, statistics, generator)
+            released.append(_values(study, mechanism, draw))
+            reach.append(_reach(mechanism, draw))
     off, off_clean = (np.array(each) - made_up.values for each in (released, clean))
     return Prediction(
         trajectories=m,
@@ -103,51 +105,55 @@ def _mean_error(off: Vector) -> float:
     return float(np.sqrt(np.mean(np.square(off), axis=1)).mean())
 
 
-def _without_noise(
-    study: Study, mechanism: Mechanism | DpOpe, statistics: VisitStatistics
-) -> Vector:
+def _without_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -> Vector:
     """Return the values that the same fit gives without noise or shrinkage."""
-    if isinstance(mechanism, DpOpe):
-        return _policy_values(
-            study, mechanism, np.asarray(mechanism.perturbation(statistics).center, np.float64)
-        )
-    return np.asarray(mechanism.design.values(theta_before_noise(study, mechanism, statistics)))
+    if isinstance(mechanism, Ssp | Lsw | Lsl):
+        theta = theta_before_noise(study, mechanism, statistics)
+        return np.asarray(mechanism.design.values(theta))
+    return _values(study, mechanism, _draw(mechanism, statistics, None))
 
 
-def _release(
-    study: Study,
-    mechanism: Mechanism | DpOpe,
-    statistics: VisitStatistics,
-    generator: np.random.Generator,
-) -> tuple[Vector, float]:
-    """Return the values of a release, and the range of returns that it counts."""
+def _draw(
+    mechanism: Mechanism, statistics: Statistics, generator: np.random.Generator | None
+) -> Draw:
+    """Return what a release would draw, stage by stage; without a generator, no noise.
 
-    def noisy(perturbed: Perturbation) -> Vector:
-        size = len(perturbed.center)
-        unit = (
-            generator.laplace(scale=0.5**0.5, size=size)
-            if perturbed.laplace
-            else (generator.standard_normal(size))
-        )
-        return np.asarray(perturbed.center + perturbed.deviations * unit)
-
-    low, high = study.return_bounds
-    if isinstance(mechanism, DpOpe):
-        drawn = noisy(mechanism.perturbation(statistics))
-        return _policy_values(study, mechanism, drawn), high - low
-    if not isinstance(mechanism, DpSsp):
-        return values_of(study, mechanism, noisy(mechanism.perturbation(statistics))), high - low
-    chosen: Chosen = mechanism.unchosen
-    # Only a world says where returns lie; without one the whole range stands for what is chosen.
-    if "bounds" in mechanism.alphas and statistics.level_counts.size:
-        numbers = noisy(mechanism.perturbation(statistics, "bounds"))
-        chosen = mechanism.choose("bounds", numbers, chosen)
-    drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
-    first, last = mechanism.noise_for(chosen).bounds
-    return values_of(study, mechanism, drawn, chosen=chosen), last - first
+    Only a world says where returns lie: without one the stage for bounds is left out, and the whole
+    range stands for what it chooses.
+    """
+    released = list[Stage]()
+    for name, alpha in mechanism.stages.items():
+        if name == "bounds" and not statistics.level_counts.size:
+            continue
+        at = mechanism.perturb(statistics, name, released)
+        noise = np.zeros(len(at.center))
+        if generator is not None and at.laplace:
+            noise = generator.laplace(scale=0.5**0.5, size=len(noise))
+        elif generator is not None:
+            noise = generator.standard_normal(len(noise))
+        numbers = np.asarray(at.center + at.deviations * noise)
+        released.append(Stage(name=name, alpha=alpha, numbers=numbers, sigma=at.deviations))
+    return Draw(stages=tuple(released))
 
 
-def _policy_values(study: Study, mechanism: DpOpe, drawn: Vector) -> Vector:
+def _values(study: Study, mechanism: Mechanism, draw: Draw) -> Vector:
+    """Return the values of a release."""
+    if isinstance(mechanism, Ope):
+        return _policy_values(study, mechanism, draw.numbers)
+    assert isinstance(mechanism, Ssp | Lsw | Lsl)
+    level = mechanism.level(draw.stages) if isinstance(mechanism, Ssp) else None
+    return values_of(study, mechanism, draw.numbers, level=level)
+
+
+def _reach(mechanism: Mechanism, draw: Draw) -> float:
+    """Return the range of returns that count, which a stage may have chosen."""
+    low, high = mechanism.terms.limits.return_bounds
+    if isinstance(mechanism, Ssp):
+        low, high = mechanism.noise_at(mechanism.level(draw.stages)).bounds
+    return high - low
+
+
+def _policy_values(study: Study, mechanism: Ope, drawn: Vector) -> Vector:
     """Return the target's value from sums of weights and of weighted returns."""
     noisy, (low, high) = noisy_weights(mechanism, drawn), study.return_bounds
     share = np.divide(

@@ -24,7 +24,7 @@ import numpy as np
 
 from privalue._written import counted
 from privalue.artefact import Accepted
-from privalue.core import GRID_STEPS, DpLsl, DpLsw, DpOpe, DpSsp, Mechanism, PublicSize
+from privalue.core import GRID_STEPS, Lsl, Lsw, Mechanism, Ope, PublicSize, Ssp
 from privalue.errors import Hint, PrivalueWarning, StudyError
 from privalue.estimate import noise_factors, normal_quantile
 from privalue.planning.half_width import HalfWidth
@@ -69,9 +69,7 @@ class Usefulness:
         )
 
 
-def usefulness(
-    study: Study, mechanism: Mechanism | DpOpe | None, trajectories: int | None
-) -> Usefulness:
+def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | None) -> Usefulness:
     """Judge a release by public numbers.
 
     Args:
@@ -81,21 +79,21 @@ def usefulness(
     """
     visits = None
     useless = False
-    if isinstance(mechanism, DpSsp):
+    if isinstance(mechanism, Ssp):
         widths = HalfWidth.of(study, mechanism)
         visits = float(widths.visits_for(OF_USE / 2 * widths.reach).min())
-    elif isinstance(mechanism, DpOpe):
+    elif isinstance(mechanism, Ope):
         # At the middle of the bounds, with all of the weight kept and everybody in one group.
         scale = mechanism.scales[0] * mechanism.terms.limits.clip / GRID_STEPS
         visits = scale * -math.log1p(-study.report.level) * 2 / OF_USE
-    elif mechanism is not None and trajectories is not None:
+    elif isinstance(mechanism, Lsw | Lsl) and trajectories is not None:
         useless = _drowns(study, mechanism, trajectories)
     if visits is not None and trajectories is not None:
         useless = trajectories < visits
     return Usefulness(visits=visits, trajectories=trajectories, useless=useless)
 
 
-def _drowns(study: Study, mechanism: DpLsw | DpLsl, trajectories: int) -> bool:
+def _drowns(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> bool:
     """Return whether noise that follows the data is too large even at the best counts.
 
     m trajectories count for H keys each: the least visited key has the most where all are alike.
@@ -110,7 +108,7 @@ def _drowns(study: Study, mechanism: DpLsw | DpLsl, trajectories: int) -> bool:
 
 def require_useful(
     study: Study,
-    mechanism: Mechanism | DpOpe | None,
+    mechanism: Mechanism | None,
     trajectories: int | None,
     *,
     accepted: bool,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from privalue.core import MOST_TRAJECTORIES, DpSsp
+from privalue.core import MOST_TRAJECTORIES, Ssp
 from privalue.errors import UsageError
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.made_up import MadeUp
@@ -12,7 +12,8 @@ from privalue.planning.predict import mechanism_of_study, predict
 from privalue.study import Study
 
 LEAST_EPSILON, MOST_EPSILON = 0.001, 20.0
-_PRECISION = 0.003  # of a logarithm
+_FEW_DRAWS = 16  # for a search; its end is checked with all
+_PRECISION = 0.01  # of a logarithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ def epsilon_for_half_width(
     def width(epsilon: float) -> float:
         changed = with_epsilon(study, epsilon)
         mechanism = mechanism_of_study(changed, trajectories)
-        assert isinstance(mechanism, DpSsp)
+        assert isinstance(mechanism, Ssp)
         return float(HalfWidth.of(changed, mechanism).middle.at(people))
 
     value = least(width, half_width, LEAST_EPSILON, MOST_EPSILON)
@@ -69,20 +70,22 @@ def epsilon_for_half_width(
 
 def trajectories_for(study: Study, made_up: MadeUp, rmse: float) -> Answer:
     """Return the least m with which the predicted error is at most so much."""
-    value = least(
-        lambda m: predict(study, made_up, math.ceil(m)).rmse, rmse, 1.0, float(MOST_TRAJECTORIES)
-    )
+
+    def error(m: float, draws: int | None = _FEW_DRAWS) -> float:
+        return predict(study, made_up, math.ceil(m), draws=draws).rmse
+
+    value = least(error, rmse, 1.0, float(MOST_TRAJECTORIES), sure=lambda m: error(m, None))
     return Answer(quantity="trajectories", measure="rmse", target=rmse, value=value)
 
 
 def epsilon_for(study: Study, made_up: MadeUp, trajectories: int, rmse: float) -> Answer:
     """Return the least epsilon with which the predicted error is at most so much."""
-    value = least(
-        lambda epsilon: predict(with_epsilon(study, epsilon), made_up, trajectories).rmse,
-        rmse,
-        LEAST_EPSILON,
-        MOST_EPSILON,
-    )
+
+    def error(epsilon: float, draws: int | None = _FEW_DRAWS) -> float:
+        changed = with_epsilon(study, epsilon)
+        return predict(changed, made_up, trajectories, draws=draws).rmse
+
+    value = least(error, rmse, LEAST_EPSILON, MOST_EPSILON, sure=lambda e: error(e, None))
     return Answer(quantity="epsilon", measure="rmse", target=rmse, value=value)
 
 
@@ -92,14 +95,20 @@ def with_epsilon(study: Study, epsilon: float) -> Study:
 
 
 def least(
-    falling: Callable[[float], float], target: float, low: float, high: float
+    falling: Callable[[float], float],
+    target: float,
+    low: float,
+    high: float,
+    *,
+    sure: Callable[[float], float] | None = None,
 ) -> float | None:
     """Return about the least argument at which a falling function is at most the target.
 
-    It is rounded up to three digits, so that people can copy it, and checked; None where even
-    ``high`` does not reach the target.
+    It is rounded up to three digits, so that people can copy it, and checked by ``sure``, which is
+    the same function computed with more care; None where even ``high`` does not reach the target.
     """
-    if falling(high) > target:
+    check = falling if sure is None else sure
+    if check(high) > target:
         return None
     below, above = math.log(low), math.log(high)
     if falling(low) <= target:
@@ -108,7 +117,7 @@ def least(
         middle = (below + above) / 2
         below, above = (below, middle) if falling(math.exp(middle)) <= target else (middle, above)
     value = _rounded_up(math.exp(above))
-    while value < high and falling(value) > target:
+    while value < high and check(value) > target:
         value = _rounded_up(value * 1.01)
     return min(value, high)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privalue.core import DpSsp
+from privalue.core import Ssp
 from privalue.errors import StudyError
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.made_up import FromVisits, FromWorld, MadeUp
@@ -67,8 +67,6 @@ class Setting:
 
     def made_up(self, study: Study) -> MadeUp | None:
         """Return where made-up statistics of a study come from; None where nothing is known."""
-        if self.trajectories is None:
-            return None
         if self.world is not None:
             return FromWorld(study, self.world)
         return None if self.visits is None else FromVisits(study, self.visits)
@@ -96,7 +94,7 @@ def _measure(study: Study, setting: Setting) -> tuple[str, Callable[[_Change], f
     """Return what changes are measured by, which is to become small; None where nothing is."""
     low, high = study.return_bounds
     m = setting.trajectories
-    if setting.made_up(study) is not None and m is not None:
+    if m is not None and (setting.world is not None or setting.visits is not None):
 
         def rmse(change: _Change) -> float:
             made_up = setting.made_up(change.study)
@@ -109,7 +107,7 @@ def _measure(study: Study, setting: Setting) -> tuple[str, Callable[[_Change], f
 
     def people(change: _Change) -> float:
         mechanism = mechanism_of_study(change.study, m)
-        assert isinstance(mechanism, DpSsp)
+        assert isinstance(mechanism, Ssp)
         widths = HalfWidth.of(change.study, mechanism).middle.within(change.reach)
         return math.ceil(widths.visits_for((high - low) / 20))
 
