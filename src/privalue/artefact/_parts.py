@@ -170,7 +170,7 @@ class ReleasedWeights(Part):
 class PolicyTrust(Part):
     """How far to trust the value of another policy than the data's."""
 
-    clipping_bias: float = Field(ge=0, description="R tau/(1 - tau) at the kept mass")
+    clipping_bias: float = Field(ge=0, description="R tau at the kept mass, tau = 1 - kept")
     largest_clipping_bias: float = Field(ge=0, description="the same at its lower end")
     effective_trajectories: float = Field(
         ge=0, description="about so many, equally weighted, would be as good, or more: n/C"
