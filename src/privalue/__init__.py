@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     from privalue.ledger import Outbox as Outbox, open_ledger as open_ledger
     from privalue.planning import Plan as Plan, plan as plan
     from privalue.report import Published as Published, publish as publish
-    from privalue.simulation import simulate as simulate
+    from privalue.simulation import rollout as rollout, simulate as simulate, world as world
     from privalue.study import Study as Study
 # isort: on
 
@@ -97,7 +97,9 @@ _MODULES = {
     "publish": "report",
     "refit": "estimate",
     "release": "curator",
+    "rollout": "simulation",
     "simulate": "simulation",
+    "world": "simulation",
 }
 
 __all__ = [*_MODULES, "__version__"]  # noqa: PLE0604
