@@ -8,7 +8,6 @@ shape alone.
 from privalue.report._another_policy import (
     doubts,
     policy_lines,
-    policy_table,
     unchecked_words,
     verdict_words,
 )
@@ -23,8 +22,9 @@ from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
 from privalue.report._public_page import public_page
 from privalue.report._publish import Published, publish, release_page, write_report, write_text
+from privalue.report._rows import is_refuted, kept_mass, policies, policy_row, rows_of, whole
 from privalue.report._spending import account_rows, charge_words, request_for, statement_rows
-from privalue.report._states import flags_by_state, flags_of_states, state_table
+from privalue.report._states import bits_of, state_table
 from privalue.report._verdict import accepted_in_words
 
 __all__ = [
@@ -36,20 +36,22 @@ __all__ = [
     "accepted_in_words",
     "account_rows",
     "answers_in",
+    "bits_of",
     "charge_words",
     "doubts",
     "ends_of",
-    "flags_by_state",
-    "flags_of_states",
     "guess",
     "guessed_json",
     "heading",
+    "is_refuted",
+    "kept_mass",
     "listed",
     "load_page",
     "named",
+    "policies",
     "policy_lines",
     "policy_page",
-    "policy_table",
+    "policy_row",
     "public_page",
     "publish",
     "release_page",
@@ -57,10 +59,12 @@ __all__ = [
     "require_private_place",
     "require_same_study",
     "restriction_in_words",
+    "rows_of",
     "state_table",
     "statement_rows",
     "unchecked_words",
     "verdict_words",
+    "whole",
     "write_private_page",
     "write_report",
     "write_text",

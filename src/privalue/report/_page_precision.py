@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from privalue.artefact import Release
+from privalue.releases import Release
 from privalue.report._guarantee import cut_units
 from privalue.report._numbers import interval
 from privalue.report._pages import PageTable, bar
