@@ -16,8 +16,6 @@ from typing import Any
 from privalue._forest import PlotRow, forest_plot
 from privalue._written import counted, written, written_exactly
 from privalue.estimate import StateChange
-from privalue.planning import Forecast, Prediction
-from privalue.planning import shown as error_shown
 from privalue.releases import NOT_PRIVATE, Release
 from privalue.report import (
     accepted_in_words,
@@ -25,12 +23,10 @@ from privalue.report import (
     heading,
     is_refuted,
     kept_mass,
-    pairs_in_words,
     policies,
     policy_row,
     restriction_in_words,
     unchecked_words,
-    verdict,
     verdict_words,
     whole,
 )
@@ -344,78 +340,6 @@ def _policies(release: Release) -> list[_Escaped]:
 def _policy(arm: str, text: str) -> list[str]:
     """Return the overall value of the policy in an arm."""
     return ["; ", _named(arm), f" {text}"]
-
-
-# A plan
-
-
-def plan_html(prediction: Prediction, advice: Sequence[str]) -> str:
-    """Return a plan: the verdict, a plot and a table of the mechanisms, and what would help.
-
-    Args:
-        prediction: the errors to expect.
-        advice: changes of the study, in words, the most helpful first.
-    """
-    study = prediction.study
-    planned = [each for each in prediction.forecasts if each.refused is None][:MOST_ROWS]
-    kind = "pv-stop" if prediction.useless else ""
-    of_pairs = pairs_in_words(prediction)
-    return _shown(
-        _paragraph(
-            "Plan of ",
-            _named(study.study.name),
-            f": {counted(prediction.trajectories, 'trajectory')}, "
-            f"{counted(study.key_count, 'value')}, epsilon "
-            f"{study.privacy.epsilon:g}, delta {study.privacy.delta:g}",
-            kind="pv-head",
-        ),
-        _paragraph(verdict(prediction), kind=kind),
-        _Escaped(_plan_plot(prediction, planned)) if planned else "",
-        _table(
-            ["mechanism", "error", "optimistic to cautious", "of it: noise", "sampling"],
-            [_forecast(each) for each in planned],
-            numbers=(1, 2, 3, 4),
-        ),
-        *([] if of_pairs is None else [_paragraph(f"{of_pairs}.")]),
-        *(
-            [_paragraph("What would help:"), _tag("ul", *(_tag("li", line) for line in advice))]
-            if advice
-            else []
-        ),
-        _paragraph("Nothing was opened for this plan, and nothing was spent.", kind="pv-soft"),
-    )
-
-
-def _forecast(forecast: Forecast) -> list[str]:
-    """Return the row of a mechanism."""
-    own = " (this study)" if forecast.option.chosen else ""
-    low, high = forecast.range
-    return [
-        forecast.option.label + own,
-        error_shown(forecast.rmse),
-        f"{error_shown(low)} to {error_shown(high)}" if low < high else "",
-        error_shown(forecast.noise),
-        error_shown(forecast.sampling),
-    ]
-
-
-def _plan_plot(prediction: Prediction, planned: Sequence[Forecast]) -> str:
-    """Return a forest plot of the mechanisms' errors, and of guessing."""
-    guess = prediction.guess
-    rows = [
-        PlotRow(
-            name=each.option.label + (" (this study)" if each.option.chosen else ""),
-            value=each.rmse,
-            total=each.range if each.range[0] < each.range[1] else (None, None),
-            flag="" if each.rmse < guess else "like guessing",
-        )
-        for each in planned
-        if each.rmse < 3 * guess or each.option.chosen  # errors beyond would hide the others
-    ]
-    rows.append(PlotRow(name="guessing", value=guess))
-    title = "Predicted error of each mechanism"
-    outer = "from optimistic to cautious"
-    return _forest(rows, title, None, outer, point="predicted error")
 
 
 # A study

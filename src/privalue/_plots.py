@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.errors import MissingComponentError, UsageError
-from privalue.planning import Prediction
 from privalue.releases import NOT_PRIVATE, Release
 from privalue.report import bits_of, heading, policy_lines
 
@@ -188,40 +187,6 @@ def _name_places(set_ticks: Any, labels: Sequence[str]) -> None:
     every = -(-len(labels) // _MOST_ROWS)
     places = range(0, len(labels), every)
     set_ticks(list(places), labels=[_cut(labels[at]) for at in places])
-
-
-def plot_plan(prediction: Prediction, ax: "Axes | None" = None) -> "Axes":
-    """Draw the predicted error of every mechanism, with its range, beside that of guessing.
-
-    Args:
-        prediction: the plan.
-        ax: axes to draw into; new ones, if left out.
-    """
-    planned = [each for each in prediction.forecasts if each.refused is None]
-    if not planned:
-        raise UsageError(f"there is nothing to plot: {prediction.chosen.refused}")
-    axes = _axes(ax, len(planned) + 1, "plan.plot()")
-    places = np.arange(len(planned))
-    for place, each in zip(places.tolist(), planned, strict=True):
-        own = each.option.chosen
-        colour = _COLOURS[0] if own else "0.45"
-        axes.plot(each.range, (place, place), color=colour, linewidth=2.0, solid_capstyle="butt")
-        axes.plot(each.rmse, place, "o", color=colour, markersize=8 if own else 6)
-    guess = prediction.guess
-    axes.axvline(guess, color="0.35", linestyle=(0, (6, 2)), label="guessing")
-    axes.axvline(prediction.floor, color="0.2", linestyle=":", label="without privacy")
-    axes.set_xscale("log")
-    own_name = {each.option.label: " (this study)" for each in planned if each.option.chosen}
-    axes.set_yticks(
-        places, [each.option.label + own_name.get(each.option.label, "") for each in planned]
-    )
-    axes.set_ylim(len(planned) - 0.5, -0.5)
-    axes.set_xlabel("predicted root mean square error")
-    axes.set_title(
-        f"{_cut(prediction.study.study.name)}: {prediction.trajectories:,} trajectories", loc="left"
-    )
-    _finish(axes)
-    return axes
 
 
 def _states(

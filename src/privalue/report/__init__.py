@@ -17,17 +17,6 @@ from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
 from privalue.report._limits import heading, restriction_in_words
 from privalue.report._page_arms import DIFFERENCES_COVER, ends_of
 from privalue.report._pages import load_page
-from privalue.report._plan_words import (
-    answer_in_words,
-    approximation_shown,
-    keys_of,
-    misfit_known,
-    name_of,
-    pairs_in_words,
-    paragraph,
-    steadied,
-    verdict,
-)
 from privalue.report._policy_page import policy_page
 from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
@@ -46,9 +35,7 @@ __all__ = [
     "Published",
     "accepted_in_words",
     "account_rows",
-    "answer_in_words",
     "answers_in",
-    "approximation_shown",
     "bits_of",
     "charge_words",
     "doubts",
@@ -58,14 +45,9 @@ __all__ = [
     "heading",
     "is_refuted",
     "kept_mass",
-    "keys_of",
     "listed",
     "load_page",
-    "misfit_known",
-    "name_of",
     "named",
-    "pairs_in_words",
-    "paragraph",
     "policies",
     "policy_lines",
     "policy_page",
@@ -80,9 +62,7 @@ __all__ = [
     "rows_of",
     "state_table",
     "statement_rows",
-    "steadied",
     "unchecked_words",
-    "verdict",
     "verdict_words",
     "whole",
     "write_private_page",

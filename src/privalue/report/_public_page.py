@@ -15,7 +15,6 @@ from privalue.report._page_facts import budget_context, method_context, public_c
 from privalue.report._page_precision import limits_context, precision_context
 from privalue.report._page_values import flags_context, values_context
 from privalue.report._pages import hashed, headed, named, render
-from privalue.report._precision import planned
 from privalue.report._rows import policies, policy_row
 from privalue.report._states import StateTable, state_table
 from privalue.report._verdict import verdict_of
@@ -58,7 +57,6 @@ def public_page(
         The HTML document.
     """
     states = state_table(release)
-    plan = planned(release, study)
     name = release.study["study"]["name"]
     return render(
         "report.html",
@@ -71,13 +69,13 @@ def public_page(
         name=named(name),
         contents=[(k, short) for k, short in _CONTENTS.items() if k != "arms" or release.arms],
         protected=release.private,
-        verdict=verdict_of(release, states, plan),
+        verdict=verdict_of(release, states),
         tiles=_tiles(release, states),
         values=values_context(release, states),
         searchable=len(states) > 12,
         flags=flags_context(release, states),
         arms=arms_context(release, states),
-        precision=precision_context(release, states, plan),
+        precision=precision_context(release, states),
         guarantee=guarantee_context(release),
         limits=limits_context(release, states),
         public=public_context(release),
