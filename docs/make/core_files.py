@@ -13,21 +13,14 @@ CORE = ROOT / "src" / "privalue" / "core"
 PAGE = ROOT / "docs" / "guarantee.md"
 ORDER = [
     "limits.py",
-    "_contributions.py",
-    "_design.py",
-    "_least_squares.py",
-    "_maximum.py",
-    "_sensitivity_lsw.py",
-    "_sensitivity_lsl.py",
-    "_blocks.py",
-    "_sensitivity_ssp.py",
-    "_profile.py",
-    "_calibration.py",
-    "_noise.py",
+    "contributions.py",
+    "kernel.py",
+    "design.py",
+    "sensitivity.py",
+    "calibration.py",
     "mechanisms.py",
-    "_private.py",
-    "_arrays.py",
-    "_kernels.py",
+    "noise.py",
+    "private.py",
     "__init__.py",
 ]
 _TABLE = re.compile(r"\| file \| what it does \|\n(?:\|.*\n)+")

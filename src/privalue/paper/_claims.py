@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from privalue.paper._excess import excess_curve
 from privalue.paper._regularisation import by_ridge
 from privalue.paper._settings import BOUNDS, DELTA, EPSILON, TIGHT, WIDE
 from privalue.paper._table import Curve, ResultTable
+from privalue.paper.theory import paper_limits
 from privalue.study import aggregation as aggregation_matrix
 
 Tables = Mapping[str, ResultTable]
@@ -428,12 +430,12 @@ def beta_lowers(tables: Tables) -> Claim:
         )
     ]
     weights = np.ones(len(truth()))
+    psi = partial(smooth_lsw, paper_limits(len(weights)))
     for m in (10**5, 10**7):
         counts = [batch(m, run, TIGHT).counts for run in runs]
         factor = estimate(
-            [math.log(smooth_lsw(n, weights, betas[0]) / smooth_lsw(n, weights, betas[1]))
-             for n in counts]
-        )  # fmt: skip
+            [math.log(psi(n, weights, betas[0]) / psi(n, weights, betas[1])) for n in counts]
+        )
         parts.append(
             ClaimPart(
                 what=f"psi of DP-LSW at m = {_m(m)}",

@@ -162,7 +162,7 @@ def outcome(method: Method, setting: MethodSetting, trajectories: int, run: int)
         if method.ridge is None:
             theta = lsw(statistics.mean_returns(method.unvisited), ready.design)
         else:
-            theta = lsl(statistics, ready.design, method.ridge)
+            theta = lsl(statistics.counts, statistics.return_sums, ready.design, method.ridge)
         return Outcome(ready.design.values(theta), theta, theta)
     perturbed = ready.mechanism.perturb(statistics)
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))

@@ -31,8 +31,6 @@ from privalue.core import (
     Lsw,
     Ssp,
     Vector,
-    column_squares,
-    scaled_rows,
 )
 from privalue.errors import StudyError
 from privalue.estimate import noise_factors
@@ -263,7 +261,7 @@ def _of_means(
     if not design.one_feature_per_state:
         return np.array([float(error[weights > 0].min()) * design.dimension / design.states])
     squares = design.phi.power(2) if not isinstance(design.phi, np.ndarray) else design.phi**2
-    whole = np.square(column_squares(design.weighted_phi))
+    whole = np.square(design.weighted_squares)
     by_state = np.asarray(squares @ (squares.T @ (np.square(weights) * error) / whole))
     return by_state[weights > 0]
 
@@ -282,7 +280,7 @@ def _of_values(
     deviations = sigma * noise_factors(mechanism, design.phi[some])
     kept: Vector | float = 1.0
     if mechanism.ridge is not None and design.one_feature_per_state:
-        curvature = column_squares(scaled_rows(design.phi, np.sqrt(design.weights * visits)))
+        curvature = design.features.scaled(np.sqrt(design.weights * visits)).column_squares()
         by_state = np.asarray(sp.csr_array(design.phi[some]).astype(bool) @ curvature)
         kept = by_state / (by_state + mechanism.ridge / 2)
     values = low + (high - low) * (_NODES[:, None] + 1) / 2
