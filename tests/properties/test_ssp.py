@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from oracles import literal, ssp
 from oracles.estimates import estimate, noisy_statistics
+from oracles.limits import count_weight, sensitivity
 from oracles.shrinkage import posterior
-from privalue.core import Design, count_weight
+from privalue.core import Design
 from privalue.estimate.intervals import total_intervals
 from privalue.estimate.ratios import Ratios, normal_quantile, ratio_intervals
-from privalue.study._choices import sensitivity
 from privalue.study._features import aggregation
 
 # Sensitivity
