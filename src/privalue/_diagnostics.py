@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue._written import counted
+from privalue.errors import plural
 from privalue.core import (
     Chosen,
     Design,
@@ -107,7 +107,7 @@ class Diagnostics(Private):
         if surplus:
             found.append(
                 (
-                    f"{counted(surplus, 'trajectory')} beyond max_trajectories_per_person "
+                    f"{plural(surplus, 'trajectory')} beyond max_trajectories_per_person "
                     f"do{'es' * (surplus == 1)} not count, of "
                     f"{surplus + self.statistics.trajectories}",
                     "nothing, if the limit is what the protocol says; a larger one counts more of "
@@ -146,7 +146,7 @@ def dropped_units(
         have, do = ("has", "does") if dropped == 1 else ("have", "do")
         found.append(
             (
-                f"{counted(dropped, study.privacy.unit)} {have} an invalid row and {do} not count; "
+                f"{plural(dropped, study.privacy.unit)} {have} an invalid row and {do} not count; "
                 "values are of the others",
                 "look for the reason in the data's source, and mend it there for everybody",
             )
@@ -156,7 +156,7 @@ def dropped_units(
         belong, whose = ("belongs", "its") if nobodys == 1 else ("belong", "their")
         found.append(
             (
-                f"{counted(nobodys, 'row')} {belong} to nobody, since {whose} id cannot be read",
+                f"{plural(nobodys, 'row')} {belong} to nobody, since {whose} id cannot be read",
                 "look whether [data] id_type says what ids are in this source",
             )
         )

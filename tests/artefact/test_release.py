@@ -15,7 +15,7 @@ import privalue as pv
 from oracles.studies import release_anyway, rows_of, study
 from privalue import curator
 from privalue.artefact._release import json_schema
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.core._lsw import DpLsw
 from privalue.core._noise import OperatingSystemEntropy
 from privalue.estimate import estimates_of

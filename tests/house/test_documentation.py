@@ -157,13 +157,13 @@ def masked(text):
 
 
 def start(words):
-    from privalue.cli._app import run
+    from privalue.cli import run
 
     assert run(words) == 0, words
 
 
 def parse(words):
-    from privalue.cli._app import app
+    from privalue.cli import app
 
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import privalue as pv
-from privalue.cli._app import COMMANDS, run
+from privalue.cli import COMMANDS, run
 
 HEAVY = ("matplotlib", "duckdb", "pandas", "scipy.stats", "scipy.optimize")
 ROOMS = ("planning", "report", "simulation", "paper", "readers", "estimate", "ledger", "core")
@@ -75,7 +75,7 @@ def test_the_program_itself_is_typer_and_nothing_else(tmp_path, words):
     ours = {name for name in modules if name.startswith("privalue.")}
     assert ours == {
         "privalue.cli",
-        "privalue.cli._app",
+        "privalue.cli.app",
         "privalue.errors",
         "privalue.version",
     }

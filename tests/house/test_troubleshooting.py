@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from privalue.cli._app import run
+from privalue.cli import run
 
 PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 STUDY = """[study]

@@ -13,7 +13,7 @@ import privalue as pv
 from oracles import release_driver
 from oracles.studies import study
 from privalue.cli import _report as report_command
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.errors import BudgetError
 from privalue.ledger import open_ledger
 
@@ -196,7 +196,7 @@ def job(folder, data="data.csv"):
     """The script of docs/recurring.md in a folder, with the command and no pauses on its path."""
     page = (Path(__file__).parents[2] / "docs" / "recurring.md").read_text()
     (script,) = re.findall(r"```text\n(#!/bin/sh\n.*?)```", page, re.DOTALL)
-    command = "from privalue.cli._app import main; main()"
+    command = "from privalue.cli import main; main()"
     (folder / "bin").mkdir()
     programs = {
         "job": script.replace("data.csv", data),
@@ -241,7 +241,7 @@ def test_the_job_of_the_page_begins_with_what_is_paid_for(folder, ledger):
     driver = (
         "import os; from privalue.ledger import Ledger\n"
         "Ledger.commit = lambda *_: os._exit(137)\n"
-        "from privalue.cli._app import main; main()"
+        "from privalue.cli import main; main()"
     )
     program = folder / "bin" / "privalue"
     whole = program.read_text()

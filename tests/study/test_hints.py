@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import privalue as pv
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.cli._given import whole_number
 
 SOURCE = Path(pv.__file__).parent

@@ -7,8 +7,8 @@ import typer
 
 from privalue._planned import named_world
 from privalue._written import counted
-from privalue.cli._console import Json, print_json, progress, say
-from privalue.cli._given import WHOLE, require_absent
+from privalue.cli.console import print_json, progress, say
+from privalue.cli.options import WHOLE, Json, require_absent
 from privalue.errors import UsageError
 from privalue.simulation import CUT, simulate_to_file, write_truth
 

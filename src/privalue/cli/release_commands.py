@@ -1,0 +1,214 @@
+"""Define ``release``, the one command that spends, and ``inspect``, which shows what is private."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privalue._folder import require_publishable
+from privalue.cli import terminal
+from privalue.cli.after_charge import outbox_of, require_finished
+from privalue.cli.allocator import keep_freed_memory
+from privalue.cli.console import log, notes, print_json, progress, screen
+from privalue.cli.followup_commands import publish_and_log
+from privalue.cli.options import (
+    ADDRESS,
+    ADVANCED,
+    WHOLE,
+    Data,
+    Engine,
+    Json,
+    Justification,
+    Memory,
+    SideFiles,
+    StudyFile,
+    Threads,
+    parse_memory,
+)
+from privalue.core import SeededForExperimentsOnly
+from privalue.curator import inspect as inspect_data
+from privalue.curator import release as release_data
+from privalue.errors import UsageError
+from privalue.ledger import Account, open_ledger
+from privalue.releases import Release
+from privalue.report import (
+    describe,
+    describe_diagnostics,
+    load_page,
+    read_answers,
+    require_private_place,
+    write_private_page,
+)
+from privalue.study import Study
+
+
+def release(
+    study_file: StudyFile,
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", help="A folder for the release and its report.")],
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            help="Where the ledger is: a file, or postgresql://...; by default the environment's "
+            "PRIVALUE_LEDGER.",
+        ),
+    ] = None,
+    no_ledger: Annotated[
+        bool, typer.Option("--no-ledger", help="Do not record what this release spends.")
+    ] = False,
+    justification: Justification = None,
+    accept_large_delta: Annotated[
+        bool, typer.Option("--accept-large-delta", help="Go ahead although delta is at least 1/m.")
+    ] = False,
+    accept_useless: Annotated[
+        bool,
+        typer.Option("--accept-useless", help="Go ahead although the values will be useless."),
+    ] = False,
+    expect_new: Annotated[
+        bool,
+        typer.Option(
+            "--expect-new", help="Fail (exit 4) if the ledger would answer with an earlier release."
+        ),
+    ] = False,
+    as_json: Json = False,
+    no_report: Annotated[
+        bool,
+        typer.Option(
+            "--no-report",
+            help="Write no report.html; `privalue report` makes it later.",
+            rich_help_panel=ADVANCED,
+        ),
+    ] = False,
+    side_files: SideFiles = None,
+    engine: Engine = "local",
+    memory: Memory = "2GB",
+    threads: Threads = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed-not-private",
+            **WHOLE,
+            help="Draw noise from this seed, for experiments; the result is NOT private.",
+            rich_help_panel=ADVANCED,
+        ),
+    ] = None,
+) -> None:
+    """Release the values once, with noise; this spends budget."""
+    if ledger is None and not no_ledger:
+        ledger = os.environ.get(ADDRESS) or None
+    if (ledger is None) != no_ledger:
+        raise UsageError(
+            "choose one: --ledger FILE (or PRIVALUE_LEDGER) records what the release spends; with "
+            "--no-ledger nobody does, and you keep count of epsilon and delta yourself",
+            code="ledger-not-chosen",
+        )
+    limit = parse_memory(memory)
+    require_finished(out)
+    require_publishable(out)
+    study = Study.load(study_file, side_files=side_files)
+    log.dataset = study.study.dataset
+    answers = read_answers(study_file)
+    if justification is not None:
+        answers["justification"] = justification
+    keep_freed_memory()
+    if not no_report:
+        load_page()  # what would fail to load fails before the charge
+    with outbox_of(out, study=study_file, justification=justification) as outbox:
+        with notes(), progress("Reading rows", then="Computing") as update:
+            released = release_data(
+                study,
+                data,
+                ledger=None if ledger is None else open_ledger(ledger),
+                outbox=outbox,
+                expect_new=expect_new,
+                accept_large_delta=accept_large_delta,
+                accept_useless=accept_useless,
+                entropy=None if seed is None else SeededForExperimentsOnly(seed),
+                engine=engine,
+                memory=limit,
+                threads=threads,
+                progress=update,
+            )
+        account = publish_and_log(released, out, ledger=ledger, answers=answers, page=not no_report)
+    if as_json:
+        print_json(summary(released, out, account))
+    else:
+        show_release(released)
+
+
+def show_release(released: Release) -> None:
+    """Print the guarantee, the verdict and the values."""
+    description = describe(released)
+    terminal.show(
+        screen(),
+        description,
+        sentence="privacy.sentence",
+        sections=("result",),
+        listings=False,
+        with_verdict=True,
+    )
+
+
+def summary(released: Release, folder: Path, account: Account | None) -> dict[str, Any]:
+    """Return what ``--json`` prints: the release itself is in the folder."""
+    description = describe(released, account)
+    overall = {
+        fact.key.removeprefix("result."): fact.value
+        for fact in description.facts
+        if fact.key.startswith("result.") and fact.key != "result.guarantee"
+    }
+    left = None if account is None else account.numbers(account.left, is_left=True)
+    charged = released.private and released.refit_of is None and not released.reused
+    privacy = released.privacy
+    return {
+        "folder": str(folder),
+        "sha256": released.sha256,
+        "private": released.private,
+        "reused": released.reused,
+        "verdict": description.verdict,
+        "notices": description.as_dict()["notices"],
+        "result": overall,
+        "charged": {"epsilon": privacy.epsilon, "delta": privacy.delta} if charged else None,
+        "left": left,
+    }
+
+
+def inspect(
+    study_file: StudyFile,
+    data: Data,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="Also write a PRIVATE .html page that only you can read."),
+    ] = None,
+    as_json: Json = False,
+    side_files: SideFiles = None,
+    engine: Engine = "local",
+    memory: Memory = "2GB",
+    threads: Threads = None,
+) -> None:
+    """Show the curator the results before noise: PRIVATE."""
+    limit = parse_memory(memory)
+    if page is not None:
+        require_private_place(page)
+    study = Study.load(study_file, side_files=side_files)
+    log.dataset = study.study.dataset
+    keep_freed_memory()
+    with progress("Reading rows", then="Computing") as update:
+        diagnostics = inspect_data(
+            study, data, engine=engine, memory=limit, threads=threads, progress=update
+        )
+    log.event(
+        "private-output",
+        "PRIVATE: for the curator only. None of this may be published.",
+        level="warning",
+        style="bold red",
+        private=True,
+    )
+    if page is not None:
+        log.event("wrote", f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
+    if as_json:
+        print_json(diagnostics.private_columns())
+    else:
+        terminal.show(screen(), describe_diagnostics(diagnostics), sections=("private",))
