@@ -16,8 +16,7 @@ from oracles.studies import release_anyway, rows_of, study
 from privalue import curator
 from privalue.artefact._release import json_schema
 from privalue.cli import run
-from privalue.core._lsw import DpLsw
-from privalue.core._noise import OperatingSystemEntropy
+from privalue.core import Lsw, OperatingSystemEntropy
 from privalue.estimate import estimates_of
 
 # Easy to recognise: counts 1009, 1013 and 54, and returns that nothing public contains.
@@ -250,7 +249,7 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
 
     place = {
         "statistics": (curator, "gathered"),
-        "perturb": (DpLsw, "perturbation"),
+        "perturb": (Lsw, "perturbation"),
         "calibrate": (curator, "mechanism_for"),
         "draw": (curator, "draw"),
         "release": (curator, "Release"),

@@ -32,7 +32,7 @@ import privalue as pv
 from oracles import literal
 from oracles.sources import arrow
 from oracles.studies import study
-from privalue.core._contributions import Contributions, VisitStatistics
+from privalue.core import Contributions, Statistics
 from privalue.errors import BoundaryError, MissingComponentError
 from privalue.readers import RowRules
 from privalue.readers import _csv_files as csv_files
@@ -807,7 +807,7 @@ def test_everything_that_is_counted_is_sent():
     arrays = {"counts", "return_steps", "level_counts", "level_steps", "largest_levels"}
     weights = {"weight_steps", "weighted_steps"}  # of dp-ope, which Spark refuses
     others = {"return_bounds", "covered", "limits"} | arrays | weights
-    assert set(spark_tasks.SCALARS) == set(VisitStatistics.__slots__) - others
+    assert set(spark_tasks.SCALARS) == set(Statistics.__slots__) - others
 
 
 # Sessions

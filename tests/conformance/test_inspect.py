@@ -12,7 +12,7 @@ import privalue as pv
 from oracles import literal
 from oracles.studies import rows_of, study
 from privalue.cli import run
-from privalue.core._least_squares import lsl, lsw
+from privalue.core import lsl, lsw
 from privalue.readers._local import statistics
 from privalue.study._features import design
 

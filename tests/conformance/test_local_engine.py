@@ -13,7 +13,7 @@ import pytest
 import privalue as pv
 from oracles import literal
 from oracles.studies import study
-from privalue.core._contributions import Contributions
+from privalue.core import Contributions
 from privalue.readers import RowRules
 from privalue.readers import _local as local
 from privalue.readers._chunks import Chunk, Location

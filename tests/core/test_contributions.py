@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from oracles import boundary
 from oracles.studies import study
-from privalue.core import GRID_STEPS, MOST_LEVELS, SeededForExperimentsOnly, draw
-from privalue.core._contributions import (
-    REASONS,
+from privalue.core import (
+    GRID_STEPS,
+    MOST_LEVELS,
     Contributions,
-    VisitStatistics,
-    _gather,
+    Private,
+    PublicSize,
+    SeededForExperimentsOnly,
+    Statistics,
+    draw,
     unit_hash,
 )
-from privalue.core._private import Private
-from privalue.core._terms import PublicSize
+from privalue.core._contributions import REASONS, _gather
 from privalue.errors import BoundaryError, DataError, StudyError
 from privalue.readers import RowRules, open_source
 from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
@@ -281,7 +283,7 @@ def test_zeros_at_the_end_of_an_id_do_not_count(words, more):
 def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
     """Whoever builds statistics from parts, as an engine does."""
     with pytest.raises(BoundaryError) as caught:
-        VisitStatistics(
+        Statistics(
             return_bounds=(0.0, 1.0),
             trajectories=5,
             rows=9,
@@ -302,8 +304,8 @@ def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
         {"return_bounds": (1.0, 0.0)},
         {"return_bounds": (0.0, float("inf"))},
         {"return_bounds": (float("nan"), 1.0)},
-        {"most_keys": 0},
-        {"most_trajectories": 0},
+        {"max_states_per_trajectory": 0},
+        {"max_trajectories_per_person": 0},
         {"keys": 0},
         {"unit": "persn"},
         {"neighbours": "addremove"},
@@ -317,7 +319,11 @@ def test_limits_that_no_study_has_are_refused(wrong):
 
 @pytest.mark.parametrize("secret", [{"neighbours": "add-remove"}, {"drop_invalid": True}], ids=str)
 def test_no_size_is_public_where_a_unit_may_vanish(secret):
-    limits = dataclasses.replace(LIMITS[0], **{"drop_invalid": False, **secret})
+    public = {"drop_invalid": False, **secret, "size_is_public": True}
+    with pytest.raises(StudyError, match="no limits"):
+        dataclasses.replace(LIMITS[0], **public)
+    limits = dataclasses.replace(LIMITS[0], **{**public, "size_is_public": False})
+    assert not limits.counts_trajectories
     found = PublicSize.of(limits, None, trajectories=77, persons=7)
     assert (found.units, found.trajectories) == (None, None)
 
@@ -364,7 +370,7 @@ def test_a_unit_has_one_number_of_ids():
 
 def test_noise_and_data_are_held_to_the_same_limits():
     described = study(KEYS, mechanism={"calibration": "exact"})
-    wider = dataclasses.replace(described.limits, unit="person", most_trajectories=1000)
+    wider = dataclasses.replace(described.limits, unit="person", max_trajectories_per_person=1000)
     one, other = Contributions(described.limits), Contributions(wider)
     with pytest.raises(BoundaryError, match="other limits"):
         one.absorb(other)
@@ -422,7 +428,7 @@ def test_private_types_of_readers_hold_no_callable(tmp_path):
         "Rows",
         "_Kept",
         "Contributions",
-        "VisitStatistics",
+        "Statistics",
     }
     for value in values:
         assert isinstance(value, Private)
@@ -432,7 +438,7 @@ def test_private_types_of_readers_hold_no_callable(tmp_path):
 
 
 def test_statistics_are_dataclasses_no_more():
-    assert not dataclasses.is_dataclass(VisitStatistics)
+    assert not dataclasses.is_dataclass(Statistics)
 
 
 # What was interrupted or refused is never forgotten

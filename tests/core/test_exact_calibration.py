@@ -16,8 +16,9 @@ from flint import acb, arb, ctx
 
 from oracles.divergence import by_chi_square, by_integral, exactly, shift_at, worst
 from privalue.core import _profile as profile
+from privalue.core import divergence, exact_alpha, privacy_profile
 from privalue.core._arrays import UNIT_ROUNDOFF
-from privalue.core._profile import divergence, exact_alpha, largest_beta, privacy_profile
+from privalue.core._profile import largest_beta
 from privalue.errors import StudyError
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long

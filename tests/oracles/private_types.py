@@ -10,8 +10,7 @@ import pyarrow as pa
 import privalue as pv
 from oracles.studies import study
 from privalue import curator
-from privalue.core import Private
-from privalue.core._contributions import Contributions
+from privalue.core import Contributions, Private
 from privalue.readers import RowRules
 from privalue.readers._chunks import Chunk, Location
 from privalue.readers._encode import Encoder
@@ -55,7 +54,7 @@ def instances():
         for data in (pa.table(ROWS), DATA):
             pv.release(described, data, accept_useless=True, accept_large_delta=True)
         found["Diagnostics"] = diagnostics = pv.inspect(described, DATA)
-        found["VisitStatistics"] = diagnostics.statistics
+        found["Statistics"] = diagnostics.statistics
         found["Perturbation"] = diagnostics.perturbation
         found["PolicyDiagnostics"] = pv.inspect(another_policy(), DECIDED)
     return {**found, **packed(described)}

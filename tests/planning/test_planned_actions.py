@@ -199,7 +199,7 @@ def test_predictions_agree_with_simulated_releases(released, model):
 
 def test_predictions_that_leave_the_noise_out_do_not(released, model, monkeypatch):
     def without(mechanism, statistics, generator):
-        return predicting.MadeUpDraw(numbers=mechanism.perturbation(statistics).center)
+        return predicting.MadeUpDraw(numbers=mechanism.perturb(statistics).center)
 
     monkeypatch.setattr(predicting, "drawn_numbers", without)
     assert (np.abs(differences(released, predicted(model))) > 3).all()

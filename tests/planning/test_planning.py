@@ -13,7 +13,7 @@ from scipy import stats
 import privalue as pv
 from oracles import literal
 from oracles.studies import in_sections
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
     Forecaster,

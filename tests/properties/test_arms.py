@@ -13,8 +13,7 @@ import privalue as pv
 from oracles import arms as slow
 from oracles import literal
 from oracles.studies import study
-from privalue.core import count_weight
-from privalue.core._contributions import Contributions
+from privalue.core import Contributions, count_weight
 from privalue.readers._local import statistics
 from privalue.study._choices import sensitivity
 

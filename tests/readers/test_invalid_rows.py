@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.studies import study
 from privalue.cli import run
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES
 from privalue.readers._local import statistics
 from privalue.study._terms import declared_size, public_size
 

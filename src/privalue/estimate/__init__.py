@@ -14,7 +14,6 @@ from privalue.estimate._greedy import (
 )
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._policies import (
-    largest_weights,
     noisy_weights,
     published_policy,
 )
@@ -44,7 +43,6 @@ __all__ = [
     "distinct_values",
     "estimates_of",
     "greedy_step_of",
-    "largest_weights",
     "noise_factors",
     "noisy_of",
     "noisy_weights",

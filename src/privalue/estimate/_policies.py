@@ -15,14 +15,14 @@ from privalue.artefact import (
     as_numbers,
     kept_masses,
 )
-from privalue.core import GRID_STEPS, DpOpe, Vector
+from privalue.core import GRID_STEPS, Ope, Vector
 from privalue.estimate._weights import NoisyWeights, PolicyEstimates, Quantity, policy_estimates
 from privalue.study import Study
 
 _INTERVALS = ("total_", "", "total_band_")  # in the order of release.json
 
 
-def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
+def noisy_weights(mechanism: Ope, drawn: Vector) -> NoisyWeights:
     """Return the drawn numbers in units of trajectories, and of returns' range.
 
     Args:
@@ -42,18 +42,11 @@ def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
         sizes=parts[3],
         scales=(scales[0] * steps[0], scales[1] * steps[1], scales[2] * steps[2], scales[3]),
         clip=limits.clip,
-        alike=limits.most_trajectories,
+        alike=limits.max_trajectories_per_person,
     )
 
 
-def largest_weights(mechanism: DpOpe) -> Vector:
-    """Return the largest numbers that could be drawn: what fails on them fails before a charge."""
-    sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(mechanism.scales)]
-    largest = sizes * mechanism.terms.size.most_count + 64 * mechanism.deviations
-    return np.repeat(largest, mechanism.terms.limits.keys)
-
-
-def published_policy(study: Study, mechanism: DpOpe, drawn: Vector) -> dict[str, Any]:
+def published_policy(study: Study, mechanism: Ope, drawn: Vector) -> dict[str, Any]:
     """Return the parts of a release that come from the mechanism's output alone.
 
     Args:

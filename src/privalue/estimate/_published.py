@@ -3,7 +3,6 @@
 Everything here is handed what was drawn, and public things: nothing here could read the data.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,13 +19,10 @@ from privalue.artefact import (
     as_numbers,
 )
 from privalue.core import (
-    GRID_STEPS,
-    Chosen,
     Design,
-    DpLsl,
-    DpLsw,
-    DpSsp,
-    Mechanism,
+    Lsl,
+    Lsw,
+    Ssp,
     Vector,
 )
 from privalue.estimate._arms import ArmEstimates, Overall
@@ -40,15 +36,13 @@ from privalue.estimate._statistics import (
 )
 from privalue.study import PairNames, Study, aggregation, ridge_of
 
-FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
-
 
 def estimates_of(
     study: Study,
-    mechanism: Mechanism,
+    mechanism: Ssp | Lsw | Lsl,
     drawn: Vector,
     *,
-    chosen: Chosen | None = None,
+    level: int | None = None,
 ) -> Estimates:
     """Return what is published.
 
@@ -56,29 +50,29 @@ def estimates_of(
         study: what is public; it says how to fit, and at which level.
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
-        chosen: of dp-ssp: what the stages chose; nothing, if left out.
+        level: of dp-ssp: what a stage chose; nothing, if left out.
 
     Returns:
         Values and, where the scale of the noise is public, intervals and flags.
     """
-    if not isinstance(mechanism, DpSsp):
+    if not isinstance(mechanism, Ssp):
         return linear_estimates(mechanism, drawn, start=study.start_distribution)
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
-    return fitted(noisy_of(mechanism, drawn, chosen), mechanism.design, study, ridge)
+    return fitted(noisy_of(mechanism, drawn, level), mechanism.design, study, ridge)
 
 
 def values_of(
     study: Study,
-    mechanism: Mechanism,
+    mechanism: Ssp | Lsw | Lsl,
     drawn: Vector,
     *,
-    chosen: Chosen | None = None,
+    level: int | None = None,
 ) -> Vector:
     """Return the values of ``estimates_of`` alone, in a fraction of the time."""
-    if not isinstance(mechanism, DpSsp):
+    if not isinstance(mechanism, Ssp):
         return estimates_of(study, mechanism, drawn).values
     noisy, ridge = (
-        noisy_of(mechanism, drawn, chosen),
+        noisy_of(mechanism, drawn, level),
         ridge_of(study, mechanism.terms.size.trajectories),
     )
     return estimated_values(noisy, mechanism.design, ridge=ridge, **_choices(noisy, study))
@@ -98,12 +92,12 @@ def state_values_of(noisy: NoisyStatistics, study: Study) -> Vector:
 
 
 def noisy_of(
-    mechanism: DpSsp,
+    mechanism: Ssp,
     drawn: Vector,
-    chosen: Chosen | None = None,
+    level: int | None = None,
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
-    noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
+    noise, states = mechanism.noise_at(level), mechanism.design.states
     return NoisyStatistics(
         return_bounds=noise.bounds,
         sums=drawn[:states] * noise.step,
@@ -157,36 +151,18 @@ def _choices(noisy: NoisyStatistics, study: Study) -> dict[str, Any]:
     }
 
 
-def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
+def rehearsal(study: Study, mechanism: Ssp | Lsw | Lsl) -> Estimates | None:
     """Return what would be published of the largest numbers that could be drawn.
 
     Whatever fails after the charge fails here before it, from public numbers. None where nothing
     can fail: where every state has a value of its own, that is a quotient of two numbers that
     doubles hold with ease, moved between the bounds; and what shrinkage cannot compute it leaves.
     """
-    if isinstance(mechanism, DpSsp):
+    if isinstance(mechanism, Ssp):
         size = mechanism.terms.size
         if ridge_of(study, size.trajectories) is None and mechanism.design.is_tabular:
             return None
-        most = np.repeat([GRID_STEPS / 2, 1.0], mechanism.design.states) * size.most_count
-        return estimates_of(study, mechanism, most + FAR * mechanism.noise.deviations)
-    sigma = mechanism.sigma(mechanism.bound.most)
-    drawn = np.full(mechanism.design.dimension, _largest_center(mechanism) + FAR * sigma)
-    return estimates_of(study, mechanism, drawn)
-
-
-def _largest_center(mechanism: DpLsw | DpLsl) -> float:
-    """Return an upper bound of the norm of what gets noise, for all data sets.
-
-    ||u_X|| <= F_abs sqrt(sum w), and theta_X^w is at most ||(Gamma^{1/2} Phi)^+|| times that;
-    ||theta_X^lambda|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho.
-    """
-    terms, design = mechanism.terms, mechanism.design
-    largest = max(map(abs, terms.limits.return_bounds))
-    weight = float(design.weights.sum())
-    if mechanism.ridge is not None:
-        return largest * math.sqrt(terms.size.most_count * weight / (2 * mechanism.ridge))
-    return largest * math.sqrt(weight) * (1.0 if mechanism.whitened else design.pseudo_inverse_norm)
+    return estimates_of(study, mechanism, mechanism.largest().numbers)
 
 
 def published(estimates: Estimates, study: Study) -> dict[str, Any]:

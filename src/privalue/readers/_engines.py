@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from privalue.core import VisitStatistics
+from privalue.core import Statistics
 from privalue.errors import UsageError
 from privalue.readers import _local as local
 from privalue.readers._local import DEFAULT_MEMORY
@@ -20,7 +20,7 @@ def gathered(
     memory: int = DEFAULT_MEMORY,
     threads: int | None = None,
     progress: Callable[[int, int | None], None] | None = None,
-) -> VisitStatistics:
+) -> Statistics:
     """Return the first-visit statistics of ``data``.
 
     Args:

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from privalue.core import Contributions, Limits, VisitStatistics
+from privalue.core import Contributions, Limits, Statistics
 from privalue.readers._chunks import Source, Unread
 from privalue.readers._cores import chosen_threads
 from privalue.readers._encode import Encoder, Rows
@@ -42,7 +42,7 @@ def statistics(
     memory: int = DEFAULT_MEMORY,
     progress: Callable[[int, int | None], None] | None = None,
     threads: int | None = None,
-) -> VisitStatistics:
+) -> Statistics:
     """Return the first-visit statistics of ``data``.
 
     Args:
@@ -103,7 +103,7 @@ class Pool:
             raise
         self._idle.put(contributions)
 
-    def finish(self, rows_left_out: int) -> VisitStatistics:
+    def finish(self, rows_left_out: int) -> Statistics:
         """Return the statistics of all that was added, with how many rows belong to nobody.
 
         Raises:
@@ -135,7 +135,7 @@ class _Reading:
         self._pool = Pool(limits, rules.weighing)
         self._stopped = False
 
-    def in_order(self) -> VisitStatistics:
+    def in_order(self) -> Statistics:
         """Hand over what is complete in each batch, and carry the units at its ends over.
 
         Threads read tasks in parallel. The units at the ends of tasks are joined here, in the order
@@ -169,7 +169,7 @@ class _Reading:
             carried.finish()
         return self._pool.finish(nobodys)
 
-    def in_any_order(self, memory: int, *, places: bool) -> VisitStatistics | None:
+    def in_any_order(self, memory: int, *, places: bool) -> Statistics | None:
         """Bring every row to its partition, then add up partition after partition.
 
         Each row passes twice, so progress counts half a row each time.

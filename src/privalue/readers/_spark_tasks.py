@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privalue.core import SCALARS, Integers, VisitStatistics
+from privalue.core import SCALARS, Integers, Statistics
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Location, RowError
 from privalue.readers._encode import Encoder, Rows
@@ -66,7 +66,7 @@ def lines(source: Source, batches: Batches, task: int) -> Batches:
         yield _line(ends=_bytes(outermost, source))
 
 
-def _by_level(found: VisitStatistics) -> Integers:
+def _by_level(found: Statistics) -> Integers:
     """Return the counts of each level and side as rows, and then the steps; PRIVATE."""
     return np.concatenate([found.level_counts.T, found.level_steps.T]).reshape(
         -1, len(found.counts)
@@ -148,7 +148,7 @@ class _Notes:
             yield batch.filter(notes.is_null()) if notes.null_count < len(notes) else batch
 
 
-def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics | None:
+def _by_unit(source: Source, batches: Batches, notes: _Notes) -> Statistics | None:
     """Sum up all rows of some units, which come in any order.
 
     Returns:
@@ -178,9 +178,7 @@ def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics
         return pool.finish(notes.left_out) if partitions.sound else None
 
 
-def _in_order(
-    source: Source, batches: Batches, task: int
-) -> tuple[VisitStatistics, list[list[Rows]]]:
+def _in_order(source: Source, batches: Batches, task: int) -> tuple[Statistics, list[list[Rows]]]:
     """Sum up the complete units of ordered rows, and return the units at the ends of each part.
 
     Spark puts parts of files into partitions in an order of its own: rows are in order within each

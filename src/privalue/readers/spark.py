@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from privalue._types import Progress
-from privalue.core import SCALARS, Contributions, Covered, VisitStatistics
+from privalue.core import SCALARS, Contributions, Covered, Statistics
 from privalue.errors import DataError, MissingComponentError, UsageError
 from privalue.readers._cells import LONGEST_ID, widened
 from privalue.readers._chunks import BATCH_ROWS, one_line
@@ -78,7 +78,7 @@ def statistics(
     session: "SparkSession | None" = None,
     memory: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
-) -> VisitStatistics:
+) -> Statistics:
     """Return the first-visit statistics of ``data``: the local engine's, bit for bit.
 
     Args:
@@ -367,7 +367,7 @@ def _partition() -> int:
 # Totals
 
 
-def _found(frame: "DataFrame", source: Source) -> VisitStatistics:
+def _found(frame: "DataFrame", source: Source) -> Statistics:
     """Run the tasks, and return the statistics."""
     try:
         return _totals(_said(frame, source).toArrow(), source)
@@ -387,7 +387,7 @@ class _UnknownRowsError(DataError):
         )
 
 
-def _totals(said: pa.Table, source: Source) -> VisitStatistics:
+def _totals(said: pa.Table, source: Source) -> Statistics:
     """Return the statistics that the output of all tasks adds up to.
 
     Raises:
@@ -409,7 +409,7 @@ def _totals(said: pa.Table, source: Source) -> VisitStatistics:
         [units_of(ends, source) for ends in other.column("ends").drop_null().to_pylist()], source
     )
     level_counts, level_steps = by_level(totals)
-    return between + VisitStatistics(
+    return between + Statistics(
         return_bounds=limits.return_bounds,
         limits=limits,
         counts=totals[0],
@@ -428,7 +428,7 @@ def _covered(span: list[int], *ends: list[list[int]]) -> Covered:
     return Covered((span[0], span[1]), first, last)
 
 
-def _carried_over(parts: list[list[Rows]], source: Source) -> VisitStatistics:
+def _carried_over(parts: list[list[Rows]], source: Source) -> Statistics:
     """Join the units at the ends of parts of ordered rows."""
     contributions = Contributions(source.limits)
     carried = CarryOver(source.rules, lambda rows: hand_over(rows, contributions.add, source.rules))

@@ -5,8 +5,8 @@
 | N           | ``limits.keys``             | keys: states, (arm, state) or (state, action)      |
 | gamma       | ``limits.discount``         | discount                                           |
 | F_lo, F_hi  | ``limits.return_bounds``    | bounds of a first-visit return                     |
-| H           | ``limits.most_keys``        | distinct keys that count per trajectory            |
-| L           | ``limits.most_trajectories``| trajectories that count per unit                   |
+| H           | ``limits.max_states_per_trajectory`` | distinct keys that count per trajectory   |
+| L           | ``limits.max_trajectories_per_person`` | trajectories that count per unit        |
 | q           | ``limits.touched``          | most keys whose statistics differ between neighbours |
 | C           | ``limits.clip``             | the most that a trajectory weighs                  |
 | Phi, w, rho | ``design``                  | features, and weights of the regression            |
@@ -30,7 +30,6 @@ by one of which nothing is left, where invalid units are dropped.
 """
 
 import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -55,28 +54,32 @@ class Limits:
     unit: Literal["trajectory", "person"]
     neighbours: Literal["replace-one", "add-remove"]
     keys: int
+    arms: int  # key = arm * (keys / arms) + state; a unit has one arm
+    max_states_per_trajectory: int  # H: distinct keys, which are states unless there are actions
+    max_trajectories_per_person: int  # L; 1 where the unit is a trajectory
     discount: float
     return_bounds: tuple[float, float]
-    most_keys: int
-    most_trajectories: int
-    drop_invalid: bool = False  # a unit with an invalid row counts as nobody
-    size_is_public: bool = True  # the number of units is the same for all neighbours
-    arms: int = 1  # key = arm * (keys / arms) + state; a unit has one arm
-    drop_cut: bool = False  # a unit with a trajectory that was cut off counts as nobody
-    reward_bounds: tuple[float, float] = (-sys.float_info.max, sys.float_info.max)
-    levels: int = 1  # J: candidates for a private bound of returns, each twice as wide
-    clip: float = 0.0  # C, where trajectories have weights: each counts once, at its first key
+    reward_bounds: tuple[float, float]
+    levels: int  # J: candidates for a private bound of returns, each twice as wide
+    clip: float  # C, where trajectories have weights: each counts once, at its first key; or 0
+    drop_invalid: bool  # a unit with an invalid row counts as nobody
+    drop_truncated: bool  # a unit with a trajectory that was cut off counts as nobody
+    size_is_public: bool  # the number of units is the same for all neighbours
 
     def __post_init__(self) -> None:
         low, high = self.return_bounds
-        least = min(self.keys, self.most_keys, self.most_trajectories, self.arms)
+        most_keys = self.max_states_per_trajectory
+        least = min(self.keys, most_keys, self.max_trajectories_per_person, self.arms)
         units, relations = ("trajectory", "person"), ("replace-one", "add-remove")
         named = self.unit in units and self.neighbours in relations
         # What a study never has: a discount that is no number would pass every later check.
         inside = -1e300 <= low < high <= 1e300 and self.reward_bounds[0] <= self.reward_bounds[1]
         whole = least >= 1 and 1 <= self.levels <= MOST_LEVELS and self.keys % self.arms == 0
-        weighted = self.clip == 0 or (1e-100 < self.clip < 1e100 and self.most_keys == 1)
-        if not (named and whole and 0 < self.discount <= 1 and inside and weighted):
+        weighted = self.clip == 0 or (1e-100 < self.clip < 1e100 and most_keys == 1)
+        # A unit that comes, goes or is dropped changes how many there are.
+        secret = self.add_remove or self.drop_invalid or self.drop_truncated
+        sized = not (secret and self.size_is_public)
+        if not (named and whole and 0 < self.discount <= 1 and inside and weighted and sized):
             raise StudyError(f"these are no limits: {self}")
 
     @property
@@ -96,7 +99,7 @@ class Limits:
         A unit counts for at most H keys in each of L trajectories, and L trajectories need not
         share keys (docs/proofs/persons.md, "q is 2HL, not 2H").
         """
-        one = self.most_keys * self.most_trajectories
+        one = self.max_states_per_trajectory * self.max_trajectories_per_person
         return min(self.keys, one if self.add_remove else 2 * one)
 
     @property
@@ -135,7 +138,7 @@ class Limits:
 
         Replacing a person may change how many trajectories there are, so m is private there.
         """
-        return self.unit == "trajectory" and self.size_is_public
+        return self.unit == "trajectory" and not self.add_remove and self.size_is_public
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,14 +171,13 @@ class PublicSize:
         Returns:
             The sizes that rules may use; None stands for a size that is secret or not known.
         """
-        dropping = limits.drop_invalid or limits.drop_cut
-        if limits.add_remove or dropping or not limits.size_is_public:
+        if not limits.size_is_public:
             # Nothing may be counted. What bounds every count is the limit of the program itself.
             return cls(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
         if limits.counts_trajectories:
             return cls(units=trajectories, most_count=trajectories or 1, trajectories=trajectories)
         # U persons with at most L trajectories each: the data's own m would be a private cap.
-        most = limits.most_trajectories * (persons or 1)
+        most = limits.max_trajectories_per_person * (persons or 1)
         return cls(units=persons, most_count=most, trajectories=declared)
 
 
@@ -233,6 +235,9 @@ class LslTerms(SmoothTerms):
     ridge: float  # lambda
 
 
+CONSTANTS = {"dp-ssp": SspTerms, "dp-lsw": LswTerms, "dp-lsl": LslTerms, "dp-ope": OpeTerms}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
     """All that a release follows from besides the data; public.
@@ -246,9 +251,9 @@ class Terms:
     limits: Limits
     size: PublicSize
     design: Design
+    mechanism: Literal["dp-ssp", "dp-lsw", "dp-lsl", "dp-ope"]
     constants: SspTerms | LswTerms | LslTerms | OpeTerms
 
-    @property
-    def mechanism(self) -> str:
-        """Return the name of the mechanism: dp-ssp, dp-lsw, dp-lsl or dp-ope."""
-        return f"dp-{type(self.constants).__name__.removesuffix('Terms').lower()}"
+    def __post_init__(self) -> None:
+        if CONSTANTS.get(self.mechanism) is not type(self.constants):
+            raise StudyError(f"{self.constants} are no constants of {self.mechanism}")
