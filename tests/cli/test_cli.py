@@ -245,7 +245,7 @@ def test_help_lists_commands_in_the_order_of_work(capsys):
     listed = text.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in listed] == list(COMMANDS)
     group = typer.main.get_command(app)
-    for name, sentence in COMMANDS.items():
+    for name, (_, sentence) in COMMANDS.items():
         assert group.get_command(None, name).help.splitlines()[0] == sentence
     assert run(["-V"]) == 0
     assert capsys.readouterr().out == f"privalue {privalue.__version__}\n"

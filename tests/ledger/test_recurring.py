@@ -12,7 +12,7 @@ import pytest
 import privalue as pv
 from oracles import release_driver
 from oracles.studies import study
-from privalue.cli import _report as report_command
+from privalue.cli import followup_commands as report_command
 from privalue.cli import run
 from privalue.errors import BudgetError
 from privalue.ledger import open_ledger

@@ -25,22 +25,6 @@ _WORDS: Mapping[str, str] = {
     "state": "state s obs observation status condition stage ward unit",
     "reward": "reward rew r score outcome payoff",
 }
-# Columns that a study may leave out: it says what each would be for.
-_OPTIONAL: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("actions", "labels"): (
-        "action treatment drug intervention dose choice",
-        "for the value of each choice list them here ({protocol}), and set [data] action = "
-        '"{name}"',
-    ),
-    ("arms", "labels"): (
-        "arm treatment group allocation",
-        'for values by arm of a trial list the arms here ({protocol}), and set column = "{name}"',
-    ),
-    ("data", "truncated"): (
-        "truncated censored truncation censoring",
-        "if it marks trajectories that were cut off, name it here",
-    ),
-}
 _ROLE_OF = {word: role for role, words in _WORDS.items() for word in words.split()}
 _OF_TIME: Mapping[str, str | None] = {  # the type of steps with such a name; None: unknown
     "date": "date",
@@ -141,14 +125,9 @@ def guess(names: Sequence[str], encoding: str | None = None) -> Guesses:
         if of_time[-1] is not None:
             values["data", "step_type"] = _toml(of_time[-1])
             hints["data", "step_type"] = (
-                f'{join_columns([step])} is taken as a {of_time[-1]}; set it to "datetime" if it has a '
-                'time of day, or to "integer" if it is a number'
+                f'{join_columns([step])} is taken as a {of_time[-1]}; set it to "datetime" if it '
+                'has a time of day, or to "integer" if it is a number'
             )
-    for about, (words, text) in _OPTIONAL.items():
-        named_so = [name for name in names if set(_words(name)) & set(words.split())]
-        if len(named_so) == 1 and named_so[0] not in columns.values():
-            told = text.format(protocol=_PROTOCOL, name=named_so[0])
-            hints[about] = f"{join_columns(named_so)} is not read; {told}"
     if known["person"] and not known["trajectory"]:
         hints["data", "trajectory"] = (
             "left out, all rows of a person are one trajectory; if a person has several, name the "

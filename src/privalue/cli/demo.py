@@ -1,20 +1,20 @@
-"""Define ``demo``: the whole journey on the built-in recovery chain, with files, as a user would."""
+"""Define ``demo``: the whole journey on the recovery chain, with files, as a user would."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from privalue._folder import require_publishable
 from privalue.cli import terminal
-from privalue.cli.console import log, print_json, progress, screen
-from privalue.cli.options import Json
+from privalue.cli.console import log, print_json, progress, say, screen
+from privalue.cli.options import Json, option
+from privalue.cli.release_commands import show_release
 from privalue.curator import inspect, release
 from privalue.errors import UsageError
 from privalue.ledger import open_ledger
 from privalue.planning import plan
-from privalue.report import check, describe, describe_account, publish, write_private_page
+from privalue.report import Description, check, describe_account, publish, write_private_page
 from privalue.simulation import parse_world, simulate_to_file
 from privalue.study import Study, study_template
 
@@ -34,115 +34,82 @@ STUDY = {
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="A folder for everything it makes.")] = Path(
-        "demo"
-    ),
+    out: Annotated[Path, option("A folder for everything it makes.")] = Path("demo"),
     as_json: Json = False,
 ) -> None:
     """Try every step on simulated data, from a study to a report."""
-    console = log if as_json else screen()
     folder = _vacant_folder(out)
     public, private = folder / "released", folder / "curator"
     require_publishable(public)
-    for place in (folder, private):
-        place.mkdir(parents=True, exist_ok=True)
-
-    def step(text: str) -> None:
-        if as_json:
-            log.event("step", text)
-        else:
-            console.print(text, style="bold")
-
+    private.mkdir(parents=True, exist_ok=True)
     world = parse_world(WORLD)
     truth = world.process.values
+
     data = private / "trajectories.parquet"
-    step(f"1. Simulate {TRAJECTORIES:,} people on the recovery chain: {data}")
-    with progress("Simulating") as update:
-        simulate_to_file(
-            world,
-            trajectories=TRAJECTORIES,
-            seed=SEED,
-            out=data,
-            progress=lambda done: update(done, TRAJECTORIES),
-        )
+    _say(f"1. Simulate {TRAJECTORIES:,} people on the recovery chain: {data}", as_json)
+    simulate_to_file(world, trajectories=TRAJECTORIES, seed=SEED, out=data)
     study_file = folder / "study.toml"
-    step(f"2. Describe the study, in public terms only: {study_file}")
+    _say(f"2. Describe the study, in public terms only: {study_file}", as_json)
     study_file.write_text(study_template(STUDY), encoding="utf-8")
     start = ["state,probability", *(f"{s},{1 / len(truth)!r}" for s in range(len(truth)))]
     (folder / "start.csv").write_text("\n".join(start) + "\n", encoding="utf-8")
     study = Study.load(study_file)
     log.dataset = DATASET
+    _say("3. Check it, without data", as_json)
+    _show(check(study).description, as_json, sections=("study",))
+    _say("4. Plan: the error to expect, before any data is opened", as_json)
+    expected = plan(study, world=world)
+    _say(f"   {expected.headline}", as_json)
 
-    step("3. Check it, without data")
-    if not as_json:
-        terminal.show(console, check(study).description, sections=("study",))
-    step("4. Plan: the error to expect, before any data is opened")
-    planned = plan(study, world=WORLD)
-    step(f"   {planned.headline}")
-
-    step("5. The curator looks at the data before noise; the page stays with the data")
-    with progress("Reading rows") as update:
-        page = write_private_page(inspect(study, data, progress=update), private / "private.html")
-
+    _say("5. The curator looks at the data before noise; the page stays with the data", as_json)
+    page = write_private_page(inspect(study, data), private / "private.html")
     ledger_file = folder / "ledger.db"
-    step(f"6. Give these people a total of epsilon {TOTAL_EPSILON:g}: {ledger_file}")
+    _say(f"6. Give these people a total of epsilon {TOTAL_EPSILON:g}: {ledger_file}", as_json)
     ledger = open_ledger(ledger_file)
     ledger.declare(DATASET, epsilon=TOTAL_EPSILON, delta=TOTAL_DELTA, unit="trajectory")
-    step(f"7. Release, once, on the ledger: {public}")
+    _say(f"7. Release, once, on the ledger: {public}", as_json)
     with progress("Reading rows") as update:
         released = release(study, data, ledger=ledger, progress=update)
     account = ledger.account(DATASET)
     answers = {"justification": JUSTIFICATION}
     files = publish(released, public, study=study, account=account, answers=answers)
-    step("8. Verify that the ledger is intact, and that this release is on it")
+    _say("8. Verify that the ledger is intact, and that this release is on it", as_json)
     verified = ledger.verify(releases=[released.to_json()])
-    step(f"   {verified.entries} entries, head {verified.head[:16]}...")
+    _say(f"   {verified.entries} entries, head {verified.head[:16]}...", as_json)
 
-    step("9. Compare with the exact values, which a simulation knows")
+    _say("9. Compare with the exact values, which a simulation knows", as_json)
     error = float(np.sqrt(np.mean((released.value - truth) ** 2)))
     policy_error = abs((released.policy_value or 0.0) - float(truth.mean()))
     if as_json:
-        print_json(
-            {
-                "folder": folder,
-                "study": study_file,
-                "data": data,
-                "private_page": page,
-                "ledger": ledger_file,
-                "ledger_head": released.ledger_head,
-                "release": files.release,
-                "report": files.page,
-                "registry": files.registry,
-                "values": files.values,
-                "predicted_rmse": planned.rmse,
-                "rmse": error,
-                "policy_error": policy_error,
-            }
-        )
+        made = {"folder": folder, "study": study_file, "data": data, "private_page": page}
+        made |= {"ledger": ledger_file, "release": files.release, "report": files.page}
+        made |= {"registry": files.registry, "values": files.values}
+        errors = {"predicted_rmse": expected.rmse, "rmse": error, "policy_error": policy_error}
+        print_json({**made, **errors, "ledger_head": released.ledger_head})
         return
-    description = describe(released)
-    terminal.show(
-        console,
-        description,
-        sentence="privacy.sentence",
-        sections=("result",),
-        with_verdict=True,
-        listings=False,
-    )
-    terminal.show(console, describe_account(account, str(ledger_file)), sections=("budget",))
-    console.print(
+    show_release(released)
+    _show(describe_account(account, str(ledger_file)), as_json, sections=("budget",))
+    say(
         f"Root mean square error against the exact values: {error:.4f} (planned: "
-        f"{planned.rmse or 0:.4f}); the policy's overall value is off by {policy_error:.4f}.",
-        style="bold",
+        f"{expected.rmse or 0:.4f}); the policy's overall value is off by {policy_error:.4f}."
     )
-    console.print("Where to look:", style="bold")
-    for path, what in (
-        (files.page, "the report: open it in a browser"),
-        (files.values, "every value, for a spreadsheet or a program"),
-        (files.registry, "the entry for a registry of deployments"),
-        (page, "the curator's PRIVATE page, kept apart from what is public"),
-    ):
-        console.print(f"  {path}  {what}", soft_wrap=True)
+    say("Where to look:")
+    say(f"  {files.page}  the report: open it in a browser")
+    say(f"  {files.values}  every value, for a spreadsheet or a program")
+    say(f"  {files.registry}  the entry for a registry of deployments")
+    say(f"  {page}  the curator's PRIVATE page, kept apart from what is public")
+
+
+def _say(step: str, as_json: bool) -> None:
+    if as_json:
+        log.event("step", step)
+    else:
+        screen().print(step, style="bold")
+
+
+def _show(description: Description, as_json: bool, **how: Any) -> None:
+    if not as_json:
+        terminal.show(screen(), description, **how)
 
 
 def _vacant_folder(out: Path) -> Path:

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from privalue._folder import (
     DIFFERENCES,
     FILE_NAME,
@@ -21,13 +19,15 @@ from privalue.cli.after_charge import require_finished
 from privalue.cli.console import log, print_json, say, screen
 from privalue.cli.options import (
     ADDRESS,
-    ADVANCED,
     NUMBER,
     WHOLE,
+    Force,
     Json,
     Justification,
     ReleaseFile,
     SideFiles,
+    advanced,
+    option,
 )
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
@@ -46,41 +46,25 @@ from privalue.report import (
 )
 from privalue.study import Study
 
-Force = Annotated[
-    bool, typer.Option("--force", help="Overwrite existing files, but never the release itself.")
-]
-
 
 def report(
     release_file: ReleaseFile,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="Write only the page, to this .html file; by default beside the release."
-        ),
-    ] = None,
+    out: Annotated[Path | None, option("Write only the page, to this .html file.")] = None,
     figure: Annotated[
-        Path | None,
-        typer.Option("--figure", help="Write only the first plot: a .png, .svg or .pdf file."),
+        Path | None, option("Write only the first plot: a .png, .svg or .pdf file.")
     ] = None,
     study_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--study", help="The study of the release; registry.toml beside it has your answers."
-        ),
+        Path | None, option("The study; registry.toml beside it has your answers.", "--study")
     ] = None,
     ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger", help="The ledger of the release, to show the budget; or PRIVALUE_LEDGER."
-        ),
+        str | None, option("The ledger of the release, to show the budget; or PRIVALUE_LEDGER.")
     ] = None,
     justification: Justification = None,
     force: Force = False,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Make the pages and tables of a release again; spends nothing."""
+    """Make pages and tables of a release again; spends nothing."""
     release = Release.load(release_file)
     if figure is not None:
         if figure.exists() and not force:
@@ -227,70 +211,26 @@ def _charged_account(release: Release, ledger: str, out: Path) -> Account | None
 
 def refit(
     release_file: ReleaseFile,
-    out: Annotated[
-        Path, typer.Option("--out", help="A folder for the new release and its report.")
-    ],
+    out: Annotated[Path, option("A folder for the new release and its report.")],
     features: Annotated[
-        str | None,
-        typer.Option(
-            "--features", help="Use this matrix of features: .npy, .npz, .csv or .parquet."
-        ),
+        str | None, option("A matrix of features: .npy, .npz, .csv or .parquet.")
     ] = None,
     aggregate: Annotated[
-        int | None,
-        typer.Option("--aggregate", **WHOLE, help="Let this many adjacent states share one value."),
+        int | None, option("Let this many adjacent states share one value.", **WHOLE)
     ] = None,
-    tabular: Annotated[
-        bool, typer.Option("--tabular", help="Give every state a value of its own.")
-    ] = False,
+    tabular: Annotated[bool, option("Give every state its own value.", "--tabular")] = False,
     shrink: Annotated[
-        bool,
-        typer.Option(
-            "--shrink", help="Keep a value for every state, and move it towards the features."
-        ),
+        bool, option("Keep a value for every state, shrunk to the features.", "--shrink")
     ] = False,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--start", help="A CSV file of start probabilities, for the policy's overall value."
-        ),
-    ] = None,
-    level: Annotated[
-        float | None,
-        typer.Option("--level", **NUMBER, help="The probability with which each interval holds."),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            "--weights",
-            help="Use these weights: a CSV file of state and weight, or uniform.",
-            rich_help_panel=ADVANCED,
-        ),
-    ] = None,
-    ridge: Annotated[
-        str | None,
-        typer.Option(
-            "--ridge",
-            help='Fit by LSL with this ridge: a number, or "sqrt".',
-            rich_help_panel=ADVANCED,
-        ),
-    ] = None,
+    start: Annotated[str | None, option("A CSV file of start probabilities.")] = None,
+    level: Annotated[float | None, option("The level of intervals.", **NUMBER)] = None,
+    weights: Annotated[str | None, advanced("A CSV file of weights, or uniform.")] = None,
+    ridge: Annotated[str | None, advanced('Fit by LSL: a number, or "sqrt".')] = None,
     ridge_scale: Annotated[
-        float | None,
-        typer.Option(
-            "--ridge-scale",
-            **NUMBER,
-            help="With --ridge sqrt: the factor of sqrt(m).",
-            rich_help_panel=ADVANCED,
-        ),
+        float | None, advanced("With --ridge sqrt: the factor of sqrt(m).", **NUMBER)
     ] = None,
     shrinkage: Annotated[
-        bool | None,
-        typer.Option(
-            "--shrinkage/--no-shrinkage",
-            help="Move values of rarely visited states towards the others.",
-            rich_help_panel=ADVANCED,
-        ),
+        bool | None, advanced("Shrink rarely visited states.", "--shrinkage/--no-shrinkage")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -340,24 +280,14 @@ def _ridge(text: str | None) -> str | float | None:
 
 def improve(
     release_file: ReleaseFile,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", help="A .csv file for the policy; .json and .html are written beside it."
-        ),
-    ],
+    out: Annotated[Path, option("A .csv file; .json and .html are written beside it.")],
     level: Annotated[
-        float | None,
-        typer.Option(
-            "--level",
-            **NUMBER,
-            help="Change an action only where the gain is clear at this level, e.g. .95.",
-        ),
+        float | None, option("Change only what is clearly better at this level.", **NUMBER)
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Make a better policy from released action values; spends nothing."""
+    """Make a better policy from action values; spends nothing."""
     from privalue import improve as improve_policy  # noqa: PLC0415 - heavy
 
     better = improve_policy(release_file, level=level)

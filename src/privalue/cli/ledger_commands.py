@@ -17,7 +17,7 @@ from privalue._folder import FILE_NAME, require_publishable
 from privalue.cli import terminal
 from privalue.cli.after_charge import remove_remains
 from privalue.cli.console import log, print_json, say, screen
-from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, NUMBER, WHOLE, Json
+from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, NUMBER, WHOLE, Json, argument, option
 from privalue.curator import finish as finish_release
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
 from privalue.ledger import NAME, Account, Outbox, Paid, open_ledger
@@ -40,54 +40,30 @@ ledger = typer.Typer(
     no_args_is_help=False,
     help="Track a dataset's privacy budget.",
 )
-LedgerFile = Annotated[
-    str,
-    typer.Option(
-        "--ledger",
-        envvar=ADDRESS,
-        help="Where the ledger is: a file, or postgresql://...",
-    ),
-]
+LedgerFile = Annotated[str, option("The ledger: a file, or postgresql://...", envvar=ADDRESS)]
 Dataset = Annotated[str, typer.Argument(help="The name of the people, as in [study] dataset.")]
 
 
 @ledger.command()
 def declare(
     dataset: Dataset,
-    epsilon: Annotated[
-        float, typer.Option("--epsilon", **NUMBER, help="The total epsilon of all releases.")
-    ],
-    delta: Annotated[
-        float, typer.Option("--delta", **NUMBER, help="The total delta of all releases.")
-    ],
-    unit: Annotated[
-        str, typer.Option("--unit", help="Whom the total protects: trajectory or person.")
-    ],
+    epsilon: Annotated[float, option("The total epsilon of all releases.", **NUMBER)],
+    delta: Annotated[float, option("The total delta of all releases.", **NUMBER)],
+    unit: Annotated[str, option("Whom the total protects: trajectory or person.")],
     neighbours: Annotated[
-        str, typer.Option("--neighbours", help="How neighbours differ: replace-one or add-remove.")
+        str, option("How neighbours differ: replace-one or add-remove.")
     ] = "replace-one",
-    most: Annotated[
-        int | None,
-        typer.Option(
-            "--max-trajectories-per-person",
-            **WHOLE,
-            help="How many trajectories anyone has at most, on your word; to convert releases.",
-        ),
+    max_trajectories_per_person: Annotated[
+        int | None, option("How many anyone has at most, on your word.", **WHOLE)
     ] = None,
     accounting: Annotated[
-        str,
-        typer.Option(
-            "--accounting",
-            help="plain: add epsilons and deltas; gaussian: add squares of mu (for dp-ssp).",
-        ),
+        str, option("plain: add epsilons and deltas; gaussian: add squares of mu (for dp-ssp).")
     ] = "plain",
     ledger: LedgerFile = DEFAULT_LEDGER,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Change an existing total; the change is recorded.")
+        bool, option("Change an existing total; the change is recorded.", "--replace")
     ] = False,
-    reason: Annotated[
-        str | None, typer.Option("--reason", help="Why, for the record and the statement.")
-    ] = None,
+    reason: Annotated[str | None, option("Why, for the record and the statement.")] = None,
     as_json: Json = False,
 ) -> None:
     """Declare how much a dataset may spend in all; creates the ledger if there is none."""
@@ -98,7 +74,7 @@ def declare(
         delta=delta,
         unit=unit,
         neighbours=neighbours,
-        max_trajectories_per_person=most,
+        max_trajectories_per_person=max_trajectories_per_person,
         accounting=accounting,
         replace=replace,
         reason=reason,
@@ -127,7 +103,7 @@ def show(
 def statement(
     dataset: Dataset,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV on stdout.")] = False,
+    as_csv: Annotated[bool, option("Print CSV on stdout.", "--csv")] = False,
     as_json: Json = False,
 ) -> None:
     """Print the account as a bank would: day, who, what, cost, left."""
@@ -152,31 +128,17 @@ def statement(
 @ledger.command()
 def verify(
     more: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[RELEASE]...", readable=False, help="Further releases, as after --release."
-        ),
+        list[Path] | None, argument("[RELEASE]...", "Further releases, as after --release.")
     ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     heads: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--head",
-            help="A line of ledger head, or its hash, that must be on the record. May be repeated.",
-        ),
+        list[str] | None, option("A head that must be on the record; repeatable.", "--head")
     ] = None,
     heads_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--heads", help="A file of heads that must be on the record; the newest is added."
-        ),
+        Path | None, option("A file of such heads; the newest is added.", "--heads")
     ] = None,
     released: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--release",
-            help="A release.json, or its folder, that must be on the record. May be repeated.",
-        ),
+        list[Path] | None, option("A release that must be on the record; repeatable.", "--release")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -233,24 +195,12 @@ def head(ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
 
 @ledger.command()
 def finish(
-    outbox: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            readable=False,
-            help="The file release.outbox, or the folder that holds it.",
-        ),
-    ],
+    outbox: Annotated[Path, argument("FILE", "The file release.outbox, or its folder.")],
     ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            help="The ledger that was charged; by default as the outbox says, or PRIVALUE_LEDGER.",
-        ),
+        str | None, option("The ledger that was charged; by default as the outbox says.")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="A folder for the release; by default that of the outbox."),
+        Path | None, option("A folder for the release; by default that of the outbox.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -11,7 +11,6 @@ from privalue.errors import UsageError
 
 DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
 ADDRESS = "PRIVALUE_LEDGER"  # of the environment
-ADVANCED = "Advanced"  # the panel of options that few people need
 
 
 def _whole_number(text: str | int) -> int:
@@ -43,62 +42,44 @@ NUMBER: dict[str, Any] = {
     "metavar": "<float>",
 }
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-StudyFile = Annotated[
-    Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
-]
-ReleaseFile = Annotated[
-    Path, typer.Argument(metavar="RELEASE", readable=False, help="A release, or its folder.")
-]
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """Return an option that is called as its parameter is, unless it has other names."""
+    return typer.Option(*names, help=text, **more)
+
+
+def advanced(text: str, *names: str, **more: Any) -> Any:
+    """Return an option that few people need."""
+    return option(text, *names, rich_help_panel="Advanced", **more)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument that may name a file; the command itself says if it cannot be read."""
+    return typer.Argument(metavar=metavar, readable=False, help=text)
+
+
+Json = Annotated[bool, option("Print one JSON object instead of tables.", "--json")]
+Force = Annotated[bool, option("Overwrite existing files, but never a release.", "--force")]
+StudyFile = Annotated[Path, argument("STUDY", "The study file (TOML).")]
+ReleaseFile = Annotated[Path, argument("RELEASE", "A release, or its folder.")]
 SideFiles = Annotated[
-    Path | None,
-    typer.Option(
-        "--side-files",
-        metavar="DIR",
-        help="One more folder in which side files may be; by default only the study's own.",
-        rich_help_panel=ADVANCED,
-    ),
+    Path | None, advanced("One more folder in which side files may be.", metavar="DIR")
 ]
 Justification = Annotated[
-    str | None,
-    typer.Option(
-        "--justification",
-        help="Why you chose these parameters; it is published in the report and the registry.",
-    ),
+    str | None, option("Why these parameters; published in the report and the registry.")
 ]
 Data = Annotated[
     str,
-    typer.Option(
-        "--data",
-        help="A file, folder or quoted glob (CSV, Parquet), FILE.xlsx::SHEET, "
+    option(
+        "A file, folder or quoted glob (CSV, Parquet), FILE.xlsx::SHEET, "
         "\"SELECT ... FROM 'file.parquet'\", FILE.duckdb::TABLE, "
-        "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME.",
+        "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME."
     ),
 ]
-Engine = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        help="Where rows are read: local (this machine) or spark (a cluster).",
-        rich_help_panel=ADVANCED,
-    ),
-]
-Memory = Annotated[
-    str,
-    typer.Option(
-        "--memory",
-        help="How much memory rows may take, e.g. 2GB, at least 64MB; the rest goes to disk.",
-        rich_help_panel=ADVANCED,
-    ),
-]
+Engine = Annotated[str, advanced("Where rows are read: local, or spark (a cluster).")]
+Memory = Annotated[str, advanced("How much memory rows may take, at least 64MB; the rest spills.")]
 Threads = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        **WHOLE,
-        help="How many threads read rows; by default one for each core.",
-        rich_help_panel=ADVANCED,
-    ),
+    int | None, advanced("How many threads read rows; by default one for each core.", **WHOLE)
 ]
 
 

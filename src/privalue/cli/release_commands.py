@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from privalue._folder import require_publishable
 from privalue.cli import terminal
 from privalue.cli.after_charge import outbox_of, require_finished
@@ -14,7 +12,6 @@ from privalue.cli.console import log, notes, print_json, progress, screen
 from privalue.cli.followup_commands import publish_and_log
 from privalue.cli.options import (
     ADDRESS,
-    ADVANCED,
     WHOLE,
     Data,
     Engine,
@@ -24,6 +21,8 @@ from privalue.cli.options import (
     SideFiles,
     StudyFile,
     Threads,
+    advanced,
+    option,
     parse_memory,
 )
 from privalue.core import SeededForExperimentsOnly
@@ -46,52 +45,31 @@ from privalue.study import Study
 def release(
     study_file: StudyFile,
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="A folder for the release and its report.")],
+    out: Annotated[Path, option("A folder for the release and its report.")],
     ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            help="Where the ledger is: a file, or postgresql://...; by default the environment's "
-            "PRIVALUE_LEDGER.",
-        ),
+        str | None, option("The ledger: a file, or postgresql://...; or PRIVALUE_LEDGER.")
     ] = None,
-    no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Do not record what this release spends.")
-    ] = False,
+    no_ledger: Annotated[bool, option("Do not record what this spends.", "--no-ledger")] = False,
     justification: Justification = None,
     accept_large_delta: Annotated[
-        bool, typer.Option("--accept-large-delta", help="Go ahead although delta is at least 1/m.")
+        bool, option("Go ahead although delta is at least 1/m.", "--accept-large-delta")
     ] = False,
     accept_useless: Annotated[
-        bool,
-        typer.Option("--accept-useless", help="Go ahead although the values will be useless."),
+        bool, option("Go ahead although the values will be useless.", "--accept-useless")
     ] = False,
     expect_new: Annotated[
-        bool,
-        typer.Option(
-            "--expect-new", help="Fail (exit 4) if the ledger would answer with an earlier release."
-        ),
+        bool, option("Fail (exit 4) if the ledger has this release already.", "--expect-new")
     ] = False,
     as_json: Json = False,
-    no_report: Annotated[
-        bool,
-        typer.Option(
-            "--no-report",
-            help="Write no report.html; `privalue report` makes it later.",
-            rich_help_panel=ADVANCED,
-        ),
-    ] = False,
+    no_report: Annotated[bool, advanced("Write no report.html.", "--no-report")] = False,
     side_files: SideFiles = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
     threads: Threads = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed-not-private",
-            **WHOLE,
-            help="Draw noise from this seed, for experiments; the result is NOT private.",
-            rich_help_panel=ADVANCED,
+        advanced(
+            "A seed, for experiments: the result is NOT private.", "--seed-not-private", **WHOLE
         ),
     ] = None,
 ) -> None:
@@ -178,10 +156,7 @@ def summary(released: Release, folder: Path, account: Account | None) -> dict[st
 def inspect(
     study_file: StudyFile,
     data: Data,
-    page: Annotated[
-        Path | None,
-        typer.Option("--page", help="Also write a PRIVATE .html page that only you can read."),
-    ] = None,
+    page: Annotated[Path | None, option("Also write a PRIVATE .html page.")] = None,
     as_json: Json = False,
     side_files: SideFiles = None,
     engine: Engine = "local",

@@ -3,12 +3,21 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from privalue.cli import terminal
 from privalue.cli.column_names import guess, join_columns, key_name
 from privalue.cli.console import print_json, progress, say, screen
-from privalue.cli.options import ADVANCED, NUMBER, WHOLE, Json, SideFiles, StudyFile, require_absent
+from privalue.cli.options import (
+    NUMBER,
+    WHOLE,
+    Force,
+    Json,
+    SideFiles,
+    StudyFile,
+    advanced,
+    argument,
+    option,
+    require_absent,
+)
 from privalue.errors import UsageError
 from privalue.readers import column_names
 from privalue.report import check as check_study
@@ -16,16 +25,11 @@ from privalue.study import Study, study_template
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write the study file.")] = Path(
-        "study.toml"
-    ),
+    path: Annotated[Path, argument("FILE", "Where to write the study file.")] = Path("study.toml"),
     data: Annotated[
-        str | None,
-        typer.Option(
-            "--data", help="Fill in [data] from the names of this file's columns; reads no row."
-        ),
+        str | None, option("Fill in [data] from the names of this file's columns; reads no row.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a commented study file."""
@@ -76,58 +80,28 @@ def check(
 def plan(
     study_file: StudyFile,
     trajectories: Annotated[
-        int | None,
-        typer.Option(
-            "--trajectories",
-            **WHOLE,
-            help="How many trajectories there will be; by default as the study declares.",
-        ),
+        int | None, option("How many there will be; by default as declared.", **WHOLE)
     ] = None,
     visits: Annotated[
-        str | None,
-        typer.Option("--visits", help="A CSV file: how probable a visit of each state is."),
+        str | None, option("A CSV file: how probable a visit of each state is.")
     ] = None,
     world: Annotated[
-        str | None,
-        typer.Option("--world", help="A public world that the data will resemble: chain, gym:..."),
+        str | None, option("A public world that the data will resemble: chain, gym:...")
     ] = None,
     half_width: Annotated[
-        float | None,
-        typer.Option(
-            "--half-width", **NUMBER, help="Of a state's interval: how many people does it take?"
-        ),
+        float | None, option("Of a state's interval: how many people does it take?", **NUMBER)
     ] = None,
     people: Annotated[
-        int | None,
-        typer.Option(
-            "--people", **WHOLE, help="With --half-width: which epsilon does it take for these?"
-        ),
+        int | None, option("With --half-width: which epsilon for so many people?", **WHOLE)
     ] = None,
-    target: Annotated[
-        float | None,
-        typer.Option(
-            "--target-rmse",
-            **NUMBER,
-            help="An overall error to reach, with --visits or --world.",
-            rich_help_panel=ADVANCED,
-        ),
+    target_rmse: Annotated[
+        float | None, advanced("An overall error to reach, with --visits or --world.", **NUMBER)
     ] = None,
     solve: Annotated[
-        str | None,
-        typer.Option(
-            "--solve",
-            help="What to change to reach it: trajectories or epsilon.",
-            rich_help_panel=ADVANCED,
-        ),
+        str | None, advanced("What to change to reach it: trajectories or epsilon.")
     ] = None,
     steps: Annotated[
-        int | None,
-        typer.Option(
-            "--steps",
-            **WHOLE,
-            help="With dp-ope: the most rows of a trajectory, where that is public.",
-            rich_help_panel=ADVANCED,
-        ),
+        int | None, advanced("With dp-ope: the most rows of a trajectory, if public.", **WHOLE)
     ] = None,
     side_files: SideFiles = None,
     as_json: Json = False,
@@ -145,7 +119,7 @@ def plan(
             world=world,
             half_width=half_width,
             people=people,
-            target_rmse=target,
+            target_rmse=target_rmse,
             solve=solve,  # type: ignore[arg-type] - checked there
             steps=steps,
         )
