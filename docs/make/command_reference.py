@@ -29,9 +29,11 @@ paid for, `privalue ledger finish` publishes it.
   object.
 - **Errors.** An error is one line. It names what is wrong, the value, what is allowed, and what to
   do. The [exit code](#exit-codes) says what kind of error it is.
-- **Jobs.** With `--log-format json` every line of stderr is a JSON object with `level` (`info`,
-  `warning` or `error`) and `message`; an error also has `exit_code`. `--quiet` logs errors only.
-  Both options may come before or after the command.
+- **Jobs.** With `--log-format json` stderr has one JSON object per event: `time`, `level` (`info`,
+  `warning` or `error`), `code`, `dataset` where there is one, `message`, and public numbers; the
+  last has `exit_code`. A `code` stays when sentences change, and tells causes of one exit code
+  apart: `budget-exceeded`, `not-new`, `already-charged`. A line that may quote the data has
+  `private: true`. `--quiet` logs errors only. Both options may come before or after the command.
 - **Help.** `privalue COMMAND --help` says the same as this page. `python -m privalue` is the same
   command as `privalue`.
 
@@ -130,7 +132,8 @@ def _exit_codes() -> str:
     codes: dict[int, list[str]] = {}
     for error in _tree(errors.PrivalueError):
         said = (error.__doc__ or "").strip().split("\n")[0].rstrip(".")
-        codes.setdefault(error.exit_code, []).append(f"{said} (`{error.__name__}`)")
+        names = f"`{error.__name__}`, code `{error.code}` or one of its own"
+        codes.setdefault(error.exit_code, []).append(f"{said} ({names})")
     codes.pop(errors.PrivalueError.exit_code)
     rows = "".join(f"| {code} | {said} |\n" for code in sorted(codes) for said in codes[code])
     return (

@@ -31,9 +31,6 @@ class Picture:
     width: int = 1280
     height: int = 900
     scheme: str = "light"
-    paper: bool = False
-    at: str = ""  # what is scrolled to; the top of the page without it
-    focused: str = ""
 
 
 def pages(folder: Path) -> list[Picture]:
@@ -48,7 +45,7 @@ def pages(folder: Path) -> list[Picture]:
             folder / key,
             study=chosen,
             account=ledger.account("clinic-2026"),
-            justification="Agreed by the data access board.",
+            answers={"justification": "Agreed by the data access board."},
         )
         assert made.page is not None
         return made.page
@@ -63,28 +60,15 @@ def pages(folder: Path) -> list[Picture]:
         study(stages, "Early mobilisation", arms=arms),
         people(stages, 8000, arms=arms),
     )
-    many = [f"cluster {at}" for at in range(716)]
-    sepsis = published(
-        "sepsis",
-        study(many, "Intensive care, 716 states", max_states_per_trajectory=5),
-        people(many, 40_000),
-    )
-    small = published("small", study(WARDS, "A study that is too small"), people(WARDS, 60))
     private = write_private_page(
         pv.inspect(study(WARDS, "Respiratory wards, 2026"), people(WARDS, 3000, rare=(4, 9))),
         folder / "curator" / "private.html",
     )
-    row = ".pv-forest svg:visible .pv-row >> nth=2"
     return [
-        Picture(name="report", page=wards, focused=row),
+        Picture(name="report", page=wards),
         Picture(name="report-dark", page=wards, scheme="dark"),
         Picture(name="report-phone", page=wards, width=390, height=1400),
-        Picture(name="report-table", page=wards, at="#states"),
-        Picture(name="report-promise", page=wards, at="#guarantee"),
-        Picture(name="report-paper", page=wards, width=794, height=1123, paper=True),
-        Picture(name="report-arms", page=trial, at="#arms", height=1000),
-        Picture(name="report-many", page=sepsis, height=1100),
-        Picture(name="report-useless", page=small, height=700),
+        Picture(name="report-arms", page=trial, height=1000),
         Picture(name="curator", page=private),
     ]
 
@@ -97,12 +81,6 @@ def take(browser: Browser, picture: Picture, folder: Path) -> Path:
     )
     opened = context.new_page()
     opened.goto(picture.page.resolve().as_uri())
-    if picture.paper:
-        opened.emulate_media(media="print")
-    if picture.at:
-        opened.locator(picture.at).evaluate("element => element.scrollIntoView()")
-    if picture.focused:
-        opened.locator(picture.focused).focus()
     target = folder / f"{picture.name}.png"
     opened.screenshot(path=target)
     context.close()

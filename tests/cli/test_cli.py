@@ -121,7 +121,7 @@ LEDGER = [word if word != "--no-ledger" else "--ledger=ledger.db" for word in RE
         (3, "data-invalid", ["release", "study.toml", *RELEASE[4:], "r", "--data", "bad.csv"]),
         (3, "delta-not-below-1/m", ["release", "large.toml", *RELEASE[2:], "r"]),
         (3, "useless", ["release", "useless.toml", *RELEASE[2:], "r"]),
-        (4, "budget-refused", [*LEDGER, "r"]),
+        (4, "not-declared", [*LEDGER, "r"]),
     ],
 )
 def test_an_error_is_one_line_with_its_codes(folder, capsys, exit_code, code, words):

@@ -80,24 +80,30 @@ def demo(
     _say("9. Compare with the exact values, which a simulation knows", as_json)
     error = float(np.sqrt(np.mean((released.value - truth) ** 2)))
     policy_error = abs((released.policy_value or 0.0) - float(truth.mean()))
+    found = {"predicted_rmse": expected.rmse, "rmse": error, "policy_error": policy_error}
+    made: dict[str, Any] = {"folder": folder, "study": study_file, "data": data}
+    made |= {"private_page": page, "ledger": ledger_file, "ledger_head": released.ledger_head}
+    made |= {"release": files.release, "report": files.page}
+    made |= {"registry": files.registry, "values": files.values}
     if as_json:
-        made = {"folder": folder, "study": study_file, "data": data, "private_page": page}
-        made |= {"ledger": ledger_file, "release": files.release, "report": files.page}
-        made |= {"registry": files.registry, "values": files.values}
-        errors = {"predicted_rmse": expected.rmse, "rmse": error, "policy_error": policy_error}
-        print_json({**made, **errors, "ledger_head": released.ledger_head})
+        print_json({**made, **found})
         return
     show_release(released)
     _show(describe_account(account, str(ledger_file)), as_json, sections=("budget",))
+    _tell(found, made)
+
+
+def _tell(found: dict[str, float | None], made: dict[str, Any]) -> None:
     say(
-        f"Root mean square error against the exact values: {error:.4f} (planned: "
-        f"{expected.rmse or 0:.4f}); the policy's overall value is off by {policy_error:.4f}."
+        f"Root mean square error against the exact values: {found['rmse']:.4f} (planned: "
+        f"{found['predicted_rmse']:.4f}); the policy's overall value is off by "
+        f"{found['policy_error']:.4f}."
     )
     say("Where to look:")
-    say(f"  {files.page}  the report: open it in a browser")
-    say(f"  {files.values}  every value, for a spreadsheet or a program")
-    say(f"  {files.registry}  the entry for a registry of deployments")
-    say(f"  {page}  the curator's PRIVATE page, kept apart from what is public")
+    say(f"  {made['report']}  the report: open it in a browser")
+    say(f"  {made['values']}  every value, for a spreadsheet or a program")
+    say(f"  {made['registry']}  the entry for a registry of deployments")
+    say(f"  {made['private_page']}  the curator's PRIVATE page, kept apart from what is public")
 
 
 def _say(step: str, as_json: bool) -> None:

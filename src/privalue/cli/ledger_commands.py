@@ -41,7 +41,9 @@ ledger = typer.Typer(
     help="Track a dataset's privacy budget.",
 )
 LedgerFile = Annotated[str, option("The ledger: a file, or postgresql://...", envvar=ADDRESS)]
-Dataset = Annotated[str, typer.Argument(help="The name of the people, as in [study] dataset.")]
+Dataset = Annotated[
+    str, typer.Argument(help="The name of the people, as the study calls its dataset.")
+]
 
 
 @ledger.command()

@@ -50,6 +50,9 @@ def release(
         str | None, option("The ledger: a file, or postgresql://...; or PRIVALUE_LEDGER.")
     ] = None,
     no_ledger: Annotated[bool, option("Do not record what this spends.", "--no-ledger")] = False,
+    period: Annotated[
+        str | None, option("Makes an otherwise identical request a new one, e.g. 2026-11.")
+    ] = None,
     justification: Justification = None,
     accept_large_delta: Annotated[
         bool, option("Go ahead although delta is at least 1/m.", "--accept-large-delta")
@@ -86,6 +89,8 @@ def release(
     require_finished(out)
     require_publishable(out)
     study = Study.load(study_file, side_files=side_files)
+    if period is not None:
+        study = study.replace(period=period)
     log.dataset = study.study.dataset
     answers = read_answers(study_file)
     if justification is not None:

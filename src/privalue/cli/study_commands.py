@@ -27,7 +27,7 @@ from privalue.study import Study, study_template
 def init(
     path: Annotated[Path, argument("FILE", "Where to write the study file.")] = Path("study.toml"),
     data: Annotated[
-        str | None, option("Fill in [data] from the names of this file's columns; reads no row.")
+        str | None, option("Name columns as this file's headings do; reads no row.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -120,7 +120,7 @@ def plan(
             half_width=half_width,
             people=people,
             target_rmse=target_rmse,
-            solve=solve,  # type: ignore[arg-type] - checked there
+            solve=solve,  # type: ignore[arg-type]  # it is checked there
             steps=steps,
         )
     if as_json:

@@ -75,7 +75,8 @@ def _show_table(console: Console, table: Table, level: float | None) -> None:
         cells += [row.privacy] if table.privacy is not None else []
         cells += row.more
         # A label is a text, and no markup; the console writes out what would be an order.
-        made.add_row(*cells, *(["; ".join(row.flags)] if table.flagged else []))
+        short = "; ".join(flag.partition(":")[0] for flag in row.flags)
+        made.add_row(*cells, *([short] if table.flagged else []))
     console.print(made)
     if len(table) > MOST_ROWS:
         console.print(f"... and {len(table) - MOST_ROWS:,} more rows in the files.")

@@ -11,7 +11,7 @@ from privalue.report.accounts import (
     request_for,
     statement_rows,
 )
-from privalue.report.check import Checked, check, describe_study
+from privalue.report.check import Checked, check, study_html
 from privalue.report.description import Description, Fact, Listing, Notice, Table
 from privalue.report.files import ANSWERS, read_answers, write_text
 from privalue.report.guarantee import detection
@@ -47,7 +47,6 @@ __all__ = [
     "describe_plan",
     "describe_policy",
     "describe_statement",
-    "describe_study",
     "detection",
     "format_interval",
     "load_page",
@@ -67,6 +66,7 @@ __all__ = [
     "say_notice",
     "sentence",
     "statement_rows",
+    "study_html",
     "write_private_page",
     "write_report",
     "write_text",

@@ -71,7 +71,7 @@ class Checked:
         """Return what ``check --json`` prints."""
         study, values = self.study, self.study.values
         constants = {"alpha": self.alpha, "beta": self.beta, "ridge": self.ridge}
-        found = {
+        found: dict[str, Any] = {
             "valid": True,
             "study": study.public_description(),
             "states": self.states,

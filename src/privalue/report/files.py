@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from privalue.errors import UsageError
 from privalue.ledger.files import read_whole, write_whole
-from privalue.releases import NOT_PRIVATE, Release, ValueTable
+from privalue.releases import NOT_PRIVATE, Release
 from privalue.study import as_cell
 
 ANSWERS = "registry.toml"  # beside the study
@@ -35,68 +37,46 @@ def values_csv(release: Release) -> Iterator[str]:
     if release.statistics is not None and len(release.statistics.counts) == len(table):
         more["noisy_visits"] = release.statistics.counts
     if release.restriction is not None:
-        held = release.restriction
-        more |= {
-            "restriction_low": [held.low] * len(table),
-            "restriction_high": [held.high] * len(table),
-        }
+        more["restriction_low"] = [release.restriction.low] * len(table)
+        more["restriction_high"] = [release.restriction.high] * len(table)
     if release.behaviour is None:
-        yield from _csv(table, more, release.private)
-    else:
-        first = {"policy": ["target"] * len(table)}
-        yield from _csv(table, more, release.private, first)
-        of = {"policy": ["behaviour"] * len(release.behaviour)}
-        blank = {name: [""] * len(table) for name in table.columns}
-        rest = {name: release.behaviour.columns.get(name, blank[name]) for name in blank}
-        yield from _lines({**of, **rest, **more}, release.private)
+        yield from _csv(release, {**table.columns, **more})
+        return
+    both = [("target", table), ("behaviour", release.behaviour)]
+    columns: dict[str, Any] = {"policy": [name for name, part in both for _ in range(len(part))]}
+    for name in table.columns:
+        parts = [part.columns.get(name, [""] * len(part)) for _, part in both]
+        columns[name] = [cell for part in parts for cell in part]
+    yield from _csv(release, columns)
 
 
 def differences_csv(release: Release) -> Iterator[str]:
     """Yield differences.csv: of the arms, or of the target and the behaviour."""
     assert release.differences is not None
-    yield from _csv(release.differences, {}, release.private)
+    yield from _csv(release, release.differences.columns)
 
 
-def _csv(
-    table: ValueTable,
-    more: Mapping[str, Any],
-    private: bool,
-    first: Mapping[str, Any] | None = None,
-) -> Iterator[str]:
-    columns = {**(first or {}), **table.columns, **more}
-    if not private and "flags" not in columns:
-        columns["flags"] = [""] * len(table)
-    yield ",".join(columns) + "\n"
-    yield from _lines(columns, private)
-
-
-def _lines(columns: Mapping[str, Any], private: bool) -> Iterator[str]:
-    """Yield the rows, some thousands at a time; every one of a seeded experiment says so."""
+def _csv(release: Release, columns: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a table, some thousands of rows at a time; one of an experiment says so in each."""
     count = len(next(iter(columns.values())))
+    if not release.private and "flags" not in columns:
+        columns = {**columns, "flags": [NOT_PRIVATE] * count}
+    yield ",".join(columns) + "\n"
     for start in range(0, count, _AT_ONCE):
-        cells = [
-            [_cell(cell, is_flag=name == "flags" and not private) for cell in _plain(column, start)]
-            for name, column in columns.items()
-        ]
+        part = slice(start, start + _AT_ONCE)
+        cells = [[_cell(cell) for cell in column[part]] for column in columns.values()]
         text = io.StringIO(newline="")
         writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
         writer.writerows(zip(*cells, strict=True))
         yield text.getvalue()
 
 
-def _plain(column: Any, start: int) -> list[Any]:
-    part = column[start : start + _AT_ONCE]
-    return part.tolist() if hasattr(part, "tolist") else list(part)
-
-
-def _cell(cell: Any, *, is_flag: bool) -> Any:
-    if is_flag:
-        return f"{NOT_PRIVATE}; {cell}" if cell else NOT_PRIVATE
-    if isinstance(cell, bool):
+def _cell(cell: Any) -> Any:
+    if isinstance(cell, bool | np.bool_):
         return str(cell).lower()
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ""
-    return as_cell(cell) if isinstance(cell, str) else cell
+    return as_cell(cell) if isinstance(cell, str) else float(cell)
 
 
 def read_answers(study_file: Path | None) -> dict[str, str]:

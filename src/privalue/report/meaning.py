@@ -33,12 +33,12 @@ def restriction_words(release: Release) -> str:
     return f"each held between {format_number(held.low, 6)} and {format_number(held.high, 6)}"
 
 
-def heading_of(release: Release) -> str:
-    """Return the heading of values: what they are of, and how returns count."""
+def heading_of(release: Release, by: str = "") -> str:
+    """Return the heading of values: what they are of, by what, and how returns count."""
     outcome, how = release.study.get("report", {}).get("outcome"), restriction_words(release)
     discounted = "" if release.study["values"]["discount"] == 1 else "discounted "
     plain = f"Mean {discounted}{outcome}" if outcome else "Mean of returns" if how else "Values"
-    return f"{plain}, {how}" if how else plain
+    return f"{plain}{by and f' {by}'}{how and f', {how}'}"
 
 
 def axis_label_of(release: Release) -> str:

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from privalue.estimate import common_value, distinct_values
+from privalue.estimate import UNCLEAR, WIDE, common_value, distinct_values
 from privalue.releases import Release
 from privalue.report.description import Notice, Table
 from privalue.report.meaning import counted_between, restriction_words
 from privalue.report.numbers import format_interval
 from privalue.report.tables import kept_mass
 from privalue.study import described_values
-
-_TOO_LITTLE = ("too few visits", "wide interval")
 
 
 def notices_of(release: Release, tables: Sequence[Table]) -> tuple[Notice, ...]:
@@ -43,7 +41,7 @@ def _usability(release: Release, values: Table) -> Iterator[Notice]:
         yield _together(release)
         return
     flagged = values.flagged
-    little = [at for at in flagged if values.flags[at][0].startswith(_TOO_LITTLE)]
+    little = [at for at in flagged if {UNCLEAR, WIDE} & set(values.flags[at])]
     if len(little) == len(values):
         yield Notice("nothing-supported", "stop")
     elif flagged:

@@ -94,7 +94,7 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
         yield Table(
             key="private",
             title="Before noise (PRIVATE)",
-            labels={"start": study.start_names or ("all",)},
+            labels={"start": [str(name) for name in study.start_names or ("all",)]},
             value=fields["policy_values"],
             more={
                 "behaviour": [f"{value:.6g}" for value in fields["behaviour_values"]],
@@ -108,7 +108,7 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
     yield Table(
         key="private",
         title="By state, before noise (PRIVATE)",
-        labels={"state": study.key_names},
+        labels={"state": list(map(str, study.key_names))},
         value=values,
         privacy=(values - noise, values + noise),
         more={

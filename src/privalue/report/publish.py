@@ -110,7 +110,8 @@ def require_same_study(release: Release, study: Study) -> None:
     Raises:
         UsageError: if some key or side file differs.
     """
-    if release.study != study.public_description():
+    described = study.replace(period=release.study["study"].get("period")).public_description()
+    if release.study != described:  # a period may be given on the command line
         raise UsageError(
             f'the study "{study.study.name}" is not the one of this release: some key or side '
             "file differs; give the study that was released, or none",

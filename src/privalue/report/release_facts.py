@@ -5,24 +5,18 @@ never meets data or private types.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from privalue.errors import plural
+from privalue.estimate import MEANINGS
 from privalue.ledger import Account, study_hash
-from privalue.releases import Release, ValueTable
+from privalue.releases import Release, Row
 from privalue.report.accounts import account_facts
 from privalue.report.description import Description, Fact, Listing
 from privalue.report.guarantee import ALARMS, format_detection, odds_factor
 from privalue.report.html import sentence
-from privalue.report.meaning import (
-    axis_label_of,
-    counted_between,
-    heading_of,
-    outcome_of,
-    section_facts,
-)
+from privalue.report.meaning import heading_of, outcome_of, section_facts
 from privalue.report.notices import notices_of
 from privalue.report.numbers import (
     format_bounds,
@@ -30,20 +24,8 @@ from privalue.report.numbers import (
     format_power,
     format_share,
 )
-from privalue.report.tables import describe_tables, kept_mass
+from privalue.report.tables import describe_tables, kept_mass, split_flags
 from privalue.study import described_values
-
-# What a flag means; estimate writes them.
-_MEANINGS = {
-    "no better than guessing": "by its own plan the whole release is no better than guessing",
-    "too few visits": "the noisy count could come from nobody's visits, or less than half of the "
-    "value is the state's own: do not act on it",
-    "wide interval": "the interval spans more than half of what is possible: do not act on it",
-    "rarely visited": "the study's public prior expects fewer than 10 trajectories here",
-    "weight 0": "the study gives the state no weight: its value comes from the other states",
-    "at a bound": "noise or features took the value beyond what is possible; the bound is shown",
-    "not supported": "too much of the target's weight may be lost, or the behaviour is wrong",
-}
 
 
 def describe(release: Release, account: Account | None = None) -> Description:
@@ -53,17 +35,10 @@ def describe(release: Release, account: Account | None = None) -> Description:
         release: what was released.
         account: how the dataset stands on its ledger.
     """
-    heading = heading_of(release)
-    tables = describe_tables(
-        release.tables,
-        heading=heading,
-        axis_label=axis_label_of(release),
-        bounds=counted_between(release),
-        is_off_policy=release.mechanism == "dp-ope",
-    )
+    tables = describe_tables(release)
     facts = [
         *_results(release),
-        *_values(release, heading),
+        *_values(release),
         *_privacy(release),
         *_study(release),
         *_method(release),
@@ -87,7 +62,7 @@ def describe(release: Release, account: Account | None = None) -> Description:
 # What the values are
 
 
-def _values(release: Release, heading: str) -> Iterator[Fact]:
+def _values(release: Release) -> Iterator[Fact]:
     described = release.study
     meaning = sentence(
         "meaning",
@@ -97,18 +72,16 @@ def _values(release: Release, heading: str) -> Iterator[Fact]:
         actions=bool(release.actions),
         clip=described.get("policy", {}).get("clip"),
     )
-    yield Fact("values.heading", heading)
+    yield Fact("values.heading", heading_of(release))
     yield Fact("values.meaning", meaning)
     yield Fact("values.unvisited", described_values(described).unvisited_value)
     yield Fact("values.counts_released", release.statistics is not None)
     yield Fact("values.features", described["features"].get("kind", "tabular"))
-    present = dict.fromkeys(
-        flag
-        for table in release.tables.values()
-        for text in dict.fromkeys(table.columns.get("flags", ()))
-        for flag in (text.split("; ") if text else ())
-    )
-    yield Fact("values.flags", {flag: _meaning(flag) for flag in present})
+    texts = [
+        text for table in release.tables.values() for text in set(table.columns.get("flags", ()))
+    ]
+    flags = dict.fromkeys(flag for text in texts for flag in split_flags(text))
+    yield Fact("values.flags", {flag: MEANINGS.get(flag, "") for flag in flags})
     if release.mechanism == "dp-ope":
         policy = described["policy"]
         yield Fact("policy.clip", policy["clip"], "Clip")
@@ -116,78 +89,59 @@ def _values(release: Release, heading: str) -> Iterator[Fact]:
         yield Fact("policy.refuted", bool(release.tables["policy"].columns["refuted"].any()))
 
 
-def _meaning(flag: str) -> str:
-    return next((text for start, text in _MEANINGS.items() if flag.startswith(start)), "")
-
-
 def _results(release: Release) -> Iterator[Fact]:
     """Yield the main numbers: differences first, then overall values, sizes, the guarantee."""
     if release.mechanism == "dp-ope":
         yield from _off_policy_results(release)
     else:
-        for arm, row in _overall(release.differences):
-            text = f"{arm} less {release.arms[0]}, overall"
-            yield Fact(f"result.difference.{arm}", row["value"], text, _formatted(row))
-        policy = release.policy
-        for at in range(0 if policy is None else len(policy)):
-            row = _row(policy, at)
-            arm = row.get("arm")
-            name = "Overall value of the policy" + (f", {arm}" if arm else "")
-            key = f"result.policy.{arm}" if arm else "result.policy"
-            yield Fact(key, row["value"], name, _formatted(row))
-        if policy is None:
-            value = release.main.value
-            ends = format_interval(float(value.min()), float(value.min()), float(value.max()))
-            yield Fact(
-                "result.range", [float(value.min()), float(value.max())], "Values", ends.interval
-            )
-        flagged = sum(map(bool, release.main.columns.get("flags", ())))
+        yield from _overall_results(release)
+        flagged = sum(bool(split_flags(text)) for text in release.main.columns.get("flags", ()))
         sizes = [plural(len(release.states), "state")]
         sizes += [plural(len(release.arms), "arm")] if release.arms else []
         sizes += [plural(len(release.actions), "action")] if release.actions else []
-        cared = f"{flagged:,} flagged" if flagged else "none flagged"
-        yield Fact("result.states", len(release.states), "States", f"{', '.join(sizes)}; {cared}")
+        text = f"{', '.join(sizes)}; {f'{flagged:,}' if flagged else 'none'} flagged"
+        yield Fact("result.states", len(release.states), "States", text)
         yield Fact("result.flagged", flagged)
     privacy = release.privacy
     delta = f", δ = {format_power(privacy.delta)}" if privacy.delta else ""
     text = f"ε = {format_power(privacy.epsilon)}{delta} for one {privacy.unit}"
-    yield Fact(
-        "result.guarantee",
-        release.private,
-        "Guarantee",
-        text if release.private else "none: NOT PRIVATE",
-    )
+    text = text if release.private else "none: NOT PRIVATE"
+    yield Fact("result.guarantee", release.private, "Guarantee", text)
+
+
+def _overall_results(release: Release) -> Iterator[Fact]:
+    for row in release.differences or ():
+        if row.state is None:
+            text = f"{row.arm} less {row.against}, overall"
+            yield Fact(f"result.difference.{row.arm}", row.value, text, _formatted(row))
+    for row in release.policy or ():
+        arm = getattr(row, "arm", None)
+        key, label = "result.policy", "Overall value of the policy"
+        if arm is not None:
+            key, label = f"{key}.{arm}", f"{label}, {arm}"
+        yield Fact(key, row.value, label, _formatted(row))
+    if release.policy is None:
+        least, most = float(release.value.min()), float(release.value.max())
+        text = format_interval(least, least, most).interval
+        yield Fact("result.range", [least, most], "Values", text)
 
 
 def _off_policy_results(release: Release) -> Iterator[Fact]:
     target, differences = release.tables["policy"], release.tables["differences"]
     if target.keys:
-        good = int(target.columns["supported"].sum())
-        text = f"{plural(len(target), 'start')}; {good:,} supported"
+        text = f"{plural(len(target), 'start')}; {int(target.supported.sum()):,} supported"
         yield Fact("result.starts", len(target), "Starts", text)
         return
-    row = _row(differences, 0)
-    yield Fact("result.difference", row["value"], "Target less behaviour", _formatted(row))
-    row = _row(target, 0)
-    yield Fact("result.policy", row["value"], "Value of the target", _formatted(row))
-    yield Fact("result.kept_mass", row["kept_mass"], "Kept mass", str(kept_mass(target, 0)))
+    difference, value = differences.row(0), target.row(0)
+    text = _formatted(difference)
+    yield Fact("result.difference", difference.value, "Target less behaviour", text)
+    yield Fact("result.policy", value.value, "Value of the target", _formatted(value))
+    yield Fact("result.kept_mass", value.kept_mass, "Kept mass", str(kept_mass(target, 0)))
 
 
-def _overall(table: ValueTable | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield arm and row of the differences of overall values."""
-    for at, state in enumerate(() if table is None else table.columns.get("state", ())):
-        if state is None and table is not None:
-            row = _row(table, at)
-            yield row["arm"], row
-
-
-def _row(table: ValueTable | None, at: int) -> dict[str, Any]:
-    assert table is not None
-    return vars(table.row(at))
-
-
-def _formatted(row: dict[str, Any]) -> str:
-    return str(format_interval(row["value"], row.get("total_low"), row.get("total_high")))
+def _formatted(row: Row) -> str:
+    ends = getattr(row, "total_low", None), getattr(row, "total_high", None)
+    return str(format_interval(row.value, *ends))
 
 
 # What is promised, and what was public
