@@ -1,4 +1,4 @@
-"""Run the tutorial notebook and keep what it shows: `python -m docs.make.notebook`.
+"""Run the tutorial notebook and keep what it shows: `python -m benchmarks.notebook`.
 
 What is kept is plain: no times, no paths, and no more about the kernel than its language.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-from docs.make import ROOT
+ROOT = Path(__file__).parents[1]
 
 NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 
