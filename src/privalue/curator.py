@@ -273,8 +273,8 @@ def release(
         expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
-        accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
-            the middle of the bounds for every state.
+        accept_useless: allow a release in which even a state that everybody visits would have an
+            interval wider than half the range of returns.
         seed: makes noise reproducible, for experiments: the release is NOT private, and says so;
             it does not go on a ledger.
         entropy: by default the operating system's; any other makes ``private`` false.
@@ -328,7 +328,9 @@ def release(
                 "[study] trajectories"
             )
     if size.trajectories is not None or not study.limits.counts_trajectories:
-        accepted = _useful(prepared, prepared.mechanism, size.trajectories, accept_useless)
+        accepted = planning.require_useful(
+            study, prepared.mechanism, size.trajectories, accepted=accept_useless
+        )
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
             box.preallocate(_longest_text(study))
@@ -340,7 +342,9 @@ def release(
             large = planning.require_small_delta(study, size, accepted=accept_large_delta)
         mechanism = prepared.mechanism_for(size)
         if accepted is None:
-            accepted = _useful(prepared, mechanism, size.trajectories, accept_useless)
+            accepted = planning.require_useful(
+                study, mechanism, size.trajectories, accepted=accept_useless
+            )
         rehearse(mechanism, study)
         ready = Ready(
             study=study,
@@ -666,16 +670,6 @@ def _warned(release: Release) -> Release:
         with suppress(PrivalueWarning):
             planning.warn_caller(doubt)
     return release
-
-
-def _useful(
-    prepared: Prepared, mechanism: Mechanism | None, m: int | None, accepted: bool
-) -> list[Accepted]:
-    """Refuse what is predicted to be of no use; return what was accepted."""
-    if isinstance(mechanism, Ope):
-        return planning.require_useful_policy(mechanism, m, accepted=accepted)
-    assert mechanism is None or isinstance(mechanism, Ssp | Lsw | Lsl)
-    return planning.require_useful(prepared.study, prepared.design, mechanism, m, accepted=accepted)
 
 
 def _longest_text(study: Study) -> int:
