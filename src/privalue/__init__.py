@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
         PolicyDiagnostics as PolicyDiagnostics,
     )
     from privalue._improved import Improvement as Improvement, improve as improve
-    from privalue.artefact import Release as Release
+    from privalue.releases import Release as Release
     from privalue.core import (
         Profile as Profile,
         SeededForExperimentsOnly as SeededForExperimentsOnly,
@@ -85,7 +85,7 @@ _MODULES = {
     "PrivateValueError": "errors",
     "Profile": "core",
     "Published": "report",
-    "Release": "artefact",
+    "Release": "releases",
     "SeededForExperimentsOnly": "core",
     "Study": "study",
     "StudyError": "errors",

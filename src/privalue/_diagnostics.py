@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from privalue.errors import plural
 from privalue.core import (
     Design,
     Lsl,
@@ -18,6 +17,7 @@ from privalue.core import (
     Vector,
     sealed,
 )
+from privalue.errors import plural
 from privalue.estimate import noisy_weights
 from privalue.study import Study
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import NOT_PRIVATE, Release, Tabular
 from privalue.errors import Hint, UnknownLabelError, UsageError
 from privalue.estimate import CAUTION, GreedyStep, StateChange, greedy_step_of
 from privalue.ledger.files import write_whole
+from privalue.releases import NOT_PRIVATE, Release, Tabular
 from privalue.report import (
     Description,
     describe_policy,

@@ -27,7 +27,6 @@ from privalue import planning
 from privalue._described import described
 from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._types import Progress
-from privalue.artefact import Accepted, Guarantee, PublicNoise, Release, Software, policy_doubt
 from privalue.core import (
     Calibration,
     Design,
@@ -57,6 +56,7 @@ from privalue.errors import (
     UsageError,
 )
 from privalue.estimate import (
+    cautions,
     estimates_of,
     published,
     published_policy,
@@ -76,6 +76,7 @@ from privalue.ledger import (
     uninterrupted,
 )
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
+from privalue.releases import Accepted, Guarantee, PublicNoise, Release, policy_doubt
 from privalue.study import (
     Study,
     declared_size,
@@ -304,7 +305,7 @@ def release(
     >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
     >>> release = pv.release(study, people)
     >>> release["well"].flags, release.private
-    ((), True)
+    ('', True)
     """
     study = with_columns(study, columns)
     prepared = prepare(study if ledger is None else study.on_ledger())
@@ -414,7 +415,7 @@ def rehearse(mechanism: Mechanism, study: Study) -> None:
         assert isinstance(mechanism, Ssp | Lsw | Lsl)
         made = rehearsal(study, mechanism)
         if made is not None:
-            published(made, study)
+            published(made, study, None)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):
@@ -437,16 +438,19 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     study, size, mechanism = ready.study, ready.size, ready.mechanism
     drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
+    private = type(source) is OperatingSystemEntropy
+    trajectories = size.units if study.privacy.unit == "trajectory" else None
+    every = cautions(private=private, accepted=ready.accepted)
     if isinstance(mechanism, Ope):
-        parts = published_policy(study, mechanism, drawn.numbers)
+        parts = published_policy(study, mechanism, drawn.numbers, every)
     else:
         assert isinstance(mechanism, Ssp | Lsw | Lsl)
         level = mechanism.level(drawn.stages) if isinstance(mechanism, Ssp) else None
         estimates = estimates_of(study, mechanism, drawn.numbers, level=level)
-        parts = published(estimates, study)
+        parts = published(estimates, study, trajectories or study.study.trajectories, every)
         parts |= published_stages(mechanism, drawn.stages, study.report.level)
     return Release(
-        private=type(source) is OperatingSystemEntropy,
+        private=private,
         study=study.public_description(),
         privacy=Guarantee(
             epsilon=study.privacy.epsilon,
@@ -459,13 +463,13 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
         terms=described(mechanism.terms),
         noise=_public_noise(study, mechanism, drawn),
         ridge=ridge_of(study, size.trajectories),
-        trajectories=size.units if study.privacy.unit == "trajectory" else None,
+        trajectories=trajectories,
         persons=size.units if study.privacy.unit == "person" else None,
         **parts,
         accepted=list(ready.accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
-        software=Software(version=VERSION),
+        software=f"privalue {VERSION}",
     )
 
 

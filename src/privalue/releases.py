@@ -10,12 +10,13 @@ The module is not called ``release``: that is the function ``privalue.release``.
 
 import difflib
 import hashlib
+import math
+from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 import pydantic_core
@@ -167,11 +168,16 @@ class Columns:
     flags = Column()
 
 
-class Row(SimpleNamespace):
-    """One row of a table, with an attribute for each of its columns."""
+Row: TypeAlias = Any  # one row of a table: a named tuple of its columns
 
-    def __getattr__(self, name: str) -> Any:
+
+def _row_type(names: tuple[str, ...]) -> type:
+    """Return the type of a table's rows, which says of a column that there is not why."""
+
+    def __getattr__(self: object, name: str) -> Any:  # noqa: N807
         raise _not_released(name) if name in COLUMNS else AttributeError(name)
+
+    return type("Row", (namedtuple("Row", names),), {"__slots__": (), "__getattr__": __getattr__})
 
 
 class ValueTable(Columns, Tabular):
@@ -193,16 +199,14 @@ class ValueTable(Columns, Tabular):
         made = {name: _column(name, columns[name], missing) for name in ordered}
         if len({len(column) for column in made.values()}) > 1:
             raise ValueError("columns have different lengths")
-        self.columns: Mapping[str, NDArray[Any]] = MappingProxyType(made)
+        self.columns = made
         self.keys = tuple(name for name in KEYS if name in made)
 
     def __len__(self) -> int:
         return len(self.columns["value"])
 
     def __iter__(self) -> Iterator[Row]:
-        names = list(self.columns)
-        cells = zip(*(column.tolist() for column in self.columns.values()), strict=True)
-        return (Row(**dict(zip(names, row, strict=True))) for row in cells)
+        return map(self._row, *(column.tolist() for column in self.columns.values()))
 
     def __repr__(self) -> str:
         return f"ValueTable({len(self)} rows of {', '.join(self.columns)})"
@@ -231,6 +235,13 @@ class ValueTable(Columns, Tabular):
             return False
 
     @cached_property
+    def _row(self) -> Any:
+        return _row_type(tuple(self.columns))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"columns": self.columns, "keys": self.keys}
+
+    @cached_property
     def _places(self) -> dict[tuple[str | None, ...], int]:
         labels = zip(*(self.columns[name].tolist() for name in self.keys), strict=True)
         return {label: at for at, label in enumerate(labels)}
@@ -255,7 +266,7 @@ class ValueTable(Columns, Tabular):
 
     def row(self, at: int) -> Row:
         """Return the row at a position."""
-        return Row(**{name: _cell(column[at]) for name, column in self.columns.items()})
+        return self._row(*(_cell(column[at]) for column in self.columns.values()))
 
     def column(self, name: str) -> NDArray[Any] | None:
         """Return a column, or None where there is none."""
@@ -263,12 +274,7 @@ class ValueTable(Columns, Tabular):
 
     def as_lists(self) -> dict[str, list[Any]]:
         """Return the columns as plain lists, as ``release.json`` has them."""
-        return {
-            name: [None if cell != cell else cell for cell in column.tolist()]
-            if "f" == column.dtype.kind and np.isnan(column).any()
-            else column.tolist()
-            for name, column in self.columns.items()
-        }
+        return {name: _listed(column) for name, column in self.columns.items()}
 
     def to_arrow(self) -> "pa.Table":
         """Return it as an Arrow table."""
@@ -293,6 +299,13 @@ def _column(name: str, cells: Any, missing: NDArray[np.bool_] | None) -> NDArray
         raise ValueError(f"{name}: {problem}") from None
     column.setflags(write=False)
     return column
+
+
+def _listed(column: NDArray[Any]) -> list[Any]:
+    listed: list[Any] = column.tolist()
+    if column.dtype.kind == "f" and np.isnan(column).any():
+        return [None if math.isnan(cell) else cell for cell in listed]
+    return listed
 
 
 def _cell(cell: Any) -> Any:
@@ -345,6 +358,12 @@ class Part(BaseModel):
     """What all parts have in common: every field is known, and none changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether all fields agree, arrays included."""
+        return type(self) is type(other) and self.model_dump() == other.model_dump()
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Guarantee(Part):
@@ -682,14 +701,14 @@ class Release(Columns, Tabular, Part):
         Raises:
             MissingComponentError: Matplotlib is not installed.
         """
-        from privalue._plots import plot_release  # noqa: PLC0415 - it imports this module
+        from privalue.report import plot_release  # noqa: PLC0415 - it imports this module
 
         return plot_release(self, ax)
 
     def _repr_html_(self) -> str:
-        from privalue._notebook import release_html  # noqa: PLC0415 - it imports this module
+        from privalue.report import describe, notebook_html  # noqa: PLC0415 - it imports this module
 
-        return release_html(self)
+        return notebook_html(describe(self))
 
     # Text
 
@@ -700,6 +719,12 @@ class Release(Columns, Tabular, Part):
         It is about how this object came about, and no part of the release itself.
         """
         return self._reused
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return another release, with its own text and hash."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied._text, copied._reused = None, False
+        return copied
 
     def to_json(self) -> str:
         """Return the text of ``release.json``; of one that was read, to the letter."""
@@ -797,7 +822,7 @@ def _written(value: Any, line: str = "\n") -> Iterator[str]:
     if isinstance(value, BaseModel):
         value = {name: getattr(value, name) for name in type(value).model_fields}
     elif isinstance(value, ValueTable):
-        value = value.as_lists()
+        value = dict(value.columns)
     if isinstance(value, dict):
         begin = "{"
         for name, inner in value.items():
@@ -812,7 +837,7 @@ def _written(value: Any, line: str = "\n") -> Iterator[str]:
             yield from _written(inner, line + " ")
         yield line + "]"
     else:
-        plain = value.tolist() if isinstance(value, np.ndarray) else value
+        plain = _listed(value) if isinstance(value, np.ndarray) else value
         yield pydantic_core.to_json(plain).decode()
 
 

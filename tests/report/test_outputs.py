@@ -434,7 +434,7 @@ def test_what_was_paid_for_is_written_before_anything_can_fail(folder, monkeypat
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr("privalue.report.publish.release_page", broken)
+        patched.setattr("privalue.report.publishing.release_page", broken)
         assert run([*RELEASE, "--out", "r", "--no-ledger"]) == 70
     assert pv.Release.load("r").private
     assert run(["report", "r", "--force"]) == 0

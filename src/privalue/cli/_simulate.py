@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from privalue.planning import named_world
 from privalue.cli.console import print_json, progress, say
 from privalue.cli.options import WHOLE, Json, require_absent
 from privalue.errors import UsageError, plural
+from privalue.planning import named_world
 from privalue.simulation import CUT, simulate_to_file, write_truth
 
 

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privalue.artefact import Accepted
 from privalue.core import GRID_STEPS, Lsl, Lsw, Mechanism, Ope, PublicSize, Ssp
 from privalue.errors import Hint, PrivalueWarning, StudyError, plural
 from privalue.estimate import noise_factors, normal_quantile
 from privalue.planning.half_width import HalfWidth
+from privalue.releases import Accepted
 from privalue.study import Study
 
 OF_USE = 0.5  # of the range of returns: an interval that is narrower is of use

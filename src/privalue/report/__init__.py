@@ -11,7 +11,7 @@ from privalue.report.accounts import (
     request_for,
     statement_rows,
 )
-from privalue.report.check import Checked, check, study_html
+from privalue.report.checking import Checked, check, study_html
 from privalue.report.description import Description, Fact, Listing, Notice, Table
 from privalue.report.files import ANSWERS, read_answers, write_text
 from privalue.report.guarantee import detection
@@ -28,7 +28,7 @@ from privalue.report.private_page import (
     require_private_place,
     write_private_page,
 )
-from privalue.report.publish import Published, publish, require_same_study, write_report
+from privalue.report.publishing import Published, publish, require_same_study, write_report
 from privalue.report.release_facts import describe
 
 __all__ = [
