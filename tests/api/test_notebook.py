@@ -52,5 +52,5 @@ def test_diagnostics_show_nothing(study):
     from api.conftest import PEOPLE
 
     diagnostics = pv.inspect(study, PEOPLE)
-    assert not hasattr(diagnostics, "_repr_html_")
+    assert diagnostics._repr_html_() == repr(diagnostics)
     assert repr(diagnostics) == "Diagnostics(private, mechanism='dp-ssp', states=4)"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from privalue.cli import run
-from privalue.report._guesses import ROLES, guess
+from privalue.cli.column_names import ROLES, guess
 from privalue.study._template import study_template
 
 ANSWERS = {
@@ -264,14 +264,6 @@ def test_nothing_is_written_where_there_is_no_data(tmp_path, monkeypatch, capsys
     assert "nowhere.csv does not exist" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
-
-def test_a_column_that_a_study_may_leave_out_is_a_hint():
-    found = guess(["stay", "day", "ward", "treatment", "score", "censored"])
-    assert 'set [data] action = "treatment"' in found.hints["actions", "labels"]
-    assert 'set column = "treatment"' in found.hints["arms", "labels"]
-    assert "censored is not read" in found.hints["data", "truncated"]
-    assert ("actions", "labels") not in found.values
-    assert ("actions", "labels") not in guess(["stay", "day", "ward", "drug", "dose"]).hints
 
 
 def test_of_two_columns_that_look_like_steps_one_may_be_the_trajectory():

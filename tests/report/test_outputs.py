@@ -175,7 +175,7 @@ def test_files_have_every_digit(kind, tmp_path):
     values = [float(row["value"]) for row in rows]
     assert values[: len(release)] == release.value.tolist()
     if release.differences is not None:
-        rows = list(csv.DictReader((tmp_path / "differences.csv").open()))
+        rows = list(csv.DictReader(io.StringIO((tmp_path / "differences.csv").read_text())))
         assert [float(row["value"]) for row in rows] == release.differences.value.tolist()
 
 
@@ -206,15 +206,14 @@ def test_a_hundred_thousand_states_fit_on_a_page_and_nothing_is_lost(tmp_path):
     above=st.floats(0, 1e6),
 )
 def test_an_interval_is_written_around_its_value(value, below, above):
-    """Digits follow the width: what is written is off by at most a tenth of it, and no end is 0."""
+    """Digits follow the width: what is written is off by a twentieth of it at most."""
     low, high = value - below, value + above
     shown = format_interval(value, low, high)
     texts = [shown.value, *shown.interval.split(" to ")]
     written = [float(text.replace(",", "")) for text in texts]
-    width = max(high - low, 1e-9 * max(abs(low), abs(high)))
+    off = 0.051 * (high - low) + 1e-6 * max(abs(low), abs(high))
     for number, text in zip((value, low, high), written, strict=True):
-        assert abs(number - text) <= 0.06 * width + 1e-12
-    assert all(number == 0 or text != 0 for number, text in zip((low, high), written[1:], strict=True)) or width > 1e3 * min(abs(low), abs(high))
+        assert abs(number - text) <= off
 
 
 # What is promised
@@ -281,10 +280,10 @@ def test_the_verdict_follows_from_what_was_released(kind, verdict, code):
 
 
 def test_a_flag_calls_for_care_and_indistinguishable_states_are_said_so():
-    rare = samples.seeded(study(), [[("ill", 0.1), ("better", 0.9)]] * 2000)
+    rare = samples.seeded(study(), [[("ill", 0.1)], [("better", 0.9)]] * 2000)
     assert describe(rare).verdict == "care"
     assert describe(rare).notices[0].code == "flagged"
-    alike = samples.seeded(study(), people(400, 400, 400, 400))
+    alike = samples.seeded(study(), [[(label, 0.5)] for label in LABELS] * 400)
     assert describe(alike).notices[0].code == "indistinguishable"
 
 

@@ -33,7 +33,7 @@ COMMANDS = {
     "init": ("study_commands", "Write a commented study file."),
     "check": ("study_commands", "Validate a study file (reads no data)."),
     "plan": ("study_commands", "Predict the error of a study before any data is opened."),
-    "simulate": ("_simulate", "Simulate trajectories."),
+    "simulate": ("_simulate", "Simulate trajectories of a built-in or Gymnasium world."),
     "ledger": ("ledger_commands", "Track a dataset's privacy budget."),
     "inspect": ("release_commands", "Show the curator the results before noise: PRIVATE."),
     "release": ("release_commands", "Release the values once, with noise; this spends budget."),
@@ -119,7 +119,7 @@ def _version(wanted: bool) -> None:
 
 def _quiet(wanted: bool) -> None:
     if wanted:
-        _log().quiet = True
+        _log().errors_only = True
 
 
 def _log_format(chosen: str) -> None:
@@ -218,7 +218,7 @@ def run(arguments: list[str]) -> int:
         return code
     finally:
         if "privalue.cli.console" in sys.modules:
-            _log().quiet = _log().as_json = False  # options hold for one command only
+            _log().errors_only = _log().as_json = False  # options hold for one command only
             _log().dataset = None
 
 

@@ -68,11 +68,11 @@ class SafeConsole(Console):
 class Log(SafeConsole):
     """The log, on stderr: lines for people, or one JSON object per event.
 
-    With ``quiet`` only errors are logged, and that something is PRIVATE.
+    With ``errors_only`` there is nothing else, but that something is PRIVATE.
     """
 
     as_json = False
-    quiet = False
+    errors_only = False  # and that something is PRIVATE
     dataset: str | None = None  # whose budget the command is about
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Log(SafeConsole):
     @property
     def is_terminal(self) -> bool:
         """Return whether a person is watching, so that progress is worth showing."""
-        return super().is_terminal and not (self.as_json or self.quiet)
+        return super().is_terminal and not (self.as_json or self.errors_only)
 
     def event(
         self, code: str, message: str, *, level: str = "info", style: str = "", **numbers: Any
@@ -95,7 +95,7 @@ class Log(SafeConsole):
             style: of the line on a terminal.
             numbers: public numbers; ``private=True`` marks a line that quotes the data.
         """
-        if self.quiet and level != "error" and not numbers.get("private"):
+        if self.errors_only and level != "error" and not numbers.get("private"):
             return
         with suppress(OSError):  # the terminal may be gone: the exit code still tells
             if self.as_json:
@@ -123,7 +123,7 @@ class Log(SafeConsole):
 
     def finish(self, exit_code: int) -> None:
         """Log, for jobs, that the command is done."""
-        if self.as_json and not self.quiet:
+        if self.as_json and not self.errors_only:
             with suppress(OSError):
                 self._write("info", "done", "done", {"exit_code": exit_code})
 

@@ -147,6 +147,11 @@ class Plan:
     def __repr__(self) -> str:
         return f"Plan({self.headline})"
 
+    def _repr_html_(self) -> str:
+        from privalue.report import describe_plan, notebook_html  # noqa: PLC0415 - it imports this
+
+        return notebook_html(describe_plan(self), plan="The plan")
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain values, as ``plan --json`` prints it."""
 

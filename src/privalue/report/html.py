@@ -73,6 +73,7 @@ def environment(*, is_html: bool) -> Environment:
         "label": label,
         "names": lambda names, most=3: join_names(names, most, label),
         "bounds": numbers.format_bounds,
+        "range": lambda bounds: f"[{numbers.format_bounds(bounds).replace(' to ', ', ')}]",
         "exact": lambda number: numbers.format_number(number, 6),
         "number": numbers.format_number,
         "share": numbers.format_share,

@@ -60,7 +60,7 @@ def section_facts(described: Mapping[str, Any]) -> Iterator[Fact]:
                     f"{file['name']}, SHA-256 {file['sha256']}",
                 )
         elif section:
-            yield Fact(f"study.{name}", section, f"[{name}]", plain_text(section))
+            yield Fact(f"study.{name}", section, f"[{name}]", plain_text(section)[1:-1])
 
 
 def plain_text(value: Any) -> str:
@@ -70,7 +70,7 @@ def plain_text(value: Any) -> str:
     if isinstance(value, Mapping):
         if len(value) > 12:
             return f"{len(value)} entries"
-        return ", ".join(f"{key} = {plain_text(inner)}" for key, inner in value.items())
+        return f"{{{', '.join(f'{key} = {plain_text(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list | tuple):
         if len(value) > 12:
             return f"{len(value)} entries"

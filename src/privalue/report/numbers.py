@@ -40,7 +40,7 @@ def format_interval(
         return Formatted(format_number(value), "")
     width = ends[1] - ends[0] if len(ends) > 1 else 2 * abs(value - ends[0])
     size = _exponent(max(map(abs, (value, *ends))))
-    place = max(_exponent(width or value or 1.0) - (1 if width else 3), size - 9)
+    place = max(_exponent(width or value or 1.0) - (1 if width else 6), size - 9)
     hidden = [_exponent(end) for end in ends if end and abs(end) < 0.5 * 10.0**place]
     place = max(min([place, *hidden]), place - 3)
     low_text, high_text = (

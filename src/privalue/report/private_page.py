@@ -74,7 +74,7 @@ def describe_diagnostics(diagnostics: PrivateDiagnostics) -> Description:
 def _facts(fields: dict[str, Any], study: Study) -> Iterator[Fact]:
     for key, label in _LABELS.items():
         value = fields.get(key)
-        if value is None:
+        if value is None or (key == "noise" and fields["mechanism"] == "dp-ssp"):
             continue
         text = format_bounds(value) if key == "likely_bounds" else ""
         text = text or (f"{value:.10g}" if isinstance(value, float) else str(value))
