@@ -8,6 +8,7 @@ import re
 import tempfile
 import warnings
 from html import unescape
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ _EXAMPLE = re.compile(r"^(?P<indent> *)>>> .*?(?=\n *\n|\Z)", re.MULTILINE | re.
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the project's own pages, and a sample of what a release writes."""
     root = Path(config.config_file_path).parent
+    # Not every system has a font for formulas; ziamath ships a free one.
+    font = distribution("ziamath").locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")
+    files.append(File.generated(config, "assets/math.ttf", abs_src_path=str(font)))
     for name in _PROJECT:
         text = (root / f"{name}.md").read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, f"{name.lower()}.md", content=text))
@@ -94,6 +98,8 @@ def on_page_content(html: str, *, page: Page, **_: Any) -> str:
         tex = re.sub(r"\\(ln|log|exp) ", r"\\\1\\,", unescape(found["tex"]).strip())
         tex = re.sub(r"\\(max|min|sup)_", r"\\\1\\limits_", tex) if block else tex
         made = convert(tex, display="block" if block else "inline")
+        made = re.sub(r"<mo>(&#x0(?:2016|007C);)", r'<mo stretchy="false" lspace="0">\1', made)
+        made = re.sub("<mi>([\u0391-\u03a9])<", r'<mi mathvariant="normal">\1<', made)
         if re.search(r"<mi>(?:\\|&<)", made):
             _log.warning("%s: formula %s", page.file.src_uri, tex)
         wide = block or len(tex) > _LONG

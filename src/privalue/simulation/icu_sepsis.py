@@ -7,24 +7,24 @@ state are final observations and get no row, so at discount 1 the value of a sta
 probability of survival. It is a benchmark, and says nothing about how to treat anyone.
 """
 
-from __future__ import annotations
-
+from dataclasses import replace
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from privalue.core import Vector
 from privalue.errors import MissingComponentError, StudyError
-from privalue.simulation._markov import MDP
-from privalue.simulation._policies import Policy
-from privalue.simulation._worlds import World
+from privalue.simulation.mdp import MDP
+from privalue.simulation.worlds import World
 
 SHAPE = (716, 25, 716)
 TERMINAL = (713, 714, 715)
 
 
-def _dynamics_file() -> Path:
+def dynamics_file() -> Path:
     """Return the path of the tables in the installed distribution ``icu-sepsis``."""
     try:
         files = metadata.files("icu-sepsis") or []
@@ -42,7 +42,7 @@ def _dynamics_file() -> Path:
 
 
 @lru_cache(maxsize=1)
-def _dynamics(path: Path) -> tuple[MDP, Policy]:
+def _dynamics(path: Path) -> tuple[MDP, Vector]:
     """Read the MDP at discount 1 and the clinicians' policy, once: it takes a second or two."""
     with np.load(path, allow_pickle=False) as tables:
         if tables["tx_mat"].shape != SHAPE:
@@ -60,25 +60,22 @@ def _dynamics(path: Path) -> tuple[MDP, Policy]:
         expert = tables["expert_policy"]
     # The file has no actions for states in which nobody acts.
     expert[list(TERMINAL)] = 1 / mdp.actions
-    return mdp, Policy(probabilities=expert)
+    return mdp, mdp.policy_table(expert)
 
 
-def icu_sepsis(*, policy: str | Policy = "expert", discount: float = 0.99) -> World:
+def icu_sepsis(*, policy: Any = "expert", discount: float = 0.99) -> World:
     """Return the world of ICU-Sepsis.
 
     An action that clinicians did not use in a state moves as the average of those that they used:
     the tables hold that already.
 
     Args:
-        policy: "expert" (the clinicians'), "uniform", "greedy", "optimal:0.5", or a Policy.
+        policy: "expert" (the clinicians'), or any other form of ``World.of``.
         discount: gamma, in (0, 1].
-
-    Returns:
-        The world ``icu-sepsis``.
     """
-    mdp, expert = _dynamics(_dynamics_file())
+    mdp, expert = _dynamics(dynamics_file())
     return World.of(
-        MDP(outcomes=mdp.outcomes, start=mdp.start, discount=discount),
+        replace(mdp, discount=discount),
         policy,
         name="icu-sepsis",
         parameters={"policy": "", "discount": float(discount)},

@@ -15,21 +15,14 @@ p_{s,a}               key_visits   (N, A)    P[action a is ever taken in s]
 The p are those of [BGP16] section 5 and appendix E. The system I - P is solved once; no simulation.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from privalue.simulation._outcomes import read_only
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privalue.core import Vector
-    from privalue.simulation._outcomes import Matrix
+from privalue.core import Integers, Vector
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,9 +34,22 @@ class VisitProbabilities:
     without: Vector
     expected_length: float
 
+    def __post_init__(self) -> None:
+        for array in (self.single, self.joint, self.without):
+            array.flags.writeable = False
+
+
+def _expected_rows(
+    transitions: sparse.csr_array[Any, Any], reachable: NDArray[np.bool_]
+) -> tuple[Integers, Vector]:
+    """Return the reachable states, and Z among them."""
+    kept = np.flatnonzero(reachable)
+    system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
+    return kept, sparse.linalg.splu(system.tocsc()).solve(np.eye(kept.size))
+
 
 def visit_probabilities(
-    transitions: Matrix, start: Vector, reachable: NDArray[np.bool_]
+    transitions: sparse.csr_array[Any, Any], start: Vector, reachable: NDArray[np.bool_]
 ) -> VisitProbabilities:
     """Return the visit probabilities of a process that ends, over all pairs in O(N^3) at most.
 
@@ -60,9 +66,7 @@ def visit_probabilities(
     trajectory reaches are left out of the system and have p = 0.
     """
     states = start.size
-    kept = np.flatnonzero(reachable)
-    system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
-    expected = sparse.linalg.splu(system.tocsc()).solve(np.eye(kept.size))
+    kept, expected = _expected_rows(transitions, reachable)
     # Rounding may leave a probability outside [0, 1] by about 1e-16.
     hit = np.clip(expected / np.diag(expected), 0, 1)
     visited = np.clip(start[kept] @ hit, 0, 1)
@@ -71,10 +75,9 @@ def visit_probabilities(
     divisor = 1 - hit * back
     np.fill_diagonal(divisor, 1)
     first = np.clip((visited[:, None] - visited[None, :] * back) / divisor, 0, 1)
-    never_after = np.clip(1 - hit, 0, 1)
     both = np.clip(first * hit + first.T * back, 0, 1)
     np.fill_diagonal(both, visited)
-    alone = first * never_after
+    alone = first * (1 - hit)
     np.fill_diagonal(alone, 0)
 
     single = np.zeros(states)
@@ -85,19 +88,19 @@ def visit_probabilities(
     without[np.ix_(kept, kept)] = alone
     np.fill_diagonal(without, 0)
     return VisitProbabilities(
-        single=read_only(single),
-        joint=read_only(joint),
-        without=read_only(without),
+        single=single,
+        joint=joint,
+        without=without,
         expected_length=float(start[kept] @ expected.sum(axis=1)),
     )
 
 
 def key_visits(
-    transitions: Matrix,
+    transitions: sparse.csr_array[Any, Any],
     start: Vector,
     reachable: NDArray[np.bool_],
     *,
-    outcomes: Matrix,
+    outcomes: sparse.csr_array[Any, Any],
     policy: Vector,
 ) -> Vector:
     """Return the probability that a trajectory ever takes each action in each state.
@@ -115,9 +118,7 @@ def key_visits(
         policy: pi, (N, A).
     """
     states, actions = policy.shape
-    kept = np.flatnonzero(reachable)
-    system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
-    expected = sparse.linalg.splu(system.tocsc()).solve(np.eye(kept.size))
+    kept, expected = _expected_rows(transitions, reachable)
     place = np.full(states, -1)
     place[kept] = np.arange(kept.size)
     # A pair that leads out of `kept` is one that the policy never takes: its p is 0 in any case.
@@ -130,4 +131,6 @@ def key_visits(
     taken = policy[kept]
     probabilities = np.zeros((states, actions))
     probabilities[kept] = taken * (start[kept] @ expected)[:, None] / (1 + taken * again[kept])
-    return read_only(np.clip(probabilities, 0, 1))
+    probabilities = np.clip(probabilities, 0, 1)
+    probabilities.flags.writeable = False
+    return probabilities

@@ -15,25 +15,22 @@ States that no trajectory can visit have no value there, and a pair has one if i
 visited, whether the policy takes it or not.
 """
 
-from __future__ import annotations
-
+import csv
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from privalue.core import Vector
 from privalue.errors import UsageError
-from privalue.simulation._outcomes import END
-from privalue.simulation._policy_files import write_csv, write_policy
-from privalue.simulation._simulation import CUT
+from privalue.ledger.files import whole_file
+from privalue.simulation.episodes import CUT
+from privalue.simulation.mdp import MarkovRewardProcess, return_range
+from privalue.simulation.worlds import World
 
-if TYPE_CHECKING:
-    from privalue.simulation._markov import MarkovRewardProcess
-    from privalue.simulation._worlds import World
-
-SWEEPS = 20_000
 MOST_STATES = 5_000  # whose visits are found in seconds
 
 
@@ -54,48 +51,47 @@ def write_truth(
         actions: whether the rows have actions, and the study is one of pairs.
         cut: whether the rows mark trajectories that were cut.
 
-    Returns:
-        The files.
-
     Raises:
-        UsageError: if they cannot be written.
+        UsageError: if the files cannot be written.
     """
+    out, process = Path(folder), world.process
+    visited = np.flatnonzero(process.reachable).tolist()
+    starts = np.flatnonzero(process.start).tolist()
+    files: dict[str, tuple[str, Iterable[tuple[Any, ...]]]] = {
+        "values.csv": ("state,value", [(s, process.values[s]) for s in visited]),
+        "start.csv": ("state,probability", [(s, process.start[s]) for s in starts]),
+    }
+    if actions:
+        mdp, policy = world.decisions
+        pairs = [(s, a) for s in visited for a in range(mdp.actions)]
+        q = mdp.q(policy)
+        files["action_values.csv"] = ("state,action,value", [(*p, q[p]) for p in pairs])
+        for name, table in (("policy.csv", policy), ("optimal.csv", mdp.optimal())):
+            files[name] = ("state,action,probability", _policy_rows(table))
     try:
-        return _written(world, Path(folder), trajectories, actions=actions, cut=cut)
+        out.mkdir(parents=True, exist_ok=True)
+        for name, (heading, rows) in files.items():
+            with whole_file(out / name) as partial, partial.open("w", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(heading.split(","))
+                # The shortest text that gives a number back.
+                writer.writerows((*row[:-1], repr(float(row[-1]))) for row in rows)
+        (out / "study.toml").write_text(_study(world, trajectories, actions=actions, cut=cut))
     except OSError as error:
         raise UsageError(
             f"cannot write to {folder}: {error.strerror or error}; choose another folder"
         ) from error
+    return [out / name for name in ("study.toml", *files)]
 
 
-def _written(world: World, out: Path, trajectories: int, *, actions: bool, cut: bool) -> list[Path]:
-    """Write the files, and return their paths."""
-    out.mkdir(parents=True, exist_ok=True)
-    process = world.process
-    visited = np.flatnonzero(process.reachable).tolist()
-    begins = np.flatnonzero(process.start).tolist()
-    write_csv(out / "values.csv", ["state", "value"], [(s, process.values[s]) for s in visited])
-    write_csv(out / "start.csv", ["state", "probability"], [(s, process.start[s]) for s in begins])
-    written = ["values.csv", "start.csv"]
-    if actions:
-        mdp, policy = world.decisions
-        values = mdp.q(policy)
-        write_csv(
-            out / "action_values.csv",
-            ["state", "action", "value"],
-            [(s, a, values[s, a]) for s in visited for a in range(mdp.actions)],
-        )
-        write_policy(policy, out / "policy.csv")
-        write_policy(mdp.optimal(), out / "optimal.csv")
-        written += ["action_values.csv", "policy.csv", "optimal.csv"]
-    (out / "study.toml").write_text(_study(world, trajectories, actions=actions, cut=cut))
-    return [out / name for name in ("study.toml", *written)]
+def _policy_rows(table: Vector) -> list[tuple[int, int, float]]:
+    return [(s, a, table[s, a]) for s, a in np.argwhere(table > 0).tolist()]
 
 
 def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
     """Return the text of a study that describes the rows."""
     process = world.process
-    rewards = process.reward_bounds
+    low, high = process.reward_bounds
     lines = [
         f"# Rows of the world {world.text}.",
         "[study]",
@@ -106,11 +102,11 @@ def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
         "epsilon = 1.0",
         "delta = 1e-6",
         'unit = "trajectory"',
-        *_most_keys(world, actions=actions),
+        *_max_states(world, actions=actions),
         "",
         "[values]",
         f"discount = {process.discount!r}",
-        f"rewards = [{rewards[0]!r}, {rewards[1]!r}]",
+        f"rewards = [{low!r}, {high!r}]",
         *_returns(process),
         'start = "start.csv"',
         "",
@@ -124,7 +120,7 @@ def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
     return "\n".join([*lines, ""])
 
 
-def _most_keys(world: World, *, actions: bool) -> list[str]:
+def _max_states(world: World, *, actions: bool) -> list[str]:
     """Return the line for H, half more than a trajectory's distinct keys: where that is few."""
     process = world.process
     if process.states > MOST_STATES or not process.surely_ends[process.reachable].all():
@@ -144,40 +140,5 @@ def _returns(process: MarkovRewardProcess) -> list[str]:
         ]
     if low == high:  # a study's bounds differ
         low, high = min(low, 0.0), max(high, 0.0)
-    low, high = -math.ceil(-low * 1e4 - 1e-3) / 1e4, math.ceil(high * 1e4 - 1e-3) / 1e4
+    low, high = math.floor(low * 1e4) / 1e4, math.ceil(high * 1e4) / 1e4
     return [f"returns = [{low!r}, {high!r}]"]
-
-
-def return_range(process: MarkovRewardProcess) -> tuple[float, float]:
-    """Return the least and the largest return from a state that a trajectory can visit.
-
-    An end is infinite if returns have no bound, as with rewards on a loop and no discount; and so
-    are both where a trajectory may never end, without a discount.
-    """
-    if process.discount == 1 and not process.surely_ends[process.reachable].all():
-        return -math.inf, math.inf
-    return 0.0 - _largest(process, -1.0), _largest(process, 1.0)
-
-
-def _largest(process: MarkovRewardProcess, sign: float) -> float:
-    """Return the largest u_s = max_k (r_k + gamma u_{s'_k}), over the outcomes k that can happen.
-
-    With a discount, sweeps from zero converge; what moved in the last of them bounds what is left.
-    Without one, u is that of paths that have ended within as many rows as there were sweeps. A
-    path without a loop has at most N rows: if u still moves after N sweeps, a loop pays.
-    """
-    outcomes, gamma = process.outcomes, process.discount
-    going_on, rewards = outcomes.successors != END, sign * outcomes.rewards
-    tolerance = 1e-12 * max(float(np.abs(rewards).max()), 1e-300)
-    values = np.full(process.states, 0.0 if gamma < 1 else -np.inf)
-    for _ in range(SWEEPS if gamma < 1 else min(process.states + 1, SWEEPS)):
-        following = np.where(going_on, values[outcomes.successors], 0.0)
-        largest = np.maximum.reduceat(rewards + gamma * following, outcomes.offsets[:-1])
-        with np.errstate(invalid="ignore"):  # no path has ended, before or after
-            moved = float(np.abs(largest - values)[process.reachable].max())
-        values = largest
-        if moved <= tolerance:
-            return float(values[process.reachable].max())
-    if gamma == 1:
-        return math.inf
-    return float(values[process.reachable].max()) + moved * gamma / (1 - gamma)
