@@ -71,8 +71,7 @@ def described(world=WORLD, target="optimal:0.1", **changes):
     for name, one in (("target", world.under(target)), ("behaviour", world)):
         _, policy = one.decisions
         tables[name] = {
-            str(s): {str(a): float(p) for a, p in enumerate(row)}
-            for s, row in enumerate(policy.probabilities)
+            str(s): {str(a): float(p) for a, p in enumerate(row)} for s, row in enumerate(policy)
         }
     mdp, _ = world.decisions
     keywords = {

@@ -15,7 +15,7 @@ from privalue.planning.half_width import HalfWidth
 from privalue.planning.made_up import FromVisits, FromWorld
 from privalue.planning.noiseless import likely_level, noise_by_state, theta_before_noise
 from privalue.planning.off_policy import ClipRow, least_kept
-from privalue.planning.plans import Plan, named_world, plan, usefulness_notices
+from privalue.planning.plans import Plan, plan, usefulness_notices
 from privalue.planning.predict import Prediction, mechanism_of_study, predict
 from privalue.planning.preflight import (
     large_delta,
@@ -38,7 +38,6 @@ __all__ = [
     "least_kept",
     "likely_level",
     "mechanism_of_study",
-    "named_world",
     "noise_by_state",
     "plan",
     "predict",

@@ -30,12 +30,11 @@ from privalue.core import (
     Statistics,
     Vector,
 )
-from privalue.errors import StudyError
+from privalue.errors import StudyError, UsageError
 from privalue.simulation import (
     MDP,
     Episodes,
     MarkovRewardProcess,
-    Policy,
     World,
     simulate_episodes,
 )
@@ -331,7 +330,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     places = np.searchsorted(pairs.codes, codes)
     known = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
     found = np.where(known & (state_of >= 0)[:, None], places, -1)
-    taken = world.process.reachable[:, None] & (policy.probabilities > 0)
+    taken = world.process.reachable[:, None] & (policy > 0)
     strange = np.argwhere(taken & (found < 0))
     if strange.size:
         state, action = strange[0]
@@ -345,7 +344,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
 def _policies(study: Study, world: World, key_of: Integers) -> tuple[Vector, Vector]:
     """Return the target's and the behaviour's probabilities of each pair of a world."""
     tables = study.policies
-    logged = world.decisions[1].probabilities.ravel()
+    logged = world.decisions[1].ravel()
     behaviour = logged if tables.behaviour is None else np.append(tables.behaviour, 0.0)[key_of]
     return np.append(tables.target, 0.0)[key_of], behaviour
 
@@ -353,7 +352,6 @@ def _policies(study: Study, world: World, key_of: Integers) -> tuple[Vector, Vec
 def _target_values(mdp: MDP, target: Vector, *, by_start: bool) -> Vector:
     """Return the target's exact value in every state, or from the world's start."""
     try:
-        policy = Policy(probabilities=target)
-        return mdp.under(policy).values if by_start else np.array([mdp.value(policy)])
-    except StudyError:  # the target never ends, or takes no action somewhere
+        return mdp.under(target).values if by_start else np.array([mdp.value(target)])
+    except (StudyError, UsageError):  # the target never ends, or takes no action somewhere
         return np.full(mdp.states if by_start else 1, np.nan)

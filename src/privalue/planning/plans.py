@@ -32,7 +32,7 @@ from privalue.planning.solve import (
     with_epsilon,
 )
 from privalue.planning.suggestions import Setting, Suggestion, suggestions
-from privalue.simulation import World, parse_world, policy_of
+from privalue.simulation import world as world_of
 from privalue.study import SMOOTH, Study
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def plan(
     trajectories: int | None = None,
     *,
     visits: Any = None,
-    world: str | World | None = None,
+    world: Any = None,
     half_width: float | None = None,
     people: int | None = None,
     target_rmse: float | None = None,
@@ -299,7 +299,7 @@ def _setting(
     study: Study,
     trajectories: int | None,
     visits: Any,
-    world: str | World | None,
+    world: Any,
     steps: int | None,
 ) -> Setting:
     """Check what was given beside the study."""
@@ -320,7 +320,7 @@ def _setting(
     return Setting(
         trajectories=m,
         visits=None if world is not None else prior,
-        world=named_world(world) if isinstance(world, str) else world,
+        world=None if world is None else world_of(world),
         steps=steps,
     )
 
@@ -342,15 +342,6 @@ def _read_visits(path: Path) -> dict[str, Any]:
             code="visits-unreadable",
         ) from None
     return found
-
-
-def named_world(text: str, policy: str | None = None) -> World:
-    """Return the world of that name, under another policy if one is given; or UsageError."""
-    try:
-        world = parse_world(text)
-        return world if policy is None else policy_of(world, policy)
-    except StudyError as problem:
-        raise UsageError(str(problem), code="unknown-world") from None
 
 
 def _widths(study: Study, trajectories: int | None, *, relative: bool) -> HalfWidth | None:
