@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import pydantic_core
@@ -53,35 +53,43 @@ FLAGS_BETWEEN = "; "  # two flags of one row
 _MOST = 1 << 36  # bytes of a release: there may be very many states
 _SEARCHED = 5_000  # labels among which one that is close is looked for
 
-Kind = Literal["text", "number", "truth"]
-# Every column that a table may have, in the order of files: its kind, and what it is.
-COLUMNS: dict[str, tuple[Kind, str]] = {
-    "arm": ("text", "whose values these are, where the study has arms"),
-    "against": ("text", "of a difference: the arm whose value is taken off"),
-    "start": ("text", "of dp-ope by start: where trajectories start"),
-    "state": ("text", "null in the difference of overall values"),
-    "action": ("text", "where the study has actions; the value is then Q"),
-    "value": ("number", "inside the bounds of returns"),
-    "total_low": ("number", "covers noise and the choice of people"),
-    "total_high": ("number", ""),
-    "low": ("number", "covers the noise alone: what would have been released without it"),
-    "high": ("number", ""),
-    "total_band_low": ("number", "a total interval that holds in all rows at once"),
-    "total_band_high": ("number", ""),
-    "kept_mass": ("number", "of dp-ope: how much of the target's weight clipping kept"),
-    "kept_low": ("number", "noise and the choice of people included"),
-    "kept_high": ("number", ""),
-    "clipping_bias": ("number", "R tau/(1 - tau) at the kept mass"),
-    "largest_clipping_bias": ("number", "the same at its lower end"),
-    "effective_trajectories": ("number", "about so many, equally weighted, would be as good: n/C"),
-    "refuted": ("truth", "kept mass above 1 at a level for all rows at once: wrong behaviour"),
-    "supported": (
-        "truth",
+
+class Row:
+    """One row of a table: a named tuple of those of these columns that were released.
+
+    They stand here once, in the order of files, each with what it is.
+    """
+
+    arm: Annotated[str, "whose values these are, where the study has arms"]
+    against: Annotated[str, "of a difference: the arm whose value is taken off"]
+    start: Annotated[str, "of dp-ope by start: where trajectories start"]
+    state: Annotated[str, "null in the difference of overall values"]
+    action: Annotated[str, "where the study has actions; the value is then Q"]
+    value: Annotated[float, "inside the bounds of returns"]
+    total_low: Annotated[float, "covers noise and the choice of people"]
+    total_high: Annotated[float, ""]
+    low: Annotated[float, "covers the noise alone: what would have been released without it"]
+    high: Annotated[float, ""]
+    total_band_low: Annotated[float, "a total interval that holds in all rows at once"]
+    total_band_high: Annotated[float, ""]
+    kept_mass: Annotated[float, "of dp-ope: how much of the target's weight clipping kept"]
+    kept_low: Annotated[float, "noise and the choice of people included"]
+    kept_high: Annotated[float, ""]
+    clipping_bias: Annotated[float, "R tau/(1 - tau) at the kept mass"]
+    largest_clipping_bias: Annotated[float, "the same at its lower end"]
+    effective_trajectories: Annotated[
+        float, "about so many, equally weighted, would be as good: n/C"
+    ]
+    refuted: Annotated[bool, "kept mass above 1 at a level for all rows at once: wrong behaviour"]
+    supported: Annotated[
+        bool,
         "dp-ssp: the count is clear, and at least half of the value is the state's own; dp-ope: "
         "clipping lost little",
-    ),
-    "flags": ("text", "what to be careful about, in words, separated by '; '; mostly empty"),
-}
+    ]
+    flags: Annotated[str, "what to be careful about, separated by '; '; mostly nothing"]
+
+
+COLUMNS = {name: kind.__origin__ for name, kind in Row.__annotations__.items()}  # name: type
 KEYS = ("arm", "start", "state", "action")
 TABLES = ("values", "states", "policy", "behaviour", "differences")
 Label = str | int | None
@@ -141,14 +149,19 @@ class Tabular:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
-class Column:
+Number = TypeVar("Number", bound=np.generic)
+
+
+class Column(Generic[Number]):
     """A column as an attribute, which raises NotReleasedError where there is none."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, of: Any, owner: type | None = None) -> NDArray[Any]:
-        found: NDArray[Any] | None = of.column(self.name)
+    def __get__(self, of: Any, owner: type | None = None) -> NDArray[Number]:
+        if of is None:  # asked of the class
+            return self  # type: ignore[return-value]
+        found: NDArray[Number] | None = of.column(self.name)
         if found is None:
             raise _not_released(self.name)
         return found
@@ -157,27 +170,25 @@ class Column:
 class Columns:
     """The columns that people ask for most, as attributes: read-only arrays."""
 
-    value = Column()
-    total_low = Column()
-    total_high = Column()
-    low = Column()
-    high = Column()
-    total_band_low = Column()
-    total_band_high = Column()
-    supported = Column()
-    flags = Column()
+    value = Column[np.float64]()
+    total_low = Column[np.float64]()
+    total_high = Column[np.float64]()
+    low = Column[np.float64]()
+    high = Column[np.float64]()
+    total_band_low = Column[np.float64]()
+    total_band_high = Column[np.float64]()
+    supported = Column[np.bool_]()
+    flags = Column[np.object_]()
 
 
-Row: TypeAlias = Any  # one row of a table: a named tuple of its columns
-
-
-def _row_type(names: tuple[str, ...]) -> type:
+def _row_type(names: tuple[str, ...]) -> Any:
     """Return the type of a table's rows, which says of a column that there is not why."""
 
     def __getattr__(self: object, name: str) -> Any:  # noqa: N807
         raise _not_released(name) if name in COLUMNS else AttributeError(name)
 
-    return type("Row", (namedtuple("Row", names),), {"__slots__": (), "__getattr__": __getattr__})
+    bases = (namedtuple("Row", names), Row)
+    return type("Row", bases, {"__slots__": (), "__getattr__": __getattr__})
 
 
 class ValueTable(Columns, Tabular):
@@ -194,7 +205,7 @@ class ValueTable(Columns, Tabular):
             raise ValueError(f"unknown column {unknown[0]!r}" if unknown else "there is no value")
         ordered = [name for name in COLUMNS if name in columns]
         missing = None
-        if "state" in columns and None in list(columns["state"]):
+        if "against" in columns and "state" in columns:  # overall values have no state, nor a band
             missing = np.array([label is None for label in columns["state"]])
         made = {name: _column(name, columns[name], missing) for name in ordered}
         if len({len(column) for column in made.values()}) > 1:
@@ -266,7 +277,8 @@ class ValueTable(Columns, Tabular):
 
     def row(self, at: int) -> Row:
         """Return the row at a position."""
-        return self._row(*(_cell(column[at]) for column in self.columns.values()))
+        row: Row = self._row(*(_cell(column[at]) for column in self.columns.values()))
+        return row
 
     def column(self, name: str) -> NDArray[Any] | None:
         """Return a column, or None where there is none."""
@@ -285,15 +297,15 @@ class ValueTable(Columns, Tabular):
 
 def _column(name: str, cells: Any, missing: NDArray[np.bool_] | None) -> NDArray[Any]:
     """Return a column as a read-only array of its kind, or raise ValueError."""
-    kind = COLUMNS[name][0]
+    kind = COLUMNS[name]
     try:
-        if kind == "number":
+        if kind is float:
             return read_only(cells, missing=missing)
         listed = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
-        allowed = {str} if kind == "text" else {bool}
-        if not {*map(type, listed)} <= allowed | ({type(None)} if name == "state" else set()):
-            raise ValueError(f"all of them must be {kind}s")
-        column = np.empty(len(listed), dtype=object if kind == "text" else bool)
+        allowed = {kind, type(None)} if name == "state" and missing is not None else {kind}
+        if not {*map(type, listed)} <= allowed:
+            raise ValueError("all of them must be texts, or true or false")
+        column = np.empty(len(listed), dtype=object if kind is str else bool)
         column[:] = listed
     except (ValueError, TypeError) as problem:
         raise ValueError(f"{name}: {problem}") from None
@@ -335,7 +347,7 @@ def _read_table(columns: Any) -> ValueTable:
     return ValueTable(columns)
 
 
-_JSON_TYPES = {"text": ["string", "null"], "number": ["number", "null"], "truth": ["boolean"]}
+_JSON_TYPES = {str: ["string", "null"], float: ["number", "null"], bool: ["boolean"]}
 Table = Annotated[
     ValueTable,
     PlainValidator(_read_table),
@@ -346,8 +358,12 @@ Table = Annotated[
             "additionalProperties": False,
             "required": ["value"],
             "properties": {
-                name: {"type": "array", "items": {"type": _JSON_TYPES[kind]}, "description": what}
-                for name, (kind, what) in COLUMNS.items()
+                name: {
+                    "type": "array",
+                    "items": {"type": _JSON_TYPES[kind.__origin__]},
+                    "description": kind.__metadata__[0],
+                }
+                for name, kind in Row.__annotations__.items()
             },
         }
     ),
@@ -545,7 +561,7 @@ class Release(Columns, Tabular, Part):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Release) and self.to_json() == other.to_json()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         doubt = policy_doubt(self)

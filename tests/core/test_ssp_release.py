@@ -9,7 +9,7 @@ import pytest
 import privalue as pv
 from oracles.studies import in_sections, release_anyway
 from privalue.cli import _app as cli
-from privalue.core._profile import divergence
+from privalue.core import divergence
 from privalue.releases import json_schema
 
 PEOPLE = [
@@ -96,8 +96,8 @@ def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
     inspected = pv.inspect(described(), PEOPLE[:10])
     found, alpha = inspected.perturbation, inspected.mechanism.calibration.alpha
     assert found.psi == pytest.approx(3.0)
-    assert found.sigma == pytest.approx(inspected.mechanism.alphas["values"] * np.sqrt(3.0))
-    assert inspected.mechanism.alphas["values"] == alpha
+    assert found.sigma == pytest.approx(inspected.mechanism.stages["values"] * np.sqrt(3.0))
+    assert inspected.mechanism.stages["values"] == alpha
     true = divergence(1.0, 6, 1.0, 1 / alpha)
     assert true.upper <= 1e-5
     assert true.lower > 0.999e-5

@@ -227,7 +227,7 @@ def test_nothing_that_could_be_drawn_fails(study, data):
         drawn = np.array([ends[data.draw(choice), i] for i in range(ends.shape[1])])
     with np.errstate(all="ignore"):
         made = estimates_of(study, mechanism, drawn)
-        published(made, study)
+        published(made, study, None)
     assert np.isfinite(made.theta).all()
     assert ((low <= made.values) & (made.values <= high)).all()
     if made.low is not None:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from privalue.releases import COLUMNS, FLAGS_BETWEEN, NOT_PRIVATE, Release, Row, ValueTable
+from privalue.releases import COLUMNS, FLAGS_BETWEEN, NOT_PRIVATE, Release, ValueTable
 
 
-def whole(row: Row) -> SimpleNamespace:
+def whole(row: Any) -> SimpleNamespace:
     """Return a row with None for what was not released, and its flags one by one."""
     flags = tuple(row.flags.split(FLAGS_BETWEEN)) if row.flags else ()
     return SimpleNamespace(**{**dict.fromkeys(COLUMNS), **row._asdict(), "flags": flags})
