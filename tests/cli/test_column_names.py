@@ -265,7 +265,6 @@ def test_nothing_is_written_where_there_is_no_data(tmp_path, monkeypatch, capsys
     assert list(tmp_path.iterdir()) == []
 
 
-
 def test_of_two_columns_that_look_like_steps_one_may_be_the_trajectory():
     questions = guess(["visit", "t", "page", "bought"]).questions
     assert questions["data", "trajectory"].endswith("? visit, t, page, bought")

@@ -346,7 +346,8 @@ def code_of(capsys, *arguments):
 
 RELEASE = ("release", "study.toml", "--data", "data.parquet")
 INSPECT = ("inspect", "study.toml", "--data", "data.parquet")
-DECLARE = ("ledger", "declare", "trial", "--epsilon", "3", "--delta", "1e-4", "--unit", "trajectory")
+BUDGET = ("--epsilon", "3", "--delta", "1e-4", "--unit", "trajectory")
+DECLARE = ("ledger", "declare", "trial", *BUDGET)
 
 
 def test_a_release_leaves_files_that_agree_and_can_be_made_again(folder, capsys):

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-
 from privalue.cli.console import print_json, progress, say
 from privalue.cli.options import WHOLE, Json, require_absent
 from privalue.errors import UsageError, plural
