@@ -219,7 +219,7 @@ def test_weights_that_cannot_be_are_told_by_start():
         study, pd.concat([rows] * 8).assign(trajectory=np.repeat(np.arange(8 * PEOPLE), 3)), seed=4
     )
     assert release.policy.columns["refuted"].any()
-    assert notices(release)["behaviour-refuted"]["above"] == 1
+    assert notices(release)["behaviour-refuted"]["above"] >= 1
     assert "so the behaviour is wrong" in release["ill"].flags
     # What chance does at one of many starts is a flag there, and no verdict on all of them.
     policy = ValueTable({**release.policy.columns, "refuted": [False, False]})
@@ -305,10 +305,11 @@ def test_persons_count_with_their_first_trajectories():
 
 def test_a_release_of_no_use_is_refused_unless_it_is_accepted():
     few = ROWS[:60]
-    with pytest.raises(StudyError, match="no better than guessing: the noise of the value is"):
+    with pytest.raises(StudyError) as refused:
         pv.release(described({"clip": 50.0}), few)
+    assert refused.value.code == "useless"
     accepted = pv.release(described({"clip": 50.0}), few, accept_useless=True, seed=7)
-    assert accepted.accepted == ["useless"]
+    assert accepted.accepted == ("useless",)
 
 
 def test_a_ledger_is_charged_epsilon_alone(tmp_path):

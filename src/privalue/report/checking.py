@@ -10,13 +10,19 @@ import numpy as np
 from privalue.core import Ope, privacy_profile
 from privalue.curator import Prepared, prepare, with_columns
 from privalue.errors import plural
-from privalue.planning import large_delta, usefulness, usefulness_notices
+from privalue.planning import (
+    Setting,
+    large_delta,
+    suggestions,
+    usefulness,
+    usefulness_notices,
+)
 from privalue.report.description import Description, Fact, Notice
 from privalue.report.html import say
 from privalue.report.meaning import section_facts
 from privalue.report.numbers import format_bounds
 from privalue.report.pages import notebook_html
-from privalue.study import Study, declared_size, implied_returns, ridge_of
+from privalue.study import SMOOTH, Study, declared_size, implied_returns, ridge_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,6 +155,12 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
     if study.values_a_policy:
         yield from _on_policies(study)
     else:
+        if study.mechanism.name in SMOOTH and study.visit_prior is None:
+            yield Notice("no-visits-known", "note", {"mechanism": study.mechanism.name})
+        if study.states.bins is not None:  # made of columns, some of which may hardly change
+            for change in suggestions(study, Setting(trajectories=size.trajectories)):
+                if change.code == "max-states":
+                    yield Notice(change.code, "note", {"text": f"{change.text}: {change.gain}."})
         yield from _on_returns(study)
         yield from _on_visits(study)
 
