@@ -192,7 +192,6 @@ def _charged_account(release: Release, ledger: str, out: Path) -> Account | None
         return None
     left = account.numbers(account.left, is_left=True)
     if release.reused:
-        log.event("not-new", sentence("not_new", created=release.created), left=left)
         return account
     log.event(
         "charged",

@@ -37,6 +37,7 @@ from privalue.report import (
     load_page,
     read_answers,
     require_private_place,
+    sentence,
     write_private_page,
 )
 from privalue.study import Study
@@ -114,6 +115,8 @@ def release(
                 threads=threads,
                 progress=update,
             )
+        if released.reused:
+            log.event("not-new", sentence("not_new", created=released.created))
         account = publish_and_log(released, out, ledger=ledger, answers=answers, page=not no_report)
     if as_json:
         print_json(summary(released, out, account))
@@ -122,7 +125,9 @@ def release(
 
 
 def show_release(released: Release) -> None:
-    """Print the guarantee, the verdict and the values."""
+    """Print the guarantee, the verdict and the values; first, whether it is not new."""
+    if released.reused:
+        screen().print(sentence("not_new", created=released.created), style="bold yellow")
     description = describe(released)
     terminal.show(
         screen(),

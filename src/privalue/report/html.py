@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -99,7 +100,7 @@ def _say(made: Environment, notice: Notice) -> Any:
     if "text" in notice.about:
         return notice.about["text"]
     block = getattr(made.get_template("notices.txt").module, notice.code.replace("-", "_"))
-    return block(notice.about)
+    return block(SimpleNamespace(**notice.about))  # a dict has methods of names that we use
 
 
 def say(notice: Notice) -> str:
