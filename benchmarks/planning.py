@@ -55,8 +55,8 @@ def error_of_worlds(drawn, releases=RELEASES):
         counted = np.isfinite(made_up.values)
         errors = []
         for _, release in of_releases(setting, described, m, releases):
-            values = np.array([row.value for row in release])
-            errors.append(np.sqrt(np.mean(np.square(values - setting.values)[counted])))
+            off = release.tables["values"].value - setting.values
+            errors.append(np.sqrt(np.mean(np.square(off)[counted])))
         predicted = predict(described, made_up, m).rmse
         yield setting, predicted, np.mean(errors), np.std(errors, ddof=1) / np.sqrt(len(errors))
 
@@ -70,9 +70,9 @@ def widths_of_states(drawn, releases=4):
         found = []
         for rows, release in of_releases(setting, described, m, releases):
             visits = first_visits(rows, setting.states, setting.most_states)
-            low, high = release.restriction or described.return_bounds
-            ends = np.array([(row.total_low, row.total_high) for row in release])
-            halves = (ends[:, 1] - ends[:, 0]) / 2 / (high - low)
+            chosen, table = release.restriction, release.tables["values"]
+            low, high = described.return_bounds if chosen is None else (chosen.low, chosen.high)
+            halves = (table.total_high - table.total_low) / 2 / (high - low)
             middle = np.abs(np.clip(setting.values, low, high) - (low + high) / 2)
             near = (middle < (high - low) / 4) & (visits >= 10)
             predicted, surely = widths.at(visits), widths.surely(visits)

@@ -131,7 +131,7 @@ def test_a_world_gives_the_error_of_releases():
         rows = simulate_episodes(WORLD, trajectories=3000, seed=seed, actions=True)
         release = pv.release(study, rows, seed=seed)
         errors.append(release.policy_value - truth)
-        kept.append(release.kept_mass.value)
+        kept.append(float(release.policy.columns["kept_mass"][0]))
     assert found.rmse == pytest.approx(np.mean(np.abs(errors)), rel=0.3)
     assert own(found).kept == pytest.approx(np.mean(kept), abs=0.02)
 

@@ -27,18 +27,13 @@ Both steps are exact, so the counts and the sums of all states have *jointly* th
 have for m simulated trajectories, at a cost that grows with log m only.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from privalue.core import GRID_STEPS, MOST_TRAJECTORIES
+from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Integers, Vector
 from privalue.errors import UsageError
-
-if TYPE_CHECKING:
-    from privalue.core import Integers, Vector
-    from privalue.simulation import World
+from privalue.simulation import World
 
 
 class ChainStatistics(NamedTuple):

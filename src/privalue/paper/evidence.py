@@ -1,9 +1,9 @@
 """Measure what decides a claim: differences, slopes and crossings, with uncertainty over runs.
 
-| symbol | here           | meaning                                                          |
-|--------|----------------|------------------------------------------------------------------|
-| d_i    | ``ln(a/b)``    | a paired difference in run i: both from the same batch           |
-| b_i    | ``slope``      | the least-squares slope of ln y against ln x in run i            |
+| symbol | here           | meaning                                                           |
+|--------|----------------|-------------------------------------------------------------------|
+| d_i    | ``ln(a/b)``    | a paired difference in run i: both from the same batch            |
+| b_i    | ``slope``      | the least-squares slope of ln y against ln x in run i             |
 | t      | ``half``/error | the quantile of Student's distribution, one degree less than runs |
 
 Runs are independent, so the mean over runs plus or minus t standard errors is a 95% interval. Where
@@ -12,15 +12,16 @@ at once, 19 times in 20.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
-from privalue.core import Vector
+from privalue.core import Integers, Vector
 from privalue.errors import UsageError
-from privalue.paper._table import Curve
+from privalue.paper.experiments import Curve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,18 +32,11 @@ class Estimate:
     error: float
     low: float
     high: float
-    runs: int
 
     @property
     def above_zero(self) -> bool | None:
         """Return whether the mean is above 0; None where the interval holds 0."""
-        if self.low > 0:
-            return True
-        return False if self.high < 0 else None
-
-    def holds(self, number: float) -> bool:
-        """Return whether the interval holds the number."""
-        return self.low <= number <= self.high
+        return True if self.low > 0 else False if self.high < 0 else None
 
 
 def estimate(values: ArrayLike, *, comparisons: int = 1) -> Estimate:
@@ -52,12 +46,7 @@ def estimate(values: ArrayLike, *, comparisons: int = 1) -> Estimate:
         raise UsageError(f"an estimate needs two or more finite runs, and not {x!r}")
     mean, error = float(x.mean()), float(x.std(ddof=1)) / math.sqrt(len(x))
     half = float(stats.t.ppf(1 - 0.025 / comparisons, len(x) - 1)) * error
-    return Estimate(value=mean, error=error, low=mean - half, high=mean + half, runs=len(x))
-
-
-def log_ratio(a: Vector, b: Vector) -> Estimate:
-    """Estimate the mean of ln(a/b), run by run: the same batches on both sides."""
-    return estimate(np.log(np.asarray(a) / np.asarray(b)))
+    return Estimate(value=mean, error=error, low=mean - half, high=mean + half)
 
 
 def above(a: Curve, b: Curve) -> list[bool | None]:
@@ -70,41 +59,16 @@ def above(a: Curve, b: Curve) -> list[bool | None]:
 
 def slope(curve: Curve) -> Estimate:
     """Estimate the slope of ln y against ln x, by least squares in every run."""
-    if len(curve.at) < 2:
-        raise UsageError("a slope needs two or more points")
     x = np.log(curve.at)
     x = x - x.mean()
     return estimate(np.log(curve.values) @ x / float(x @ x))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reached:
-    """Where a falling curve goes below a level for good; infinite where it does not.
-
-    ``low`` and ``high`` are where it would if the mean were two standard errors lower or higher.
-    """
-
-    at: float
-    low: float
-    high: float
-
-
-def reached(curve: Curve, level: float) -> Reached:
-    """Return the x from which on the mean stays below the level.
+def reached(x: Vector, y: Vector, level: float) -> float:
+    """Return the x from which on y stays at most at the level; infinite if it ends above.
 
     Between points the curve is a straight line in the logarithms of both.
     """
-    spread = 2 * curve.error
-    lower = np.maximum(curve.mean - spread, 1e-3 * curve.mean)
-    return Reached(
-        at=_last_crossing(curve.at, curve.mean, level),
-        low=_last_crossing(curve.at, lower, level),
-        high=_last_crossing(curve.at, curve.mean + spread, level),
-    )
-
-
-def _last_crossing(x: Vector, y: Vector, level: float) -> float:
-    """Return the last x at which y falls to the level; infinite if it ends above."""
     above = np.flatnonzero(~(y <= level))
     if len(above) == 0:
         return float(x[0])
@@ -128,41 +92,37 @@ class Crossing:
 def crossing(a: Curve, b: Curve) -> Crossing:
     """Find where a goes below b for good; at each point paired differences of logs decide."""
     signs, logs = above(a, b), np.log(a.values / b.values)
-    still = [float(x) for x, sign in zip(a.at, signs, strict=True) if sign is True]
     since = len(signs)
     while since > 0 and signs[since - 1] is False:
         since -= 1
     return Crossing(
-        at=_last_crossing(a.at, np.exp(logs.mean(axis=0)), 1.0),
-        before=max(still, default=None),
+        at=reached(a.at, np.exp(logs.mean(axis=0)), 1.0),
+        before=max((float(x) for x, sign in zip(a.at, signs, strict=True) if sign), default=None),
         after=float(a.at[since]) if since < len(signs) else None,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Minimum:
-    """Where a curve is lowest, and how low it is there."""
+def lowest(at: Vector, mean: Vector) -> tuple[float, float]:
+    """Return place and height of the minimum.
 
-    at: float
-    value: float
-
-
-def lowest(at: Vector, mean: Vector) -> Minimum:
-    """Return the minimum of a parabola through the lowest point and its neighbours, in logs."""
+    It is that of a parabola through the lowest point and its neighbours, in logarithms.
+    """
     i = int(np.argmin(mean))
-    if i in (0, len(at) - 1):
-        return Minimum(at=float(at[i]), value=float(mean[i]))
+    if i in {0, len(at) - 1}:
+        return float(at[i]), float(mean[i])
     x, y = np.log(at[i - 1 : i + 2]), np.log(mean[i - 1 : i + 2])
     left, right = (y[1] - y[0]) / (x[1] - x[0]), (y[2] - y[1]) / (x[2] - x[1])
     curvature = (right - left) / (x[2] - x[0])
     if not curvature > 0:
-        return Minimum(at=float(at[i]), value=float(mean[i]))
+        return float(at[i]), float(mean[i])
     shift = float(np.clip((x[0] + x[1]) / 2 - left / (2 * curvature), x[0], x[2]))
     base = y[1] + (shift - x[1]) * (left + curvature * (shift - x[0]))
-    return Minimum(at=math.exp(shift), value=math.exp(float(base)))
+    return math.exp(shift), math.exp(float(base))
 
 
-def resampled_slope(curves: list[Curve], x: Vector, *, draws: int = 400, seed: int = 1) -> Estimate:
+def resampled_slope(
+    curves: Sequence[Curve], x: Vector, *, draws: int = 400, seed: int = 1
+) -> Estimate:
     """Estimate the slope of ln(argmin) against ln x, with a bootstrap over runs (Efron 1979).
 
     The lambda that is best on average is a property of all runs together, so they are drawn again,
@@ -173,21 +133,16 @@ def resampled_slope(curves: list[Curve], x: Vector, *, draws: int = 400, seed: i
         x: the batch sizes.
         draws: how often runs are drawn again.
         seed: of those draws.
-
-    Returns:
-        The slope with its bootstrap interval.
     """
     runs = len(curves[0].values)
     generator = np.random.default_rng(seed)
     centred = np.log(x) - np.log(x).mean()
 
-    def of(chosen: NDArray[np.int64]) -> float:
-        best = [lowest(curve.at, curve.values[chosen].mean(axis=0)).at for curve in curves]
+    def slope_of(chosen: Integers) -> float:
+        best = [lowest(curve.at, curve.values[chosen].mean(axis=0))[0] for curve in curves]
         return float(np.log(best) @ centred / (centred @ centred))
 
-    found = of(np.arange(runs, dtype=np.int64))
-    spread = np.array([of(generator.integers(runs, size=runs)) for _ in range(draws)])
+    spread = np.array([slope_of(generator.integers(runs, size=runs)) for _ in range(draws)])
     low, high = np.quantile(spread, [0.025, 0.975])
-    return Estimate(
-        value=found, error=float(spread.std()), low=float(low), high=float(high), runs=runs
-    )
+    value = slope_of(np.arange(runs, dtype=np.int64))
+    return Estimate(value=value, error=float(spread.std()), low=float(low), high=float(high))
