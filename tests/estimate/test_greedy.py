@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privalue.estimate import shrink, shrink_pairs, shrinkage
-from privalue.estimate.improve import CAUTION, PEOPLE, greedy_step
+from privalue.estimate.improvements import CAUTION, PEOPLE, greedy_step
 from privalue.estimate.ratios import Ratios, clear_limit
 
 BOUNDS = (0.0, 1.0)

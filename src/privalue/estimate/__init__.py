@@ -16,11 +16,11 @@ from privalue.estimate.flags import (
     WIDE,
     cautions,
 )
-from privalue.estimate.improve import CAUTION, GreedyStep, StateChange, greedy_step_of
+from privalue.estimate.improvements import CAUTION, GreedyStep, StateChange, greedy_step_of
 from privalue.estimate.intervals import distinct_values, total_intervals
 from privalue.estimate.off_policy import SUPPORTED, noisy_weights
 from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile, ratio_intervals
-from privalue.estimate.refit import Verdict, common_value, described_actions, refit, verdict
+from privalue.estimate.refits import Verdict, common_value, described_actions, refit, verdict
 from privalue.estimate.shrinkage import shrink, shrink_pairs
 from privalue.estimate.values import (
     Fitted,
