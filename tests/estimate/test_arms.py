@@ -12,7 +12,7 @@ from oracles.studies import study
 from privalue.estimate._arms import arm_differences, level_of_each
 from privalue.estimate._published import fitted
 from privalue.estimate._statistics import NoisyStatistics, estimate
-from privalue.report import public_page
+from privalue.report import describe
 from privalue.study import design
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -90,9 +90,8 @@ def test_half_widths_are_summed_where_a_person_may_be_in_both_arms():
         widths[name] = release.differences.total_high - release.differences.total_low
         again = pv.refit(release)
         assert again.differences == release.differences
-        assert ("One person may have trajectories in two arms" in public_page(release)) == (
-            name == "persons in the data"
-        )
+        (about,) = [n.about for n in describe(release).notices if n.code == "arms-randomised"]
+        assert about["shared"] == (name == "persons in the data")
     summed = widths.pop("persons in the data")
     for narrower in widths.values():
         assert (narrower < 0.8 * summed).all()
