@@ -1,8 +1,25 @@
-"""Compute the true delta of a Gaussian whose scale depends on the data, and the least alpha.
+"""Compute how much noise a promise needs: (alpha, beta) from (epsilon, delta, d), certified.
 
-The mechanism is N(mu_X, sigma_X^2 I_d) with, for all neighbours,
-||mu_X - mu_X'|| <= min(sigma_X, sigma_X')/alpha and |ln sigma_X^2 - ln sigma_X'^2| <= beta.
-Proofs are in docs/proofs/exact-calibration.md, by section. Everything here is public.
+| symbol         | here                  | public |
+|----------------|-----------------------|--------|
+| alpha          | ``calibration.alpha`` | yes    |
+| beta           | ``calibration.beta``  | yes    |
+| d              | ``dimension``         | yes    |
+
+A mechanism N(mu_X, sigma_X^2 I_d) is (epsilon, delta)-DP if, for all neighbours,
+||mu_X - mu_X'|| <= min(sigma_X, sigma_X')/alpha and |ln sigma_X^2 - ln sigma_X'^2| <= beta, for
+constants that suit (epsilon, delta, d):
+
+* ``exact``: any public beta, and the smallest alpha that will do with it; ``gaussian``: beta = 0.
+* ``nissim``: [BGP16] Lemma 1, from Nissim, Raskhodnikova and Smith (2011). The lemma needs a
+  condition on epsilon that its statement lacks (at d = 1, delta = 0.1 it fails from 50.53 on).
+* ``appendix``: [BGP16] appendix A, proved for epsilon <= 5.
+
+The published pairs are re-checked by the true profile each time, and refused where they fail. All
+are rounded towards more noise: alpha up, beta down (a smaller beta makes psi larger).
+
+The true delta of such a mechanism is the rest of this module. Proofs are in
+docs/proofs/exact-calibration.md, by section. Everything here is public.
 
 ::
 
@@ -11,14 +28,14 @@ Proofs are in docs/proofs/exact-calibration.md, by section. Everything here is p
     r, s      r, s         the ratio of the scales; the shift, in units of the scale of P
     L                      the privacy loss ln(p/q), a quadratic function of a normal vector
     tau, w    tau, w       ln r^2; r^-2 - 1
-    kappa     pull         s^2/r^2
+    kappa     shift_ratio  s^2/r^2
     q         q            1 - w z
     M(z)                   E_P[e^{zL}]
     f(z)      exp(log_f)   M(z) e^{-epsilon z} / (z (1 + z))
     c, h, J   c, h, last   the nodes are c + i j h, j = 0, ..., J
     c'        c2           a second abscissa, for the lower bound only
     theta     theta        the speed of the phase of f far up the line Re z = c
-    b, B      bend, turn   s^2/(2 (1 - r^2)^2); d/2 + 2 + b/(|w| J h)
+    b, B      phase_curvature, phase_bound   s^2/(2 (1 - r^2)^2); d/2 + 2 + b/(|w| J h)
     u         UNIT_ROUNDOFF  2^-53
 
 Sections 1 and 2: delta is the largest of D at r = e^{-beta/2}, 1 and e^{beta/2}, each with
@@ -47,12 +64,16 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privalue.core._arrays import UNIT_ROUNDOFF, Vector
+from privalue.core.kernel import UNIT_ROUNDOFF, Vector
 from privalue.errors import StudyError
 
 _TINY = 1e-300  # a smaller number is reported as "from 0 to this"
 _FINE = (1e-9, 2**18)  # the relative width of the bounds, and the most nodes for it
 _QUICK = (1e-6, 2**13)
+_ROUNDING = 1e-15  # relative; a few units in the last place
+# psi is never too small, and too large by a relative 1e-9 at most: ln sigma^2 of neighbours may
+# differ by that much more than beta says (docs/proofs/calibration.md).
+_SLACK = 5e-9
 _MARGIN = 1e-6  # alpha is accepted where the upper bound is at most delta (1 - _MARGIN)
 _ROOM = 2e-3  # beta is accepted where scales alone take at most delta (1 - _ROOM)
 
@@ -122,7 +143,11 @@ def largest_beta(epsilon: float, delta: float, d: int) -> float:
     alpha for less is of use to nobody. Nothing is certified here: ``exact_alpha`` certifies.
     """
     _check_target(epsilon, delta, d)
+    return _largest_beta(float(epsilon), float(delta), int(d))
 
+
+@functools.lru_cache
+def _largest_beta(epsilon: float, delta: float, d: int) -> float:
     def excess(log_beta: float) -> float:
         found = _worst(math.inf, math.exp(log_beta), d, epsilon, _QUICK)
         return math.log(max(found.estimate, _TINY) / (delta * (1 - _ROOM)))
@@ -192,8 +217,8 @@ def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[floa
     """
     found = []
     for tau in {-beta, 0.0, beta}:
-        pull = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2 = min(1/r, 1)^2/alpha^2
-        loss = _Loss(d / 2, tau, math.expm1(-tau), pull, epsilon)
+        shift_ratio = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2 = min(1/r, 1)^2/alpha^2
+        loss = _Loss(d / 2, tau, math.expm1(-tau), shift_ratio, epsilon)
         found.append(loss.divergence(*effort))
     return Profile(**{name: max(getattr(each, name) for each in found) for name in _PARTS})
 
@@ -208,7 +233,7 @@ class _Loss:
     half: float  # d/2
     tau: float
     w: float
-    pull: float
+    shift_ratio: float
     epsilon: float
 
     def log_f(self, z: _Complex) -> tuple[_Complex, Vector]:
@@ -218,7 +243,7 @@ class _Loss:
         """
         q = 1 - self.w * z
         log_q, log_z, log_1z = np.log(q), np.log(z), np.log(1 + z)
-        shift = self.pull / 2 * (z * (1 + z) / q)
+        shift = self.shift_ratio / 2 * (z * (1 + z) / q)
         value = self.half * (z * self.tau - log_q) + shift - self.epsilon * z - log_z - log_1z
         spread = (1 + abs(self.w * z)) / abs(q)
         terms = self.half * (abs(self.tau * z) + abs(log_q) + spread) + spread * abs(shift)
@@ -229,7 +254,7 @@ class _Loss:
         """Return (ln f)' on the positive line, where ln f is convex."""
         q = 1 - self.w * c
         slope = self.half * (self.tau + self.w / q) - self.epsilon - 1 / c - 1 / (1 + c)
-        return slope + self.pull / 2 * (1 + 2 * c + self.w * c * (1 + c) / q) / q
+        return slope + self.shift_ratio / 2 * (1 + 2 * c + self.w * c * (1 + c) / q) / q
 
     def abscissae(self) -> tuple[float, float]:
         """Return (c, c'): about where f is smallest on the positive line, and a point beyond.
@@ -255,14 +280,18 @@ class _Loss:
     def divergence(self, width: float, most: int) -> Profile:
         """Return D, with bounds about ``width`` apart, relatively, if ``most`` nodes are enough."""
         # For w < 0 the largest loss is epsilon + theta: if theta is below 0 beyond doubt, D = 0.
-        parts = (self.half * self.tau, -self.epsilon, -self.pull / (2 * self.w) if self.w else 0.0)
-        theta, doubt = sum(parts), 32 * UNIT_ROUNDOFF * sum(map(abs, parts))
-        if (self.w < 0 and theta < -doubt) or (self.w == 0 and self.pull == 0):
+        parts = (
+            self.half * self.tau,
+            -self.epsilon,
+            -self.shift_ratio / (2 * self.w) if self.w else 0.0,
+        )
+        theta, phase_error = sum(parts), 32 * UNIT_ROUNDOFF * sum(map(abs, parts))
+        if (self.w < 0 and theta < -phase_error) or (self.w == 0 and self.shift_ratio == 0):
             return Profile(lower=0.0, estimate=0.0, upper=0.0)  # section 3: L <= epsilon always
         with np.errstate(all="ignore"):
-            return self._by_nodes(width, most, theta, doubt)
+            return self._by_nodes(width, most, theta, phase_error)
 
-    def _by_nodes(self, width: float, most: int, theta: float, doubt: float) -> Profile:
+    def _by_nodes(self, width: float, most: int, theta: float, phase_error: float) -> Profile:
         """Return D by the trapezoidal sum, with every error that it has (sections 4 to 6).
 
         Errors go into the bounds, never into the estimate: ``upper`` is at least D, however badly
@@ -272,7 +301,7 @@ class _Loss:
             width: the relative width of the bounds to aim at.
             most: how many nodes there may be.
             theta: the speed of the phase of f far up the line.
-            doubt: how far off ``theta`` may be by rounding.
+            phase_error: how far off ``theta`` may be by rounding.
 
         Returns:
             D between bounds.
@@ -296,7 +325,8 @@ class _Loss:
         if chernoff < _TINY:
             return Profile(lower=0.0, estimate=0.0, upper=_TINY)
 
-        last, weight, cut, slack = self._end(c, h, top, width * np.exp(rough), most, theta, doubt)
+        aim, phase = width * np.exp(rough), (theta, phase_error)
+        last, weight, cut, slack = self._end(c, h, top, aim, most, phase)
         value, error = self.log_f(c + 1j * (h * np.arange(last + 1)))
         terms = np.exp(value - top)  # in units of f(c): the largest is 1
         terms[0] /= 2  # f at the conjugate nodes is conjugate: one half of the line is summed
@@ -315,7 +345,7 @@ class _Loss:
         return Profile(lower=lower, estimate=estimate if inside else upper, upper=upper)
 
     def _end(
-        self, c: float, h: float, top: float, aim: float, most: int, theta: float, doubt: float
+        self, c: float, h: float, top: float, aim: float, most: int, phase: tuple[float, float]
     ) -> tuple[int, complex, float, float]:
         """Return where the sum stops, and what is left out by that (section 5).
 
@@ -329,12 +359,12 @@ class _Loss:
             top: ln f(c).
             aim: how much may be left out, in units of f(c).
             most: the largest J.
-            theta: the speed of the phase of f far up the line.
-            doubt: how far off ``theta`` may be by rounding.
+            phase: theta, the speed of the phase of f far up the line, and its error by rounding.
 
         Returns:
             J, the weight of node J, how much is left out in units of f(c), the weight's error.
         """
+        theta, phase_error = phase
         steps = _candidates(most)
         y = h * steps
         z = c + 1j * y
@@ -342,10 +372,12 @@ class _Loss:
         modulus = np.exp(value.real + error - top) * abs(z * (1 + z))
         plain = modulus / (math.pi * y)
         gap = 2 * abs(np.sin(h * theta / 2))
-        bend = self.pull * math.exp(-self.tau) / (2 * np.float64(self.w) ** 2)
-        turn = self.half + 2 + bend / (abs(self.w) * y)
-        summed = modulus * (turn**2 + 2 * turn) * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
-        slack = 2 * (h * doubt + 16 * UNIT_ROUNDOFF) / gap
+        phase_curvature = self.shift_ratio * math.exp(-self.tau) / (2 * np.float64(self.w) ** 2)
+        phase_bound = self.half + 2 + phase_curvature / (abs(self.w) * y)
+        summed = (
+            modulus * (phase_bound**2 + 2 * phase_bound) * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
+        )
+        slack = 2 * (h * phase_error + 16 * UNIT_ROUNDOFF) / gap
         if not slack < 0.01:  # the phase hardly turns between nodes: the weight is uncertain
             summed[:] = np.inf
         cut = 1.05 * np.fmin(plain, summed)  # 1.05 covers the rounding of the bounds themselves
@@ -427,3 +459,104 @@ def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
             at_low /= 2 if moved == "high" else 1
             high, at_high, found, moved = middle, at_middle, at_middle, "high"
     return math.exp(high)
+
+
+# The pairs that mechanisms use
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The pair of constants, and where it is from."""
+
+    name: str
+    alpha: float
+    beta: float
+
+
+@functools.lru_cache
+def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibration:
+    """Return the smallest alpha for a beta, certified (docs/proofs/exact-calibration.md).
+
+    The certificate is for a little less noise and a little larger beta than are used: ``_SLACK``
+    covers what rounding does to psi and sigma (docs/proofs/calibration.md).
+
+    Args:
+        epsilon: of the promise.
+        delta: of the promise.
+        dimension: d, how many coordinates get noise.
+        beta: public, and no larger than ``largest_beta``.
+
+    Returns:
+        The pair, alpha at most 0.1% above the smallest one.
+    """
+    alpha = exact_alpha(epsilon, delta, dimension, beta + _SLACK)
+    return Calibration(name="exact", alpha=alpha * (1 + _SLACK), beta=beta)
+
+
+@functools.lru_cache
+def gaussian(epsilon: float, delta: float) -> Calibration:
+    """Return the smallest alpha where sigma is the same for all data sets: beta = 0.
+
+    This is the analytic Gaussian mechanism (Balle and Wang 2018), certified as every other alpha.
+    The dimension does not matter: only the coordinate along the shift differs between neighbours.
+    """
+    alpha = exact_alpha(epsilon, delta, 1, 0.0)
+    return Calibration(name="exact", alpha=alpha * (1 + _ROUNDING), beta=0.0)
+
+
+@functools.lru_cache
+def nissim(epsilon: float, delta: float, dimension: int) -> Calibration:
+    """Return alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))).
+
+    These are the constants of [BGP16] Lemma 1 and of line 2 of Algorithms 1 and 2.
+    """
+    log = math.log(2 / delta)
+    pair = 5 * math.sqrt(2 * log) / epsilon, epsilon / (4 * (dimension + log))
+    return _checked("nissim", pair, epsilon, delta, dimension)
+
+
+@functools.lru_cache
+def appendix(epsilon: float, delta: float, dimension: int) -> Calibration:
+    """Return alpha = 15 C/epsilon, beta = (2 ln 2) epsilon/(5 (sqrt d + C)^2).
+
+    These are the constants of [BGP16] appendix A, with C = sqrt(2 ln(4/delta)). They are proved
+    for epsilon <= 5, where beta <= ln 2.
+    """
+    if epsilon > 5:
+        raise StudyError(
+            f'[mechanism] calibration = "appendix" is proved for epsilon <= 5 only, and epsilon = '
+            f'{epsilon:g}; use a smaller epsilon or calibration = "exact"'
+        )
+    tail = math.sqrt(2 * math.log(4 / delta))
+    beta = 2 * math.log(2) * epsilon / (5 * (math.sqrt(dimension) + tail) ** 2)
+    return _checked("appendix", (15 * tail / epsilon, beta), epsilon, delta, dimension)
+
+
+def _checked(
+    name: str, pair: tuple[float, float], epsilon: float, delta: float, dimension: int
+) -> Calibration:
+    """Return the pair, if its true delta is small enough with room for the rounding of sigma.
+
+    Args:
+        name: of the lemma.
+        pair: alpha and beta as published; they are rounded up and down.
+        epsilon: of the promise.
+        delta: of the promise.
+        dimension: d, how many coordinates get noise.
+
+    Returns:
+        The pair; one whose certified delta exceeds the promise is refused.
+    """
+    alpha, beta = pair[0] * (1 + _ROUNDING), pair[1] * (1 - _ROUNDING)
+    worst = privacy_profile(alpha * (1 - _SLACK), beta + _SLACK, dimension, epsilon).upper
+    if not worst <= delta:
+        raise StudyError(
+            f'[mechanism] calibration = "{name}" does not hold at epsilon = {epsilon:g}, '
+            f"delta = {delta:g} with {dimension} feature(s): the true delta would be {worst:.3g}; "
+            'use a smaller epsilon or calibration = "exact"'
+        )
+    return Calibration(name=name, alpha=alpha, beta=beta)
+
+
+# The pairs of published lemmas, by their names in a study; both refuse it where they do not hold.
+PUBLISHED = {"nissim": nissim, "appendix": appendix}
