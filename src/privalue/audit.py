@@ -266,7 +266,7 @@ class StudyAudit:
         return too_near or any(stage.sound.rejected for stage in self.stages)
 
     @property
-    def powerful(self) -> bool:
+    def planted_rejected(self) -> bool:
         """Return whether every planted mistake was rejected."""
         return all(stage.planted.rejected for stage in self.stages)
 
@@ -392,7 +392,6 @@ def _audit_pair(
             laplace=tuple(scales * draws),
             psi=at.psi,
             sigma=at.sigma,
-            calibration=at.calibration,
         )
         drawn = add_noise(copies, entropy).reshape(draws, len(moved)) - here.center[moved]
         along = drawn / _units(here)[moved] @ shift[moved] / distance

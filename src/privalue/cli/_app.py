@@ -30,7 +30,7 @@ INTERRUPTED = 130
 # In the order of work; the first sentence of each one's help, which a test compares.
 COMMANDS = {
     "demo": "Try every step on made-up data, from a study to a report.",
-    "simulate": "Make up trajectories of a built-in or Gymnasium world.",
+    "simulate": "Simulate trajectories of a built-in or Gymnasium world.",
     "init": "Write a commented study file.",
     "check": "Check a study, and say what follows from it; opens no data.",
     "plan": "Predict the error of a study before any data is opened.",
@@ -40,6 +40,7 @@ COMMANDS = {
     "report": "Make the pages and tables of a release again; spends nothing.",
     "refit": "Fit other features to a dp-ssp release; spends nothing.",
     "improve": "Make a better policy from released action values; spends nothing.",
+    "audit": "Try to break the guarantee of a study, on made-up data; reads none.",
     "reproduce": "Repeat the paper's experiments, and compare with today's results.",
 }
 EXAMPLE = """
