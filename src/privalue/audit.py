@@ -34,7 +34,7 @@ from privalue.core import (
     divergence,
 )
 from privalue.curator import inspect, release
-from privalue.estimate import estimates_of
+from privalue.estimate import theta_of
 from privalue.releases import Release
 from privalue.study import Study
 
@@ -210,7 +210,7 @@ def _drawn(
     """Return what was drawn, in units of the noise, computed from what was released."""
     thetas = np.array([each.theta for each in released])
     identity = np.eye(thetas.shape[1])  # theta is linear in what was drawn
-    matrix = np.array([estimates_of(study, mechanism, column).theta for column in identity])
+    matrix = np.array([theta_of(study, mechanism, column) for column in identity])
     return np.asarray(np.linalg.solve(matrix.T, thetas.T).T / here.deviations)
 
 

@@ -427,6 +427,13 @@ class ReleasedStatistics(Part):
     sum_noise: Numbers = Field(description="the standard deviation of each sum's noise")
     count_noise: Numbers = Field(description="the standard deviation of each count's noise")
 
+    def model_post_init(self, _: Any) -> None:
+        """Refuse numbers that do not belong to the same keys, and noise that is none."""
+        if len({len(numbers) for _, numbers in self}) > 1:
+            raise ValueError("all of the statistics must be of the same keys")
+        if not ((self.sum_noise > 0).all() and (self.count_noise > 0).all()):
+            raise ValueError("noise must be above 0")
+
 
 class ReleasedWeights(Part):
     """The output of dp-ope itself, in numbers of trajectories and of returns' range."""
@@ -475,6 +482,11 @@ class Restriction(Part):
 
     low: float
     high: float
+
+    def model_post_init(self, _: Any) -> None:
+        """Refuse bounds between which nothing is."""
+        if not self.low < self.high:
+            raise ValueError("low must be below high")
 
 
 Accepted = Literal["useless", "large-delta"]
@@ -717,14 +729,14 @@ class Release(Columns, Tabular, Part):
         Raises:
             MissingComponentError: Matplotlib is not installed.
         """
-        from privalue._plots import plot_release  # noqa: PLC0415 - it imports this module
+        from privalue.report import plot_release  # noqa: PLC0415 - it imports this module
 
         return plot_release(self, ax)
 
     def _repr_html_(self) -> str:
-        from privalue._notebook import release_html  # noqa: PLC0415 - it imports this module
+        from privalue.report import describe, notebook_html  # noqa: PLC0415 - it imports this module
 
-        return release_html(self)
+        return notebook_html(describe(self))
 
     # Text
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import privalue as pv
 from oracles import literal
 from oracles.studies import rows_of, study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.core import lsl, lsw
 from privalue.readers._local import statistics
 from privalue.study._features import design

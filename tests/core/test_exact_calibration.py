@@ -1,7 +1,7 @@
 """Exact calibration: known numbers, an independent computation with proven digits, the bounds,
 the arithmetic they assume, and what is refused.
 
-The proofs are in docs/proofs/exact-calibration.md. "Ball" below is Arb's: a number with a proven
+The proofs are in docs/proofs/calibration.md. "Ball" below is Arb's: a number with a proven
 error, from ``oracles.divergence``, which shares no formula with the package.
 """
 

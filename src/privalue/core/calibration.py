@@ -19,7 +19,7 @@ The published pairs are re-checked by the true profile each time, and refused wh
 are rounded towards more noise: alpha up, beta down (a smaller beta makes psi larger).
 
 The true delta of such a mechanism is the rest of this module. Proofs are in
-docs/proofs/exact-calibration.md, by section. Everything here is public.
+docs/proofs/calibration.md, by section. Everything here is public.
 
 ::
 
@@ -475,7 +475,7 @@ class Calibration:
 
 @functools.lru_cache
 def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibration:
-    """Return the smallest alpha for a beta, certified (docs/proofs/exact-calibration.md).
+    """Return the smallest alpha for a beta, certified (docs/proofs/calibration.md).
 
     The certificate is for a little less noise and a little larger beta than are used: ``_SLACK``
     covers what rounding does to psi and sigma (docs/proofs/calibration.md).

@@ -189,7 +189,7 @@ class Statistics(Private):
         """Return F_X, the mean first-visit return of every key; ``unvisited`` where nobody was.
 
         With kappa pseudo-visits at that value: (kappa unvisited + S_s)/(kappa + |X_s|), which is
-        a convex combination of the mean and ``unvisited`` (docs/proofs/pseudo-counts.md). The
+        a convex combination of the mean and ``unvisited`` (docs/proofs/dp-lsw.md). The
         mean is clamped once more: the sensitivity of LSW presumes that every entry of F_X lies
         between the bounds, and rounding could leave them.
         """

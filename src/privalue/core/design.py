@@ -20,7 +20,7 @@ Computed singular values are those of a matrix close to the given one (LAPACK is
 and every bound is moved by as much in the direction of more noise: up for a norm that multiplies a
 sensitivity, down for a smallest singular value, which divides it. What gets noise is the computed
 theta, which moves between neighbours by at most the true one's change plus 2 tau: so much is added
-to the sensitivity. Proofs: docs/proofs/float-error.md.
+to the sensitivity. Proofs: docs/proofs/noise.md.
 """
 
 import math
@@ -284,7 +284,7 @@ class Design:
         The computed factors define a public linear map T from returns to theta. Privacy depends
         on ||T|| alone, not on how far T is from A^+. With eta = ``backward_error`` times
         ``conditioning`` at most 1/20, which ``require_well_conditioned`` demands,
-        ||T|| <= ||A^+|| (1 + 3 eta) (docs/proofs/float-error.md).
+        ||T|| <= ||A^+|| (1 + 3 eta) (docs/proofs/noise.md).
         """
         return 1.0 + 3.0 * self.backward_error * self.conditioning
 

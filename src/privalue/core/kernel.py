@@ -135,8 +135,8 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
     trajectory. Then the returns of a trajectory are computed backwards, G = r + gamma G, and those
     at its first visits are added. What a unit adds follows from its own rows and the rules alone:
     at most L visits to a key, each with 0 to 2^30 steps, and at most H L visits in all. That is
-    what docs/proofs/persons.md and docs/proofs/dp-ssp.md presume of neighbours. With weights, a
-    visit adds 0 <= j <= 2^30 and 2|t| <= j besides, as docs/proofs/weights.md presumes.
+    what docs/proofs/contribution.md presumes of neighbours. With weights, a visit adds
+    0 <= j <= 2^30 and 2|t| <= j besides, as docs/proofs/weights.md presumes.
 
     Args:
         ids: row x word: the words of the unit's ids first, those of the trajectory's after them.
@@ -219,7 +219,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
             surplus[trajectories] = max(distinct_keys - max_states, 0)
             trajectories += 1
         # A matter of meaning: the limits count keys, whichever arm they are in, so that no
-        # sensitivity depends on it (docs/proofs/arms.md).
+        # sensitivity depends on it (docs/proofs/arms-and-actions.md).
         if rules.keys_per_arm < len(counts) and not invalid:
             for at in range(begins[0] + 1, row):
                 if keys[at] // rules.keys_per_arm != keys[begins[0]] // rules.keys_per_arm:

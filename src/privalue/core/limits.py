@@ -101,7 +101,7 @@ class Limits:
         """Return q: the keys of one unit, or of two where one replaces the other.
 
         A unit counts for at most H keys in each of L trajectories, and L trajectories need not
-        share keys (docs/proofs/persons.md, "q is 2HL, not 2H").
+        share keys (docs/proofs/dp-lsw.md, "q is 2HL, not 2H").
         """
         one = self.max_states_per_trajectory * self.max_trajectories_per_person
         return min(self.keys, one if self.add_remove else 2 * one)

@@ -203,7 +203,7 @@ def _constants(terms: Terms, kind: type[_Constants]) -> _Constants:
 # A stage adds noise of standard deviation alpha_j Delta_j to a vector of whole numbers, and is
 # 1/alpha_j-Gaussian-DP whatever was released before. Stages compose exactly: they are mu-GDP
 # together where the sum of 1/alpha_j^2 is at most mu^2 = 1/alpha^2, also if each is chosen by what
-# the earlier ones released (Smith and Thakurta 2022; docs/proofs/stages.md).
+# the earlier ones released (Smith and Thakurta 2022; docs/proofs/dp-ssp.md).
 #
 # | stage  | what gets noise                                                    | block: M, D     |
 # |--------|--------------------------------------------------------------------|-----------------|
@@ -407,10 +407,9 @@ def _lsw_bound(terms: Terms) -> SmoothBound:
     """Return ||mu_X - mu_X'|| <= R ||A^+|| sqrt(psi), without the norm if whitened.
 
     Differs from [BGP16] Algorithm 1: returns lie in [F_lo, F_hi] and only their range R counts,
-    since an unvisited state has a public value inside it (docs/proofs/dp-lsw.md); every state may
-    get kappa pseudo-visits at that value (docs/proofs/pseudo-counts.md); a person may have L
-    trajectories, and neighbours may differ in q states only (docs/proofs/persons.md and
-    bounded-contribution.md); the float error tau of theta is added (docs/proofs/float-error.md).
+    since an unvisited state has a public value inside it; every state may get kappa pseudo-visits
+    at that value; a person may have L trajectories, and neighbours may differ in q states only
+    (docs/proofs/dp-lsw.md); the float error tau of theta is added (docs/proofs/noise.md).
     """
     design, limits, constants = terms.design, terms.limits, _constants(terms, LswTerms)
     low, high = limits.return_bounds
@@ -419,7 +418,7 @@ def _lsw_bound(terms: Terms) -> SmoothBound:
     # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
     norm = 1.0 if constants.whitened else design.pseudo_inverse_norm
     # Public bounds: psi is at least its part at k = 0, whose terms fall as counts grow, and no
-    # term at any k exceeds that of a state with L visits (docs/proofs/persons.md, at the end).
+    # term at any k exceeds that of a state with L visits (docs/proofs/dp-lsw.md).
     total = float(np.sort(design.weights)[-limits.touched :].sum())
     most_count = max(terms.size.most_count, per_unit)
     return SmoothBound(
@@ -434,9 +433,9 @@ def _lsw_bound(terms: Terms) -> SmoothBound:
 def _lsl_bound(terms: Terms) -> SmoothBound:
     """Return the sharper bound with exact calibration, the paper's with the paper's constants.
 
-    ||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0 (docs/proofs/sharper-dp-lsl.md), or
+    ||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0 (docs/proofs/dp-lsl.md), or
     <= 2 L M ||Phi|| sqrt(psi)/(lambda - ||Phi||^2 ||rho||_inf): line 4 of [BGP16] Algorithm 2, with
-    M for its F and the factor L for persons (docs/proofs/dp-lsl.md and docs/proofs/persons.md).
+    M for its F and the factor L for persons (docs/proofs/dp-lsl.md).
     """
     design, limits, constants = terms.design, terms.limits, _constants(terms, LslTerms)
     cap, ridge, rho, norm = terms.size.most_count, constants.ridge, design.weights, design.norm
@@ -587,7 +586,7 @@ class Whitening:
     u is computed as W^{-T} A^T (Gamma^{1/2} F_X), A = Gamma^{1/2} Phi: A W^{-1} has orthonormal
     columns, so u moves by at most ||F_X - F_X'||_{2,Gamma}. theta = W^{-1} u is post-processing.
     The covariance of its noise is at most the paper's, in the Loewner order
-    (docs/proofs/whitened-noise.md).
+    (docs/proofs/dp-lsw.md).
     """
 
     def __init__(self, design: Design) -> None:

@@ -19,12 +19,12 @@
 
 *Sums.* A trajectory contributes, at its first visit to each of its first H distinct keys k, one
 vector omega_k psi, psi one of the vectors that are possible at k. No possible psi has a squared
-norm above M_k, and no two of them a squared distance above D_k (docs/proofs/blocks.md).
+norm above M_k, and no two of them a squared distance above D_k (docs/proofs/contribution.md).
 
 *Smooth bounds.* psi = max_{k >= 0} e^{-beta k} phi(k) ([BGP16] Algorithms 1 and 2, line 3). Data
 sets further away include those nearby, so phi never falls as k grows: that is all that the search
-for the maximum needs (docs/proofs/smooth-maxima.md). One unit has at most L trajectories, and
-neighbours differ in at most q states (docs/proofs/persons.md, docs/proofs/bounded-contribution.md).
+for the maximum needs (docs/proofs/dp-lsl.md). One unit has at most L trajectories, and
+neighbours differ in at most q states (docs/proofs/contribution.md).
 """
 
 import heapq
@@ -172,7 +172,7 @@ def smooth_lsw(
         counts: n_s, the visits of every state. PRIVATE.
         weights: w_s, at least 0.
         beta: how much ln psi may differ between neighbours, above 0.
-        pseudo_count: kappa, visits that every state has besides (docs/proofs/pseudo-counts.md).
+        pseudo_count: kappa, visits that every state has besides (docs/proofs/dp-lsw.md).
 
     Returns:
         psi^w. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
@@ -281,7 +281,7 @@ class RidgeSensitivity:
 
     theta solves H theta = Phi^T Gamma_rho S with H = Phi^T diag(rho n) Phi + (lambda/2) I. The
     paper bounds H from below by lambda/2 alone; this counts the data's own curvature, too, and
-    needs no further factor (docs/proofs/sharper-dp-lsl.md): for indicator features (tabular, or
+    needs no further factor (docs/proofs/dp-lsl.md): for indicator features (tabular, or
     groups) group by group, for general features by the smallest eigenvalue of Phi^T D Phi.
     """
 
@@ -310,7 +310,7 @@ class RidgeSensitivity:
         """Return q: 2H, or H, and not 2HL as for LSW.
 
         L visits in each of so many states are the worst: the change of the return sums is convex
-        in the visits (docs/proofs/persons.md).
+        in the visits (docs/proofs/dp-lsl.md).
         """
         limits = self.limits
         return min(limits.keys, limits.max_states_per_trajectory * (1 if limits.add_remove else 2))

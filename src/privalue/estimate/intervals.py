@@ -1,0 +1,200 @@
+"""Find where V may be: intervals that hold the noise of privacy and the choice of people at once.
+
+| symbol      | here                | shape | public |
+|-------------|---------------------|-------|--------|
+| T~, n~      | ``ratios``          | N     | yes    |
+| s_T, s_n    | ``ratios``          | N     | yes, standard deviations |
+| c           | ``ratios.centre``   |       | yes    |
+| F_lo, F_hi  | ``ratios.bounds``   |       | yes, of the returns that were added up |
+| kappa       | ``alike``           |       | yes: visits of one unit, which may be alike |
+| z           | ``z``               |       | yes    |
+| V           |                     | N     | **unknown**: mean return of people at large |
+
+At the true V the number T~ - (V - c) n~ has mean 0. Its noise has the variance
+s_T^2 + (V - c)^2 s_n^2, and the choice of people adds at most kappa n (F_hi - V)(V - F_lo), n being
+the visits to expect (Bhatia and Davis 2000). docs/proofs/total-intervals.md has the arguments, and
+says what is exact.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privalue.core import Vector
+from privalue.estimate.ratios import CLEAR, Ratios, plain_values, summands
+
+_ROUNDING = 1e-12  # of a root, in halves of the range of returns
+
+Ends = tuple[Vector, Vector]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Located:
+    """A number where the noisy statistics put it, and its total interval around that."""
+
+    own: Vector
+    low: Vector
+    high: Vector
+    unknown: Vector | float = 0.0  # the part of the half-width that is no deviation, but a bound
+
+
+def total_intervals(
+    ratios: Ratios,
+    z: float,
+    around: Ends,
+    *,
+    alike: int | Vector = 1,
+) -> Ends:
+    """Return the ends of the smallest interval that holds ``around`` and the set of possible V.
+
+    The set is {v : (T~ - y n~)^2 <= z^2 (s_T^2 + y^2 s_n^2 + kappa max(n~, 0)(F_hi - v)(v - F_lo))}
+    with y = v - c and v between the bounds: A y^2 - 2 B y + C <= 0. It may be everything, or
+    leave out a middle part, or be empty where c + T~/n~ is outside the bounds.
+
+    Args:
+        ratios: sums and counts of the states, with their noise.
+        z: the quantile of a standard normal number that goes with the level.
+        around: the ends of what the result must hold: the privacy interval.
+        alike: how many trajectories of one unit count (or how many of its visits, state by
+            state); they may all be the same.
+
+    Returns:
+        The lower ends and the upper ends.
+    """
+    lowest, highest = ratios.bounds
+    unit = 0.5 * highest - 0.5 * lowest
+    first, last = (lowest - ratios.centre) / unit, (highest - ratios.centre) / unit
+    # y is measured in halves of the range, and everything in the largest of the four numbers, so
+    # that no square overflows or vanishes. The noise is multiplied by z.
+    t, tau = ratios.sums / unit, z * ratios.sum_noise / unit
+    n, nu = ratios.counts, z * ratios.count_noise
+    size = np.maximum.reduce([np.abs(t), tau, np.abs(n), nu])
+    t, tau, n, nu = t / size, tau / size, n / size, nu / size
+    people = alike * np.maximum(n, 0.0) * (z * (z / size))
+    a = (n - nu) * (n + nu) + people
+    b = t * n + people * (first + last) / 2
+    c = (t - tau) * (t + tau) + people * first * last
+    # B^2 - A C, multiplied out: as a difference it would lose its digits where noise is small.
+    square = (
+        np.square(nu * t)
+        + np.square(tau * n)
+        - np.square(nu * tau)
+        + people * ((last * n - t) * (t - first * n) + tau * tau + first * last * nu * nu)
+        + np.square(people * (last - first) / 2)
+    )
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        larger = b + np.copysign(np.sqrt(square), b)  # not a number where there is no root
+        roots = np.stack([larger / a, c / larger])
+    between = (roots >= first - _ROUNDING) & (roots <= last + _ROUNDING)
+    # At a bound the choice of people adds nothing, and the noise alone decides.
+    at_first = np.abs(t - first * n) <= np.hypot(tau, first * nu)
+    at_last = np.abs(t - last * n) <= np.hypot(tau, last * nu)
+    low = np.where(at_first, first, np.where(between, roots, np.inf).min(axis=0))
+    high = np.where(at_last, last, np.where(between, roots, -np.inf).max(axis=0))
+    held = np.isfinite(low) & np.isfinite(high)
+    ends = (
+        np.where(held, np.clip(ratios.centre + unit * low, lowest, highest), np.inf),
+        np.where(held, np.clip(ratios.centre + unit * high, lowest, highest), -np.inf),
+    )
+    return np.minimum(ends[0], around[0]), np.maximum(ends[1], around[1])
+
+
+def difference_ends(
+    more: Located, less: Located, bounds: tuple[float, float], *, independent: bool = True
+) -> Ends:
+    """Return the ends of an interval of the difference of two numbers, from that of each.
+
+    Half-widths add up as squares, each side for itself (Zou and Donner 2008):
+
+        d - sqrt((x - x_low)^2 + (y_high - y)^2)  to  d + sqrt((x_high - x)^2 + (y - y_low)^2)
+
+    with d = x - y. x and y are where the noisy statistics alone put them: a shrunk value may be
+    next to an end of its interval, and would hide the other's width. Where an end is a bound of
+    returns it is no quantile, and the two distances are summed; so are unknown parts, and all
+    distances where the two are not independent, each of which must then cover at (1 + level)/2
+    (docs/proofs/arms.md).
+
+    Args:
+        more: x, with its ends.
+        less: y, with its ends.
+        bounds: of returns.
+        independent: whether people and noise of both are.
+    """
+
+    def together(one: Vector, other: Vector, at_bound: NDArray[np.bool_]) -> Vector:
+        unknown = np.minimum(more.unknown, one) + np.minimum(less.unknown, other)
+        squares = np.hypot(
+            np.maximum(one - more.unknown, 0.0), np.maximum(other - less.unknown, 0.0)
+        )
+        return np.where(at_bound | np.bool_(not independent), one + other, squares + unknown)
+
+    lowest, highest = bounds
+    x, y = (np.clip(each.own, each.low, each.high) for each in (more, less))
+    below = together(x - more.low, less.high - y, (more.low <= lowest) | (less.high >= highest))
+    above = together(more.high - x, y - less.low, (more.high >= highest) | (less.low <= lowest))
+    return x - y - below, x - y + above
+
+
+def distinct_values(low: Vector, high: Vector) -> int:
+    """Return how many different values there are at least, if each lies in its own interval.
+
+    It is the smallest number of points that meet every interval: each is the smallest upper end
+    of those that are beyond the points so far. Two or more mean that the largest lower end is above
+    the smallest upper end: not all values are the same.
+
+    >>> distinct_values(np.array([0.0, 0.2, 0.5]), np.array([0.3, 0.4, 0.9]))
+    2
+    """
+    order = np.argsort(low)
+    begins = low[order]
+    smallest = np.minimum.accumulate(high[order][::-1])[::-1]  # of this interval and those after it
+    count = at = 0
+    while at < len(low):
+        count, at = count + 1, int(np.searchsorted(begins, smallest[at], side="right"))
+    return count
+
+
+def total_of_mixture(
+    ratios: Ratios, mixture: Vector, z: float, totals: Ends, *, alike: int | Vector = 1
+) -> Located:
+    """Return where sum_s mixture(s) V(s) may be: the overall value of the policy.
+
+    A trajectory that does well in one state does well in another, so that the standard deviations
+    of the sampling errors are added up, which is the most that they can make together. Each is
+    taken at the value of the state's own total interval that has the largest. States whose count
+    is not clear may have any value.
+
+    Args:
+        ratios: sums and counts of the states, with their noise.
+        mixture: a distribution over the states.
+        z: the quantile of a standard normal number that goes with the level.
+        totals: the ends of the states' total intervals, at the same z.
+        alike: how many trajectories of one unit count.
+
+    Returns:
+        The number, its ends, and what unclear states have in them.
+    """
+    lowest, highest = ratios.bounds
+    if np.count_nonzero(mixture) == 1:
+        only = np.flatnonzero(mixture)
+        own = plain_values(ratios, 0.5 * lowest + 0.5 * highest)
+        return Located(own=own[only], low=totals[0][only], high=totals[1][only])
+    value, variance, unknown = summands(ratios)
+    distance = np.hypot(ratios.sums / ratios.sum_noise, ratios.clarity)
+    nearer = 1 - 2 / np.maximum(distance, CLEAR)  # the true point may be, as for the noise
+    visits = np.maximum(ratios.counts, CLEAR / 2 * ratios.count_noise) * nearer
+    # A total interval that holds a fit's may go beyond the bounds; an end may have overflowed.
+    widest = np.fmin(np.fmax(0.5 * lowest + 0.5 * highest, totals[0]), totals[1])
+    widest = np.clip(widest, lowest, highest)
+    sampling = np.sqrt(alike * (highest - widest) * (widest - lowest) / visits)
+    spread = float(mixture @ np.where(unknown > 0, 0.0, sampling))
+    noise = float(np.sqrt(np.square(mixture) @ variance))
+    middle, unclear = np.array([mixture @ value]), float(mixture @ unknown)
+    half = z * float(np.hypot(noise, spread)) + unclear
+    return Located(
+        own=middle,
+        low=np.maximum(middle - half, lowest),
+        high=np.minimum(middle + half, highest),
+        unknown=unclear,
+    )
