@@ -10,7 +10,6 @@ SOURCE = ROOT / "src" / "privalue"
 MOST_MODULES = 9  # of the core, besides __init__
 LONGEST = 80  # lines of code of a function
 KERNEL = "gather"  # one loop over rows: pieces of it could not be read alone
-MOST_LEDGER = 1_500
 EXPLAINED = 0.4  # lines of explanation for a line of code
 
 
@@ -74,10 +73,6 @@ def test_no_function_of_the_core_is_long_but_the_kernel():
 def test_the_core_explains_itself():
     code, words = (sum(map(count, core())) for count in (lines_of_code, lines_of_explanation))
     assert words >= EXPLAINED * code
-
-
-def test_the_ledger_is_within_its_own():
-    assert sum(map(lines_of_code, (SOURCE / "ledger").glob("*.py"))) <= MOST_LEDGER
 
 
 def test_the_guarantee_names_the_core_s_files():
