@@ -13,7 +13,7 @@ from oracles.estimates import estimate, noisy_statistics
 from oracles.studies import study
 from privalue.estimate import arm_differences
 from privalue.estimate.values import fit_keys
-from privalue.report import public_page
+from privalue.report import describe
 from privalue.study import design
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -84,9 +84,8 @@ def test_half_widths_are_summed_where_a_person_may_be_in_both_arms():
         widths[name] = release.differences.total_high - release.differences.total_low
         again = pv.refit(release)
         assert again.differences == release.differences
-        assert ("One person may have trajectories in two arms" in public_page(release)) == (
-            name == "persons in the data"
-        )
+        (about,) = [n.about for n in describe(release).notices if n.code == "arms-randomised"]
+        assert about["shared"] == (name == "persons in the data")
     summed = widths.pop("persons in the data")
     for narrower in widths.values():
         assert (narrower < 0.8 * summed).all()
