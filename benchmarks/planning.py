@@ -32,8 +32,7 @@ from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
 from privalue.simulation import World, parse_world, simulate_episodes
 from privalue.simulation._icu_sepsis import _dynamics_file
-from privalue.study._features import design
-from privalue.study._terms import mechanism_for
+from privalue.study import resolve
 
 SETTINGS, DATASETS, NOISES = 80, 5, 10
 INSIDE, ABOVE, MET = 0.8, 0.1, 0.9  # the bars
@@ -106,7 +105,7 @@ class Released:
     def __init__(self, described, trajectories):
         size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
         self.study = described
-        self.mechanism = mechanism_for(described, design(described), size)
+        self.mechanism = Ssp(resolve(described, size))
 
     def error(self, statistics, values, seed):
         """The root mean square error of one release."""
@@ -179,7 +178,7 @@ def actual_error(setting, described, counted, *, datasets=DATASETS, noises=NOISE
         trajectories=setting.trajectories,
         persons=-(-setting.trajectories // described.trajectories_per_person),
     )
-    mechanism = mechanism_for(described, design(described), size)
+    mechanism = Ssp(resolve(described, size))
     errors = np.empty((datasets, noises))
     for data in range(datasets):
         statistics = setting.statistics(described, seed=data)

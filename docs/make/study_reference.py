@@ -1,8 +1,8 @@
 """Write the reference of the study file from the models that check it."""
 
-from pydantic_core import PydanticUndefined
+from pydantic.fields import FieldInfo
 
-from privalue.study import Study, study_template
+from privalue.study import SECTIONS, about, study_template
 
 _INTRODUCTION = """# The study file
 
@@ -114,19 +114,27 @@ sofa = [5, 10]
 def study_reference() -> str:
     """Return Markdown: every section and key, what it means, what is allowed, and the default."""
     parts = [_INTRODUCTION]
-    for section, described in Study.model_fields.items():
-        needed = "" if not described.is_required() else " (required)"
-        parts.append(f"\n## [{section}]{needed}\n\n{described.description}\n")
+    for section, model in SECTIONS.items():
+        needed = " (required)" if section in {"privacy", "values", "states"} else ""
+        says = (model.__doc__ or "").partition(": ")[2]
+        parts.append(f"\n## [{section}]{needed}\n\n{says[:1].upper()}{says[1:]}\n")
         parts.append("\n| key | meaning | allowed | default |\n|---|---|---|---|\n")
-        for key, field in Study.keys_of(section).items():
-            extra = field.json_schema_extra
-            allowed = str(extra["allowed"]) if isinstance(extra, dict) else ""
-            default = "required" if field.default is PydanticUndefined else _default(field.default)
+        for key, field in model.model_fields.items():
+            allowed = about(field, "allowed")
+            default = "required" if field.is_required() else _default(_usual(field))
             meaning = field.description or ""
             meaning = f"{meaning[:1].upper()}{meaning[1:]}."
             parts.append(f"| `{key}` | {meaning} | {allowed} | {default} |\n")
     parts.append(f"\n## A commented file\n\n```toml\n{study_template()}```\n")
     return "".join(parts)
+
+
+def _usual(field: FieldInfo) -> object:
+    """Return the default of a key, for dp-ssp where the mechanisms differ."""
+    if field.default_factory is None:
+        return field.default
+    found = field.get_default(call_default_factory=True, validated_data={"name": "dp-ssp"})
+    return None if isinstance(found, tuple) else found  # rewards follow from returns
 
 
 def _default(value: object) -> str:

@@ -97,7 +97,7 @@ def test_a_release_shows_headline_plot_table_and_sentence(release, private_relea
 
 
 def test_many_states_are_twenty_rows_and_say_so(study):
-    many = study.model_copy(update={"states": {"count": 50}})
+    many = study.replace(states=50)
     release = seeded(many, [[(0, 0.5), (49, 1.0)]] * 900)
     shown = Shown(release._repr_html_())
     assert shown.rows() == 1 + 20
@@ -113,14 +113,13 @@ def test_arms_stand_beside_each_other(armed):
 
 
 def test_the_policys_number_is_shown(study):
-    values = {**study.values.model_dump(exclude_none=True), "start": {"ill": 1.0}}
-    release = seeded(study.model_copy(update={"values": values}))
+    release = seeded(study.replace(start={"ill": 1.0}))
     assert re.search(r"The policy as a whole: 0\.\d+ \(0\.\d+ to 0\.\d+\)", release._repr_html_())
 
 
 def test_texts_of_others_are_escaped():
-    evil = described(study={"name": EVIL, "dataset": "clinic"}).model_copy(
-        update={"states": {"labels": ["ill", "better", "well", EVIL]}}
+    evil = described(study={"name": EVIL, "dataset": "clinic"}).replace(
+        states=["ill", "better", "well", EVIL]
     )
     release = seeded(evil)
     for shown in (release, evil):

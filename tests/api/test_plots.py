@@ -74,7 +74,7 @@ def test_arms_have_a_colour_each(armed):
 
 
 def test_many_states_are_columns_and_some_are_named(study):
-    many = study.model_copy(update={"states": {"count": 300}})
+    many = study.replace(states=300)
     release = seeded(many, [[(0, 0.5), (299, 1.0)]] * 900)
     axes = release.plot()
     names = named(axes.xaxis)
@@ -85,8 +85,7 @@ def test_many_states_are_columns_and_some_are_named(study):
 
 
 def test_a_label_with_dollars_is_no_formula(study):
-    labels = {"labels": ["ill", "better", "well", "$x_1$ and \\frac"]}
-    release = seeded(study.model_copy(update={"states": labels}))
+    release = seeded(study.replace(states=["ill", "better", "well", "$x_1$ and \\frac"]))
     assert release.plot().get_yticklabels()[3].get_text() == r"\$x_1\$ and \frac"
 
 

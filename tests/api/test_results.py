@@ -218,7 +218,7 @@ def test_flags_are_no_part_of_the_file(release):
 
 def test_many_states_are_a_table_without_an_object_each(monkeypatch):
     count = 2_000
-    study = described().model_copy(update={"states": {"count": count}})
+    study = described().replace(states=count)
     release = pv.release(
         study,
         [[(0, 0.5)]] * 500,

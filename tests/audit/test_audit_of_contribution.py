@@ -12,7 +12,7 @@ from privalue.audit import audit_release
 from privalue.core import _contributions as statistics
 from privalue.core import mechanisms as drawing
 from privalue.core import mechanisms as ssp
-from privalue.study import _terms as terms
+from privalue.study import terms
 
 STATES = 4
 MIDDLE = 0.5
@@ -130,7 +130,7 @@ def in_arms(arm):
 
 def audit_of_a_move():
     chosen = described(SSP)
-    chosen = chosen.model_copy(update={"arms": {"labels": ["control", "treated"]}})
+    chosen = chosen.replace(arms=["control", "treated"])
     source = pv.SeededForExperimentsOnly(5)
     pair = map(in_arms, ("control", "treated"))
     return audit_release(chosen, *pair, releases=60, entropy=lambda: source)
@@ -144,7 +144,7 @@ def test_moving_to_another_arm_is_the_worst_case_and_no_worse():
 
 def test_the_count_weight_of_one_arm_would_not_do(monkeypatch):
     """The planted mistake: c_w = sqrt(3)/2, as without arms, and Delta = sqrt(H')."""
-    monkeypatch.setattr(terms, "count_weight", lambda *_, **__: math.sqrt(3) / 2)
+    monkeypatch.setattr(terms, "weigh_counts", lambda *_, **__: math.sqrt(3) / 2)
     monkeypatch.setattr(ssp, "sensitivity_within", lambda *_, **__: math.sqrt(STATES))
     audit = audit_of_a_move()
     assert audit.true > 2 * audit.claimed
@@ -170,7 +170,7 @@ WORST = {
 def audit_of_pairs(pair, releases=2):
     """The distance of the two laws is computed whatever the number of releases is."""
     chosen = described(SSP, 2, max_states_per_trajectory=2)
-    chosen = chosen.model_copy(update={"actions": {"count": 2}})
+    chosen = chosen.replace(actions=2)
     source = pv.SeededForExperimentsOnly(5)
     return audit_release(chosen, *pair, releases=releases, entropy=lambda: source)
 

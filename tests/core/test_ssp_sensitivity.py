@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from oracles import ssp
+from oracles.visits import sensitivity
 from privalue.core import count_weight
 from privalue.errors import UsageError
-from privalue.study._choices import sensitivity
 
 ROOT = math.sqrt(3) / 2
 SHAPES = [[1.0], [2.0, 1.0], [1.0, 1.0, 1.0], [3.0, 0.5, 1.0], [1.0, 0.9, 0.1, 2.0]]

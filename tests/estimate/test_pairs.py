@@ -14,7 +14,7 @@ from privalue.core import Design
 from privalue.estimate._pairs import with_states
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.study import PairNames, aggregation
-from privalue.study._names import StateNames
+from privalue.study.state_tables import StateNames
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 SEED = 20261124

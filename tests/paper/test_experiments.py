@@ -49,7 +49,7 @@ from privalue.paper._schedules import ridge
 from privalue.paper._settings import DELTA, EPSILON, FULL, QUICK, Effort
 from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
 from privalue.simulation import parse_world, simulate_episodes
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 # Batches
 

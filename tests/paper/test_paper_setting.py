@@ -8,7 +8,8 @@ from privalue.core import Statistics, exact_alpha, privacy_profile
 from privalue.curator import prepare
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world
-from privalue.study._terms import mechanism_for, public_size
+from oracles.studies import mechanism_for
+from privalue.study import public_size
 
 
 def perturbation(trajectories, seed, **mechanism):

@@ -16,8 +16,8 @@ from privalue.planning._consent import large_delta
 from privalue.planning._judgement import USELESS, affordable_draws, judge, noise_alone
 from privalue.planning._predict import planned_size
 from privalue.report._public_page import public_page
-from privalue.study._features import design
-from privalue.study._terms import mechanism_for
+from privalue.study import design
+from oracles.studies import mechanism_for
 
 PEOPLE = [[(0, 0.0), (1, 0.0), (2, 1.0)], [(0, 0.0), (2, 1.0)]] * 500
 USELESS_WORDS = "this release would be of no use: with 1,000 trajectories dp-lsw is predicted to be"

@@ -63,7 +63,7 @@ def noisy_study():
     that a release plans nothing."""
     loud = {"epsilon": 0.5, "neighbours": "add-remove"}
     plain = {"name": "dp-ssp", "shrinkage": False}
-    return study(privacy=loud, mechanism=plain).model_copy(update={"study": {}})
+    return study(privacy=loud, mechanism=plain).replace(name=None, dataset=None, trajectories=None)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -52,7 +52,7 @@ from privalue.simulation import (
     parse_world,
     return_range,
 )
-from privalue.study._terms import public_size
+from privalue.study import public_size
 
 CHAIN = parse_world("chain:N=5")
 
@@ -345,9 +345,7 @@ def test_a_world_says_what_a_stage_for_bounds_finds():
         assert (made.level_counts.sum(axis=1) == made.counts).all()
     both = model.in_every_arm(2)
     assert both.levels.shares.shape == (20, 24)
-    narrow = described.model_copy(
-        update={"values": {"discount": 0.99, "rewards": (0, 1), "returns": (0, 1)}}
-    )
+    narrow = described.replace(returns=(0, 1))
     assert public_model(narrow, world).levels is None
 
 

@@ -10,7 +10,7 @@ import privalue as pv
 from oracles import arms as slow
 from oracles.studies import study
 from privalue.core import count_weight
-from privalue.study._choices import sensitivity
+from oracles.visits import sensitivity
 
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one"}
 TINY = [  # states, actions, H

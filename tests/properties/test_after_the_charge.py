@@ -24,7 +24,7 @@ from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Lsl, PublicSize, Ssp, S
 from privalue.curator import Ready, draw_release, prepare, rehearse
 from privalue.estimate._published import estimates_of, published
 from privalue.planning._noiseless import theta_before_noise
-from privalue.study._terms import mechanism_for
+from oracles.studies import mechanism_for
 
 TRIED = 1000 if os.environ.get("PRIVALUE_LONG") == "1" else 120
 BOUNDS = [

@@ -15,7 +15,7 @@ from oracles import literal
 from oracles.studies import study
 from privalue.core import Contributions, count_weight
 from privalue.readers._local import statistics
-from privalue.study._choices import sensitivity
+from oracles.visits import sensitivity
 
 QUARTER, THREE_QUARTERS = Fraction(1, 4), Fraction(3, 4)
 TINY = [  # arms, states, H', L

@@ -15,8 +15,8 @@ from privalue.errors import StudyError, UsageError
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.estimate._totals import total_intervals
-from privalue.study._choices import sensitivity
-from privalue.study._features import aggregation
+from oracles.visits import sensitivity
+from privalue.study import aggregation
 
 # Sensitivity
 

@@ -166,7 +166,7 @@ def test_the_terminal_has_the_arms_side_by_side(tmp_path, capsys):
 def test_a_plan_of_arms_is_that_of_half_the_people_in_each():
     """Two alike arms have twice the keys and half the visits: sampling errors grow by sqrt(2)."""
     chosen = study(10, mechanism=SSP, returns=(0.0, 1.0))
-    split = chosen.model_copy(update={"arms": {"labels": ["a", "b"]}})
+    split = chosen.replace(arms=["a", "b"])
     world = parse_world("chain:N=10,p=0.5")
     for model in (None, world):
         whole = predict(chosen, public_model(chosen, model), trajectories=20_000, draws=40)

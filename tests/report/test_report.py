@@ -676,7 +676,7 @@ def test_a_private_page_gets_its_folder_for_its_owner_alone(folder):
 def test_publish_refuses_another_study_and_a_taken_folder(folder):
     chosen = pv.Study.load("study.toml")
     release = pv.release(chosen, "data.parquet")
-    other = chosen.model_copy(update={"report": {"level": 0.5}})
+    other = chosen.replace(level=0.5)
     with pytest.raises(pv.UsageError, match="not the one of this release"):
         pv.publish(release, "out", study=other)
     written = pv.publish(release, "out", study=chosen)

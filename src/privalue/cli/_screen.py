@@ -32,7 +32,7 @@ from privalue.report import (
     unchecked_words,
     verdict_words,
 )
-from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
+from privalue.study import Study, declared_size, ridge_of
 
 MOST_ROWS = 50
 MOST_FLAGGED = 20  # values that are named for each flag
@@ -211,7 +211,7 @@ def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
     study, design = prepared.study, prepared.design
     if study.values_a_policy:
         return []
-    if not fits_by_lsl(study):
+    if not study.mechanism.has_ridge:
         condition = f"{design.weighted.condition:.4g}"
         said = f"{condition}: how much the fit may magnify errors; 1 is the least"
         return [] if condition == "1" else [("condition number", said)]
@@ -219,7 +219,7 @@ def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
     if isinstance(study.mechanism.ridge, str) and size.trajectories is None:
         shown = f"{study.mechanism.ridge_scale:g} sqrt(m)"
     else:
-        shown = f"{resolve_ridge(study, size.trajectories):g}"
+        shown = f"{ridge_of(study, size.trajectories):g}"
     shown += ": how strongly the fit is pulled towards 0"
     if study.mechanism.calibration == "exact":
         return [("lambda", shown)]

@@ -18,12 +18,11 @@ from privalue.estimate._ratios import normal_quantile, plain_values, ratio_inter
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import total_intervals
 from privalue.study import (
+    KEYWORDS,
     Study,
     described_values,
     design,
     files_named,
-    keys_of,
-    refuse_early,
     ridge_of,
 )
 from privalue.version import VERSION
@@ -83,13 +82,14 @@ def refit(
     mechanism = {"ridge": ridge, "ridge_scale": ridge_scale, "shrinkage": shrinkage}
     given = {
         "features": _features(features, size, shrink),
-        "weights": None if weights is None else keys_of("weights", weights),
+        "weights": None if weights is None else KEYWORDS["weights"](weights)["weights"],
         "mechanism": {key: value for key, value in mechanism.items() if value is not None} or None,
     }
     study = _study(release, given, start, level)
     noisy = noisy_statistics(release)
     built = design(study)
-    refuse_early(study, built)
+    if not study.mechanism.has_ridge:
+        built.require_full_rank()
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     return Release(
         **{
@@ -166,7 +166,7 @@ def _features(features: Any, size: int | None, shrink: bool) -> dict[str, Any] |
     if features is not None and size is not None:
         raise UsageError("features and size both say which features; give one of the two")
     tied = {"kind": "tabular"} if size == 1 else {"size": size}
-    keys = tied if features is None else keys_of("features", features)
+    keys = tied if features is None else KEYWORDS["features"](features)["features"]
     return {**keys, "shrink": True} if shrink else keys
 
 

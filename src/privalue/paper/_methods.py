@@ -16,12 +16,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privalue.core import Calibration, Design, Lsl, Lsw, PublicSize, Ssp, Vector, lsl, lsw
+from privalue.core import (
+    MECHANISMS,
+    Calibration,
+    Design,
+    Lsl,
+    Lsw,
+    PublicSize,
+    Ssp,
+    Vector,
+    lsl,
+    lsw,
+)
 from privalue.estimate import estimates_of
 from privalue.paper._batches import batch, normals, world
 from privalue.paper._settings import DELTA, EPSILON, STATES
 from privalue.planning import theta_before_noise
-from privalue.study import Study, aggregation, design, mechanism_for
+from privalue.study import Study, aggregation, design, resolve
 
 Keys = tuple[tuple[str, str | float | bool], ...]
 
@@ -120,7 +131,12 @@ def prepared(method: Method, setting: MethodSetting, trajectories: int) -> Prepa
     """Prepare an algorithm for all batches of m trajectories."""
     study, phi = _study(method, setting), built(setting)
     size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
-    mechanism = mechanism_for(study, phi, size) if method.keys else None
+    mechanism: Ssp | Lsw | Lsl | None = None
+    if method.keys:
+        terms = resolve(study, size, phi)
+        made = MECHANISMS[terms.mechanism](terms)
+        assert isinstance(made, Ssp | Lsw | Lsl)
+        mechanism = made
     return PreparedMethod(study=study, design=phi, mechanism=mechanism)
 
 

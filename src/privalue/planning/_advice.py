@@ -112,7 +112,7 @@ def _variants(
         if study.mechanism.name != "dp-ssp":
             yield _Variant(
                 what="another mechanism: dp-ssp",
-                study=study.model_copy(update={"mechanism": {"name": "dp-ssp"}}),
+                study=study.replace(mechanism="dp-ssp"),
                 model=model,
                 trajectories=m,
             )
@@ -186,8 +186,7 @@ def _variants(
     def bounded() -> Iterator[_Variant]:
         visited = model if model.cautious is None else model.cautious
         limit = max(math.ceil(visited.distinct_states), 1)
-        privacy = study.privacy.model_copy(update={"max_states_per_trajectory": limit})
-        limited = study.model_copy(update={"privacy": privacy})
+        limited = study.replace(max_states_per_trajectory=limit)
         if limited.limits.touched >= study.limits.touched:
             return  # noise would not fall
         what = "states" if study.pairs is None else "pairs of state and action"
@@ -205,10 +204,9 @@ def _variants(
             # Of a state: the arms are equally large in the model.
             visits = model.visits[: study.keys_per_arm] * study.arm_count
             prior = visits.tolist()
-            states = study.states.model_copy(update={"visits": prior})
             yield _Variant(
                 what="a public prior of visits, such as the world's",
-                study=study.model_copy(update={"states": states}),
+                study=study.replace(visits=prior),
                 model=model,
                 trajectories=m,
             )
@@ -241,8 +239,7 @@ def _range(study: Study, world: World) -> tuple[float, float]:
 
 def _with_stage(study: Study) -> Study:
     """Return the study with a stage that looks for tighter bounds of returns."""
-    mechanism = study.mechanism.model_copy(update={"stages": ("bounds",)})
-    return study.model_copy(update={"mechanism": mechanism})
+    return study.replace(stages=("bounds",))
 
 
 def _with_returns(study: Study, low: float, high: float) -> Study:
@@ -250,4 +247,4 @@ def _with_returns(study: Study, low: float, high: float) -> Study:
     update: dict[str, object] = {"returns": (low, high)}
     if study.values.unvisited is not None:
         update["unvisited"] = float(np.clip(study.values.unvisited, low, high))
-    return study.model_copy(update={"values": study.values.model_copy(update=update)})
+    return study.replace(**update)

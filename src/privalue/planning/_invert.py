@@ -151,15 +151,12 @@ def epsilon_for(
 
 def with_aggregation(study: Study, size: int) -> Study:
     """Return the same study with ``size`` adjacent states tied."""
-    features = {"kind": "aggregate", "size": size} if size > 1 else {"kind": "tabular"}
-    return study.model_copy(update={"features": features})
+    return study.replace(size=size if size > 1 else None)
 
 
 def with_epsilon(study: Study, epsilon: float) -> Study:
     """Return the same study with another epsilon."""
-    return study.model_copy(
-        update={"privacy": study.privacy.model_copy(update={"epsilon": epsilon})}
-    )
+    return study.replace(epsilon=epsilon)
 
 
 def _promised(model: PublicModel) -> tuple[PublicModel, bool]:

@@ -45,12 +45,12 @@ from privalue.planning._predict import (
     Forecaster,
     Prediction,
     guessing_error,
-    planned_size,
+    planned_mechanism,
     predict,
 )
 from privalue.planning._public_model import MOST_STATES
 from privalue.planning._shown import shown
-from privalue.study import Study, mechanism_for, ridge_of
+from privalue.study import Study, ridge_of
 from privalue.study import design as design_of
 
 _WORK = 50_000  # states times draws of a plan: a third of a second
@@ -184,7 +184,7 @@ def judge_planned(study: Study, trajectories: int) -> Judgement | None:
     """Judge a release that is only planned; return None where the study does not allow one."""
     try:
         built = design_of(study)
-        mechanism = mechanism_for(study, built, planned_size(study, trajectories))
+        mechanism = planned_mechanism(study, built, trajectories)
     except StudyError:
         return None
     return judge(study, built, mechanism, trajectories)

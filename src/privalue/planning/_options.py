@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privalue.errors import StudyError
-from privalue.study import MECHANISM_KEYS, Study
+from privalue.study import SECTIONS, Study
 
 PSEUDO_COUNTS = (10.0, 100.0, 1000.0)
 RIDGE_SCALES = (1.0, 10.0)  # beside the default of 100
@@ -40,7 +40,7 @@ class Option:
         if chosen.name == "dp-lsw" and chosen.noise == "isotropic":
             details.append("isotropic")
         for key in ("beta", "pseudo_count", "ridge", "ridge_scale"):
-            value, default = getattr(chosen, key), MECHANISM_KEYS[key].default
+            value, default = getattr(chosen, key), SECTIONS["mechanism"].model_fields[key].default
             if value != default:
                 details.append(
                     f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}"
@@ -110,6 +110,7 @@ def _distinct(
 def with_mechanism(study: Study, keys: Mapping[str, Any], *, tuned: bool = False) -> Option | None:
     """Return the study with another mechanism; None where its other sections do not allow it."""
     try:
-        return Option(study=study.model_copy(update={"mechanism": dict(keys)}), tuned=tuned)
+        mechanism = {"mechanism": keys["name"], **{k: v for k, v in keys.items() if k != "name"}}
+        return Option(study=study.replace(**mechanism), tuned=tuned)
     except StudyError:
         return None

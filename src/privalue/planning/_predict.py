@@ -27,6 +27,7 @@ import numpy as np
 
 from privalue._types import Progress
 from privalue.core import (
+    MECHANISMS,
     MOST_TRAJECTORIES,
     Design,
     Lsl,
@@ -44,7 +45,7 @@ from privalue.planning._draws import Draws
 from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
 from privalue.planning._public_model import SEED, PublicModel
-from privalue.study import Study, design, mechanism_for
+from privalue.study import Study, design, resolve
 
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 2  # draws of noise for each draw of statistics
@@ -224,6 +225,14 @@ def planned_size(study: Study, trajectories: int) -> PublicSize:
     return PublicSize.of(study.limits, trajectories, trajectories=trajectories, persons=persons)
 
 
+def planned_mechanism(study: Study, built: Design, trajectories: int) -> Ssp | Lsw | Lsl:
+    """Return the mechanism that values states, as it would be with m trajectories."""
+    terms = resolve(study, planned_size(study, trajectories), built)
+    mechanism = MECHANISMS[terms.mechanism](terms)
+    assert isinstance(mechanism, Ssp | Lsw | Lsl)
+    return mechanism
+
+
 def enough_draws(states: int) -> int:
     """Return how many draws give the error to a few percent.
 
@@ -350,7 +359,7 @@ class Forecaster:
         """Predict the error with m trajectories; ``mechanism`` is the study's, if at hand."""
         study, built = self.option.study, self._design
         if mechanism is None:
-            mechanism = mechanism_for(study, built, planned_size(study, trajectories))
+            mechanism = planned_mechanism(study, built, trajectories)
         limit = built.values(
             theta_before_noise(study, mechanism, self._draws.expected(trajectories))
         )

@@ -10,8 +10,8 @@ import numpy as np
 from privalue.core import Design, Lsl, Lsw, Ssp
 from privalue.errors import StudyError
 from privalue.estimate import noise_factors
-from privalue.planning._predict import planned_size
-from privalue.study import SMOOTH, Study, design, mechanism_for
+from privalue.planning._predict import planned_mechanism
+from privalue.study import SMOOTH, Study, design
 
 
 def planned_rare_state_words(study: Study, trajectories: int) -> str | None:
@@ -20,7 +20,7 @@ def planned_rare_state_words(study: Study, trajectories: int) -> str | None:
         return None
     built = design(study)
     try:
-        mechanism = mechanism_for(study, built, planned_size(study, trajectories))
+        mechanism = planned_mechanism(study, built, trajectories)
     except StudyError:
         return None
     return rare_state_words(study, built, mechanism, trajectories)

@@ -23,14 +23,14 @@ import numpy as np
 from scipy import special
 
 from privalue._written import counted
-from privalue.core import Vector
+from privalue.core import Ope, Vector
 from privalue.errors import StudyError, UsageError
 from privalue.estimate import SUPPORTED
 from privalue.planning._predict import USELESS, planned_trajectories
 from privalue.planning._public_model import SEED
 from privalue.planning._shown import shown
 from privalue.simulation import World, simulate_episodes
-from privalue.study import Study, declared_size, policy_mechanism
+from privalue.study import Study, declared_size, resolve
 
 CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 STEPS = 10  # of a trajectory, where nobody says otherwise
@@ -248,10 +248,8 @@ def _forecast(
     low, high = study.return_bounds
     clipped = np.minimum(weights, clip)
     kept = max(float(clipped.mean()), 1e-9)
-    mechanism = policy_mechanism(
-        study.model_copy(update={"policy": study.policy.model_copy(update={"clip": clip})}),
-        declared_size(study),
-    )
+    policy = {**study.policy.model_dump(), "clip": clip}
+    mechanism = Ope(resolve(study.replace(policy=policy), declared_size(study)))
     scales = mechanism.deviations[:2] * clip / 2**30
     of_sizes = float(mechanism.deviations[3]) if len(mechanism.deviations) > 3 else 0.0
     # The bound of sampling that the interval of a release has.

@@ -1,4 +1,4 @@
-"""What is chosen where a study leaves it open: the shape of the noise of DP-SSP, and beta."""
+"""What is chosen where a study leaves it open: beta, the shape of DP-SSP's noise, the stage."""
 
 import math
 
@@ -6,21 +6,36 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.limits import limits
+from oracles.studies import in_sections
+from oracles.visits import sensitivity
 from privalue.core import (
+    MECHANISMS,
     PublicSize,
     count_weight,
     exact_alpha,
     gaussian,
-    largest_exact_beta,
     nissim,
     smooth_lsw,
+    stage_alphas,
 )
-from privalue.core._profile import _exact_alpha
-from privalue.errors import StudyError, UsageError
-from privalue.study import design, mechanism_for
-from privalue.study._choices import automatic_beta, sensitivity, shape_weights
+from privalue.study import declared_size, resolve
+from privalue.study.heuristics import (
+    bin_noise,
+    bounds_pay,
+    bounds_share,
+    choose_beta,
+    choose_bound,
+    choose_shape,
+)
 
 ROOT = math.sqrt(3) / 2
+
+
+def shape_of(prior, states, m=None, alpha=3.0, *, most=None, persons=1, shrinkage=True):
+    person = {"unit": "person", "max_trajectories_per_person": persons} if persons > 1 else {}
+    held = limits(keys=states, max_states_per_trajectory=most or states, **person)
+    return choose_shape(held, prior, m, alpha, shrinkage=shrinkage)
 
 
 # Shapes from a public prior
@@ -46,7 +61,7 @@ PRIORS = {
 
 
 def test_no_prior_no_shape():
-    for shape in (shape_weights(None, 5), shape_weights(np.zeros(5), 5)):
+    for shape in (shape_of(None, 5), shape_of(np.zeros(5), 5)):
         assert shape.tolist() == [1.0] * 5
         assert not shape.flags.writeable
 
@@ -57,8 +72,7 @@ def test_no_prior_no_shape():
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_a_shape_promises_less_error_than_none(prior, most, m, shrinkage):
     """In the mean over values that differ more or less; and little more than none, for any."""
-    known = {"most_states": most, "expected_trajectories": m, "alpha": 3.0}
-    shape = shape_weights(prior, len(prior), **known, shrinkage=shrinkage)
+    shape = shape_of(prior, len(prior), m, most=most, shrinkage=shrinkage)
     even = np.ones(len(prior))
     assert shape.max() == 1
     ratios = np.array(
@@ -78,15 +92,14 @@ def test_a_shape_promises_less_error_than_none(prior, most, m, shrinkage):
 def test_many_data_make_it_one_over_the_root_of_p():
     """The least of sum 1/(omega p)^2 times sum omega^2 is at omega^2 = 1/p."""
     prior = PRIORS["chain"]
-    shape = shape_weights(prior, 40, expected_trajectories=10**9, alpha=3.0)
+    shape = shape_of(prior, 40, 10**9)
     assert shape == pytest.approx((prior / prior.min()) ** -0.5, rel=0.02)
 
 
 def test_the_shape_is_the_best_of_many():
     """No small change of any one weight promises a smaller error."""
     prior, m, alpha = PRIORS["chain"], 10**5, 3.0
-    known = {"expected_trajectories": m, "alpha": alpha}
-    shape = np.array(shape_weights(prior, 40, **known, shrinkage=False))
+    shape = np.array(shape_of(prior, 40, m, alpha, shrinkage=False))
     best = predicted(shape, prior, m, alpha)
     for s in range(40):
         for factor in (0.9, 1.1):
@@ -101,7 +114,7 @@ def test_a_shape_is_made_for_the_noise_of_all_trajectories_of_a_person():
     for _ in range(10):
         p = np.exp(-generator.uniform(0, 8, 30))
         m = int(10 ** generator.uniform(2.5, 5.5))
-        shape = shape_weights(p, 30, expected_trajectories=m, alpha=4.2, trajectories_per_person=20)
+        shape = shape_of(p, 30, m, 4.2, persons=20)
         for spread in ALIKE:
             even = predicted(np.ones(30), p, m, 20 * 4.2, spread=spread)
             assert predicted(shape, p, m, 20 * 4.2, spread=spread) <= 1.05**2 * even
@@ -112,13 +125,13 @@ def test_a_shape_is_made_for_the_noise_of_all_trajectories_of_a_person():
 def test_no_state_gets_less_than_its_share_where_next_to_no_visits_are_expected(prior, m):
     """K is far beyond p^2 there, and rounding would decide."""
     alpha = gaussian(0.001, 1e-15).alpha
-    shape = shape_weights(np.array(prior), 3, expected_trajectories=m, alpha=alpha)
+    shape = shape_of(np.array(prior), 3, m, alpha)
     assert float(shape @ shape) <= 10 * 3 * shape.min() ** 2 * (1 + 1e-9)
 
 
 def test_states_without_hope_get_little():
     prior = np.array([1.0] * 10 + [1e-9] * 10)
-    shape = shape_weights(prior, 20, expected_trajectories=1000, alpha=3.0)
+    shape = shape_of(prior, 20, 1000)
     assert shape[:10].min() == 1
     assert shape[10:].max() < 0.5
 
@@ -126,75 +139,17 @@ def test_states_without_hope_get_little():
 @pytest.mark.parametrize("most", [None, 2])
 def test_a_prior_of_zero_is_allowed_and_order_does_not_matter(most):
     prior = np.array([0.0, 1.0, 0.2, 1e-300, 0.7])
-    shape = shape_weights(prior, 5, most_states=most)
+    shape = shape_of(prior, 5, most=most)
     assert np.isfinite(shape).all()
     assert (shape > 0).all()
     order = np.array([3, 1, 4, 0, 2])
-    assert shape_weights(prior[order], 5, most_states=most) == pytest.approx(shape[order])
-
-
-@pytest.mark.parametrize("prior", [[0.5], [0.5, 1.5], [0.5, -0.1], [0.5, math.nan], [[0.1, 0.2]]])
-def test_priors_that_are_none(prior):
-    with pytest.raises(StudyError, match="probabilities from 0 to 1"):
-        shape_weights(np.array(prior), 2)
-
-
-def test_a_number_of_trajectories_that_is_none():
-    with pytest.raises(UsageError, match="expected_trajectories is 0"):
-        shape_weights(np.ones(2), 2, expected_trajectories=0, alpha=1.0)
-    for alpha in (None, 0.0, math.nan, math.inf):
-        with pytest.raises(UsageError, match="alpha is"):
-            shape_weights(np.ones(2), 2, expected_trajectories=9, alpha=alpha)
-
-
-def beta_by_every_alpha(epsilon, delta, dimension, psi, room):
-    """The choice as it is described, with a certified alpha at every beta of every grid."""
-
-    def noise(log_beta):
-        beta = math.exp(log_beta)
-        return math.log(exact_alpha(epsilon, delta, dimension, beta)) + 0.5 * math.log(psi(beta))
-
-    highest = high = math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3
-    low = high - math.log(1e4)
-    for points in (25, 9, 9):
-        grid = np.linspace(low, high, points).tolist()
-        at = min(range(points), key=lambda each: noise(grid[each]))
-        low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, points - 1)], grid[at]
-    if room:
-        most, largest = noise(best) + math.log1p(room), min(highest, best + math.log(1e4))
-        while largest - best > 0.01:
-            middle = 0.5 * (best + largest)
-            best, largest = (middle, largest) if noise(middle) <= most else (best, middle)
-    return float(f"{math.exp(best):.6g}")
-
-
-CHOICES = [
-    (0.1, 0.1, 40, np.arange(50, 2050, 50), 0.0),
-    (1.0, 1e-6, 5, np.array([3, 700, 2000, 9000, 40_000]), 0.05),
-    (0.1, 5.75e-8, 2, np.array([1, 80_000]), 0.05),  # hardly any beta: all alphas are the same
-    (3.0, 1e-3, 3, np.array([90_000, 100_000, 120_000]), 0.0),
-]
-
-
-@pytest.mark.parametrize(("epsilon", "delta", "dimension", "counts", "room"), CHOICES)
-def test_automatic_beta_is_that_of_every_alpha_with_few_of_them(
-    epsilon, delta, dimension, counts, room
-):
-    def psi(beta):
-        return smooth_lsw(counts, np.ones(dimension), beta)
-
-    _exact_alpha.cache_clear()
-    chosen = automatic_beta(epsilon, delta, dimension, psi, room=room)
-    searched = _exact_alpha.cache_info().misses
-    assert chosen == beta_by_every_alpha(epsilon, delta, dimension, psi, room)
-    assert searched <= 16
-    assert _exact_alpha.cache_info().misses - searched >= 16
+    assert shape_of(prior[order], 5, most=most) == pytest.approx(shape[order])
 
 
 def test_automatic_beta_is_near_the_best():
     """Against a fine scan, for DP-LSW with 40 states visited 250 times or more."""
     counts = 250 * np.arange(1, 41)
-    chosen = automatic_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b))
+    chosen = choose_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b))
     scan = np.geomspace(1e-3, 0.07, 60)
 
     def noise(beta):
@@ -217,7 +172,7 @@ def test_without_a_prior_beta_is_ready_for_rarer_states():
             return smooth_lsw(guess, ones, beta)
 
         paper = nissim(0.1, 0.1, states)
-        least, ready = (automatic_beta(0.1, 0.1, states, psi, room=room) for room in (0.0, 0.05))
+        least, ready = (choose_beta(0.1, 0.1, states, psi, room=room) for room in (0.0, 0.05))
         alphas = [exact_alpha(0.1, 0.1, states, beta) for beta in (least, ready)]
         assert noise((alphas[1], ready)) < noise((paper.alpha, paper.beta))
         assert alphas[1] * math.sqrt(psi(ready)) <= 1.05 * alphas[0] * math.sqrt(psi(least))
@@ -242,8 +197,8 @@ def test_the_shape_of_a_study_by_person_is_made_for_its_noise():
     )
     size = PublicSize(units=100, most_count=2000, trajectories=1000)
     alpha = 20 * gaussian(1.0, 1e-6).alpha
-    expected = shape_weights(study.key_visits, 4, expected_trajectories=1000, alpha=alpha)
-    shape = mechanism_for(study, design(study), size).terms.constants.shape
+    expected = shape_of(study.key_visits, 4, 1000, alpha)
+    shape = resolve(study, size).constants.shape
     assert shape == pytest.approx(expected)
 
 
@@ -259,9 +214,9 @@ def test_a_study_without_a_prior_leaves_room_and_one_with_a_prior_does_not():
         mechanism="dp-lsw",
     )
     known = {str(s): (s + 1) / 4 for s in range(4)}
-    told = study.model_copy(update={"states": {"count": 4, "visits": known}})
+    told = study.replace(visits=known)
     size = PublicSize(units=10**5, most_count=10**5, trajectories=10**5)
-    free, held = (mechanism_for(each, design(each), size).calibration for each in (study, told))
+    free, held = (MECHANISMS["dp-lsw"](resolve(each, size)).calibration for each in (study, told))
     assert free.beta > 2 * held.beta
     assert held.alpha < free.alpha <= 1.051 * held.alpha
 
@@ -272,7 +227,7 @@ def test_a_prior_of_visits_gives_no_shape_that_closer_values_would_suffer_from()
     for _ in range(20):
         p = np.exp(-generator.uniform(0, 8, 30))
         m, alpha = int(10 ** generator.uniform(2.5, 5.5)), 4.2
-        omega = shape_weights(p, 30, expected_trajectories=m, alpha=alpha)
+        omega = shape_of(p, 30, m, alpha)
         unit = (alpha / m) ** 2 * (1 + 1 / (12 * count_weight(30, None) ** 2))
         for spread in ALIKE:
             error, even = (
@@ -287,3 +242,170 @@ def literal_error(noise, spread):
     drawn = [q / (q + spread) for q in noise]
     common = 1 / sum(1 / (q + spread) for q in noise)
     return sum(b * spread + b**2 * common for b in drawn)
+
+
+# The stage that chooses bounds
+
+
+REACH = 100.0 / 2.0 ** np.arange(11, -1, -1)  # bounds 0 and 100: the reference is 0
+ALPHA = gaussian(1.0, 1e-6).alpha
+NOISE = bin_noise(1, False, ALPHA)
+
+
+def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5, states=40, **given):
+    numbers = np.array(histogram, dtype=float)
+    known = {"reach": REACH, "width": REACH, "noise": noise, "states": states, **given}
+    return choose_bound(numbers, deviation, **known)
+
+
+def literal_bound(histogram, deviation, noise, states, shrinkage):
+    """The rule as its page states it, level by level."""
+    seen = {i: h for i, h in enumerate(histogram) if h > 3 * deviation}
+    if not seen:
+        return 11
+    n = sum(seen.values()) / 2
+    tau = REACH[max(seen)] / 12**0.5
+    found = []
+    for j, reach in enumerate(REACH):
+        bias = sum(h * max(0.75 * REACH[i] - reach, 0) for i, h in seen.items() if i > j) / (2 * n)
+        alone = (noise * reach / n) ** 2
+        drawn = alone / (alone + tau**2)
+        common = drawn**2 * (alone + tau**2) / states
+        found.append((drawn * tau**2 + common if shrinkage else alone) + bias**2)
+    return found.index(min(found))
+
+
+# The bound
+
+
+@pytest.mark.parametrize("level", range(12))
+def test_a_bound_holds_all_where_all_are_at_one_level(level):
+    histogram = np.zeros(12)
+    histogram[level] = 1e5
+    assert bound(histogram) == level
+
+
+def test_where_no_bin_is_clear_of_the_noise_the_whole_range_stays():
+    assert bound([50, 55, -40, 10, 0, 59, 3, -3, 20, 40, 10, -50]) == 11
+
+
+def test_noise_in_empty_bins_does_not_widen_the_bound():
+    assert bound([0, 0, 0, 9000, 50, -30, 10, 59, 0, 0, -40, 58]) == 3
+
+
+def test_a_long_tail_is_clamped_only_where_noise_would_cost_more():
+    tail = [0, 0, 0, 9000, 500, 100, 0, 0, 0, 0, 0, 0]
+    assert bound(tail, noise=1.0) > bound(tail, noise=1000.0)
+    levels = [bound(tail, noise=noise) for noise in np.geomspace(0.01, 1e6, 50)]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[0] == 5  # next to no noise: nobody who is seen is clamped
+
+
+def test_no_bias_is_bought_for_noise_that_shrinkage_takes_off():
+    """1,510 people at one level, N = 107, epsilon = 0.1: noise drowns all values, at any bound."""
+    histogram = np.zeros(12)
+    histogram[10] = 1510
+    noise = gaussian(0.1, 1e-6).alpha * 107**0.5
+    assert bound(histogram, deviation=160.0, noise=noise, states=107) == 10
+    # Without shrinkage, noise counts in full, and is worth the bias.
+    assert bound(histogram, 160.0, noise, 107, shrinkage=False) == 9
+
+
+@pytest.mark.parametrize("shrinkage", [True, False])
+def test_a_bound_is_that_of_the_page(shrinkage):
+    generator = np.random.default_rng(7)
+    found = set()
+    for _ in range(300):
+        histogram = 10 ** generator.uniform(0, 4, 12) * (generator.random(12) < 0.4)
+        noise, states = 10 ** generator.uniform(-1, 5), int(generator.integers(1, 200))
+        level = bound(histogram, 5.0, noise, states, shrinkage=shrinkage)
+        assert level == literal_bound(histogram, 5.0, noise, states, shrinkage)
+        found.add(level)
+    assert len(found) > 8
+
+
+def test_what_hides_in_noise_costs_less_than_the_noise_of_the_whole_range():
+    """For 200 states or more; at most 3 s hide in a bin, and are clamped from 100 to nearly 0."""
+    assert 3 * NOISE < ALPHA * 200**0.5
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "features", "shrinks"),
+    [
+        ({}, {}, True),
+        ({"shrinkage": False}, {}, False),
+        ({"ridge": 1.0}, {}, False),
+        ({}, {"features": {"kind": "aggregate", "size": 2}}, True),
+    ],
+)
+def test_the_rule_knows_what_the_study_says(mechanism, features, shrinks):
+    study = in_sections(
+        privacy={
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "unit": "person",
+            "neighbours": "add-remove",
+            "max_trajectories_per_person": 3,
+            "max_states_per_trajectory": 4,
+        },
+        values={"discount": 0.9, "rewards": (0.0, 1.0)},
+        states={"count": 6},
+        mechanism={"name": "dp-ssp", "stages": ["bounds"], **mechanism},
+        **features,
+    )
+    terms = resolve(study, declared_size(study))
+    of_values = stage_alphas(ALPHA, terms.constants.shares)["values"]
+    bounds = terms.constants.rules.bound.keywords
+    delta = sensitivity(
+        np.ones(6),
+        most_states=4,
+        trajectories_per_person=3,
+        add_remove=True,
+        count_weight=0.5,
+    )
+    assert bounds["noise"] == pytest.approx(of_values * delta)
+    assert bounds["states"] == 6
+    assert bounds["shrinkage"] == shrinks
+
+
+# Whether there is a stage
+
+
+def pays(**given):
+    terms = {"implied": True, "discount": 0.99, "trajectories": 10**4, "noise": NOISE}
+    return bounds_pay(**{**terms, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, True),
+        ({"trajectories": None}, True),
+        ({"implied": False}, False),
+        ({"discount": 0.5}, False),
+        ({"trajectories": 50}, False),
+        ({"trajectories": 1000, "noise": bin_noise(20, False, ALPHA)}, False),
+    ],
+)
+def test_auto_has_a_stage_where_it_pays(given, expected):
+    assert pays(**given) == expected
+
+
+def test_auto_is_for_returns_that_are_not_given():
+    def stages(**values):
+        return pv.Study(
+            **{"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "states": 6},
+            **{"discount": 0.99, "rewards": (0.0, 1.0), **values},
+        ).stages
+
+    assert stages() == ("bounds",)
+    assert stages(returns=(0.0, 1.0)) == ()
+
+
+def test_the_share_is_the_usual_one_where_nothing_is_known():
+    assert bounds_share(None, 1.0) == 0.10
+
+
+def test_many_trajectories_need_less():
+    assert bounds_share(10**6, NOISE) == 0.02
+    assert bounds_share(300, NOISE) == 0.10
