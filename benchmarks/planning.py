@@ -31,7 +31,7 @@ from privalue.planning import Forecaster, Option, options_of, public_model, traj
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
 from privalue.simulation import World, parse_world, simulate_episodes
-from privalue.simulation._icu_sepsis import _dynamics_file
+from privalue.simulation.icu_sepsis import dynamics_file
 from privalue.study import resolve
 
 SETTINGS, DATASETS, NOISES = 80, 5, 10
@@ -67,7 +67,7 @@ def settings():
 
 def sofa_groups(world):
     """Conditions in ten groups of about equal number by their SOFA score, which is published."""
-    with np.load(_dynamics_file(), allow_pickle=False) as tables:
+    with np.load(dynamics_file(), allow_pickle=False) as tables:
         scores = tables["sofa_scores"]
     reached = np.flatnonzero(world.process.reachable)
     order = reached[np.argsort(scores[reached], kind="stable")]

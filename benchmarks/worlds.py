@@ -526,7 +526,7 @@ def _with_rewards(process: MarkovRewardProcess, rewards: np.ndarray) -> MarkovRe
 def _collected(
     states: int, rows, probabilities, successors, rewards, start: np.ndarray, discount: float
 ) -> MarkovRewardProcess:
-    outcomes = Outcomes.collect(
+    outcomes = Outcomes(
         states=states,
         actions=1,
         rows=rows,

@@ -121,7 +121,7 @@ def test_the_page_of_many_states_is_as_it_should_be(browser, large, width, schem
 
 def test_a_page_with_arms_is_as_it_should_be(browser, folder):
     names, arms = ["ill", "better", "well"], ["control", "treated"]
-    chosen = study(names).model_copy(update={"arms": {"labels": arms}})
+    chosen = study(names).replace(arms=arms)
     data = [[(name, 0.2, arms[at % 2]) for name in names] for at in range(4000)]
     page = pv.publish(release_anyway(chosen, data), folder / "arms").page
     assert pages.faults(browser, page, width=390, scheme="dark") == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.studies import in_sections
+from oracles.studies import in_sections, mechanism_for
 from privalue.cli._app import run
 from privalue.core import PublicSize
 from privalue.planning import judge_planned
@@ -17,7 +17,6 @@ from privalue.planning._judgement import USELESS, affordable_draws, judge, noise
 from privalue.planning._predict import planned_size
 from privalue.report._public_page import public_page
 from privalue.study import design
-from oracles.studies import mechanism_for
 
 PEOPLE = [[(0, 0.0), (1, 0.0), (2, 1.0)], [(0, 0.0), (2, 1.0)]] * 500
 USELESS_WORDS = "this release would be of no use: with 1,000 trajectories dp-lsw is predicted to be"

@@ -28,7 +28,6 @@ from privalue.planning import _predict as predicting
 from privalue.planning._returns import first_choices, first_visits
 from privalue.report import pairs_in_words
 from privalue.simulation import (
-    Policy,
     parse_world,
     simulate_episodes,
 )
@@ -139,7 +138,7 @@ def never(state, action):
     """The world, with a pair that nobody takes."""
     table = BEHAVIOUR.probabilities.copy()
     table[state, action] = 0.0
-    return WORLD.under(Policy(probabilities=table / table.sum(axis=1, keepdims=True)))
+    return WORLD.under(table / table.sum(axis=1, keepdims=True))
 
 
 def test_pairs_that_nobody_takes_are_to_be_left_out_of_what_is_allowed():

@@ -9,8 +9,8 @@ import pytest
 import privalue as pv
 from oracles import arms as slow
 from oracles.studies import study
-from privalue.core import count_weight
 from oracles.visits import sensitivity
+from privalue.core import count_weight
 
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one"}
 TINY = [  # states, actions, H

@@ -18,13 +18,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.studies import in_sections
+from oracles.studies import in_sections, mechanism_for
 from privalue import planning
 from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Lsl, PublicSize, Ssp, Statistics
 from privalue.curator import Ready, draw_release, prepare, rehearse
 from privalue.estimate._published import estimates_of, published
 from privalue.planning._noiseless import theta_before_noise
-from oracles.studies import mechanism_for
 
 TRIED = 1000 if os.environ.get("PRIVALUE_LONG") == "1" else 120
 BOUNDS = [

@@ -13,9 +13,9 @@ import privalue as pv
 from oracles import arms as slow
 from oracles import literal
 from oracles.studies import study
+from oracles.visits import sensitivity
 from privalue.core import Contributions, count_weight
 from privalue.readers._local import statistics
-from oracles.visits import sensitivity
 
 QUARTER, THREE_QUARTERS = Fraction(1, 4), Fraction(3, 4)
 TINY = [  # arms, states, H', L

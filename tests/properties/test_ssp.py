@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from oracles import literal, ssp
 from oracles.shrinkage import posterior
+from oracles.visits import sensitivity
 from privalue.core import Design, count_weight
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.estimate._totals import total_intervals
-from oracles.visits import sensitivity
 from privalue.study import aggregation
 
 # Sensitivity

@@ -203,7 +203,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     places = np.searchsorted(pairs.codes, codes)
     known = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
     found = np.where(known & (state_of >= 0)[:, None], places, -1)
-    taken = world.process.reachable[:, None] & (policy.probabilities > 0)
+    taken = world.process.reachable[:, None] & (policy > 0)
     strange = np.argwhere(taken & (found < 0))
     if strange.size:
         state, action = strange[0]
