@@ -34,8 +34,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
         PolicyDiagnostics as PolicyDiagnostics,
     )
     from privalue._improved import Improvement as Improvement, improve as improve
-    from privalue._planned import Plan as Plan, plan as plan
-    from privalue.artefact import Release as Release
+    from privalue.releases import Release as Release
     from privalue.core import (
         Profile as Profile,
         SeededForExperimentsOnly as SeededForExperimentsOnly,
@@ -57,10 +56,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     )
     from privalue.estimate import refit as refit
     from privalue.ledger import Outbox as Outbox, open_ledger as open_ledger
-    from privalue.planning import (
-        PolicyPlan as PolicyPlan,
-        plan_policy as plan_policy,
-    )
+    from privalue.planning import Plan as Plan, plan as plan
     from privalue.report import Published as Published, publish as publish
     from privalue.simulation import rollout as rollout, simulate as simulate, world as world
     from privalue.study import Study as Study
@@ -78,15 +74,14 @@ _MODULES = {
     "LedgerError": "errors",
     "MissingComponentError": "errors",
     "Outbox": "ledger",
-    "Plan": "_planned",
+    "Plan": "planning",
     "PolicyDiagnostics": "_diagnostics",
-    "PolicyPlan": "planning",
     "PrivalueError": "errors",
     "PrivalueWarning": "errors",
     "PrivateValueError": "errors",
     "Profile": "core",
     "Published": "report",
-    "Release": "artefact",
+    "Release": "releases",
     "SeededForExperimentsOnly": "core",
     "Study": "study",
     "StudyError": "errors",
@@ -97,8 +92,7 @@ _MODULES = {
     "improve": "_improved",
     "inspect": "curator",
     "open_ledger": "ledger",
-    "plan": "_planned",
-    "plan_policy": "planning",
+    "plan": "planning",
     "privacy_profile": "core",
     "publish": "report",
     "refit": "estimate",

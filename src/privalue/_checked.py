@@ -5,18 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from privalue._planned import useless_words
 from privalue.core import Ope
 from privalue.curator import Prepared, prepare, with_columns
-from privalue.planning import (
-    doubtful_words,
-    judge,
-    large_delta,
-    rare_state_words,
-    unvisited_states,
-    unvisited_words,
-)
-from privalue.study import Study, declared_size, implied_returns, ridge_of
+from privalue.planning import Setting, large_delta, suggestions, usefulness, usefulness_notices
+from privalue.study import SMOOTH, Study, declared_size, implied_returns, ridge_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,11 +88,6 @@ def _notes(prepared: Prepared) -> list[str]:
     """Return notes on what is allowed and probably not meant."""
     study = prepared.study
     found = _on_noise(prepared)
-    unvisited = unvisited_words(
-        unvisited_states(study), "the prior of visits", pairs=study.pairs is not None
-    )
-    if unvisited is not None:
-        found.append(unvisited)
     found += _on_the_prior(study)
     found += _on_returns(study)
     if study.raw_labels is not None:
@@ -119,18 +106,19 @@ def _on_noise(prepared: Prepared) -> list[str]:
     if delta is not None:
         asked = "; a release will ask for --accept-large-delta" if delta.refused else ""
         found.append(f"{delta.text}{asked}")
-    mechanism = prepared.of_values
     if isinstance(prepared.mechanism, Ope):
         return found + _on_policies(study)
-    rare = rare_state_words(study, prepared.design, mechanism, declared)
-    if rare is not None:
-        found.append(rare)
-    if declared is not None and mechanism is not None:
-        judged = judge(study, prepared.design, mechanism, declared)
-        if judged.useless:
-            found.append(useless_words(judged))
-        elif judged.doubtful and rare is None:
-            found.append(f"a release would warn: {doubtful_words(judged)}")
+    if study.mechanism.name in SMOOTH and study.visit_prior is None:
+        found.append(
+            f"{study.mechanism.name} without a public prior of visits ([states] visits): the noise "
+            "of all values follows the least visited state, and one that nobody visits may drown "
+            "every other; dp-ssp has no such threshold"
+        )
+    judged = usefulness(study, prepared.mechanism, declared)
+    found += [notice.text for notice in usefulness_notices(judged)]
+    if study.states.bins is not None:  # made of columns, some of which may hardly change
+        changes = suggestions(study, Setting(trajectories=declared))
+        found += [f"{each.text}: {each.gain}" for each in changes if each.code == "max-states"]
     return found
 
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import NOT_PRIVATE, Release
 from privalue.errors import MissingComponentError, UsageError
-from privalue.planning import Prediction
-from privalue.report import heading, policy_lines
+from privalue.releases import NOT_PRIVATE, Release
+from privalue.report import bits_of, heading, policy_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +66,7 @@ def marks_of(release: Release) -> list[Marks]:
                 value=release.value[part],
                 total=ends("total_", part),
                 privacy=ends("", part),
-                doubtful=release.flags.bits[part] != 0,
+                doubtful=bits_of(release.main)[part] != 0,
             )
         )
     return found
@@ -100,8 +99,7 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
 def _policies(release: Release, ax: "Axes | None") -> "Axes":
     """Draw both policies side by side, or the target's value by start."""
     if release.policy_value is None:
-        names = [str(state) for state in release.values.states]
-        return _states(names, marks_of(release), ax, level=release.level)
+        return _states(release.states, marks_of(release), ax, level=release.level)
     found = [line for _, of, line, _ in policy_lines(release) if of != "difference"]
     fields = ("value", "low", "high", "total_low", "total_high")
     columns = {name: np.array([line[name] for line in found]) for name in fields}
@@ -110,7 +108,7 @@ def _policies(release: Release, ax: "Axes | None") -> "Axes":
         value=columns["value"],
         total=(columns["total_low"], columns["total_high"]),
         privacy=(columns["low"], columns["high"]),
-        doubtful=np.array([not (release.kept_mass and release.kept_mass.supported), False]),
+        doubtful=np.array([not release.supported[0], False]),
     )
     return _states(["the target", "the behaviour"], [marks], ax, level=release.level)
 
@@ -189,40 +187,6 @@ def _name_places(set_ticks: Any, labels: Sequence[str]) -> None:
     every = -(-len(labels) // _MOST_ROWS)
     places = range(0, len(labels), every)
     set_ticks(list(places), labels=[_cut(labels[at]) for at in places])
-
-
-def plot_plan(prediction: Prediction, ax: "Axes | None" = None) -> "Axes":
-    """Draw the predicted error of every mechanism, with its range, beside that of guessing.
-
-    Args:
-        prediction: the plan.
-        ax: axes to draw into; new ones, if left out.
-    """
-    planned = [each for each in prediction.forecasts if each.refused is None]
-    if not planned:
-        raise UsageError(f"there is nothing to plot: {prediction.chosen.refused}")
-    axes = _axes(ax, len(planned) + 1, "plan.plot()")
-    places = np.arange(len(planned))
-    for place, each in zip(places.tolist(), planned, strict=True):
-        own = each.option.chosen
-        colour = _COLOURS[0] if own else "0.45"
-        axes.plot(each.range, (place, place), color=colour, linewidth=2.0, solid_capstyle="butt")
-        axes.plot(each.rmse, place, "o", color=colour, markersize=8 if own else 6)
-    guess = prediction.guess
-    axes.axvline(guess, color="0.35", linestyle=(0, (6, 2)), label="guessing")
-    axes.axvline(prediction.floor, color="0.2", linestyle=":", label="without privacy")
-    axes.set_xscale("log")
-    own_name = {each.option.label: " (this study)" for each in planned if each.option.chosen}
-    axes.set_yticks(
-        places, [each.option.label + own_name.get(each.option.label, "") for each in planned]
-    )
-    axes.set_ylim(len(planned) - 0.5, -0.5)
-    axes.set_xlabel("predicted root mean square error")
-    axes.set_title(
-        f"{_cut(prediction.study.study.name)}: {prediction.trajectories:,} trajectories", loc="left"
-    )
-    _finish(axes)
-    return axes
 
 
 def _states(

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import scipy
 
-from privalue.artefact import Release
 from privalue.core import (
     Entropy,
     Lsl,
@@ -36,6 +35,7 @@ from privalue.core import (
 )
 from privalue.curator import inspect, release
 from privalue.estimate import estimates_of
+from privalue.releases import Release
 from privalue.study import Study
 
 

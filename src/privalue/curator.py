@@ -27,7 +27,6 @@ from privalue import planning
 from privalue._described import described
 from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._types import Progress
-from privalue.artefact import Accepted, Guarantee, PublicNoise, Release, Software, policy_doubt
 from privalue.core import (
     MECHANISMS,
     Calibration,
@@ -60,6 +59,7 @@ from privalue.errors import (
     UsageError,
 )
 from privalue.estimate import (
+    cautions,
     estimates_of,
     published,
     published_policy,
@@ -79,6 +79,7 @@ from privalue.ledger import (
     uninterrupted,
 )
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
+from privalue.releases import Accepted, Guarantee, PublicNoise, Release, policy_doubt
 from privalue.study import (
     NEEDS_TRAJECTORIES,
     Study,
@@ -270,8 +271,8 @@ def release(
         expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
-        accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
-            the middle of the bounds for every state.
+        accept_useless: allow a release in which even a state that everybody visits would have an
+            interval wider than half the range of returns.
         seed: makes noise reproducible, for experiments: the release is NOT private, and says so;
             it does not go on a ledger.
         entropy: by default the operating system's; any other makes ``private`` false.
@@ -301,7 +302,7 @@ def release(
     >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
     >>> release = pv.release(study, people)
     >>> release["well"].flags, release.private
-    ((), True)
+    ('', True)
     """
     study = with_columns(study, columns)
     prepared = prepare(study if ledger is None else study.on_ledger())
@@ -325,7 +326,9 @@ def release(
                 "[study] trajectories"
             )
     if size.trajectories is not None or not study.limits.counts_trajectories:
-        accepted = _useful(prepared, prepared.mechanism, size.trajectories, accept_useless)
+        accepted = planning.require_useful(
+            study, prepared.mechanism, size.trajectories, accepted=accept_useless
+        )
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
             box.preallocate(_longest_text(study))
@@ -337,7 +340,9 @@ def release(
             large = planning.require_small_delta(study, size, accepted=accept_large_delta)
         mechanism = prepared.mechanism_for(size)
         if accepted is None:
-            accepted = _useful(prepared, mechanism, size.trajectories, accept_useless)
+            accepted = planning.require_useful(
+                study, mechanism, size.trajectories, accepted=accept_useless
+            )
         rehearse(mechanism, study)
         ready = Ready(
             study=study,
@@ -407,7 +412,7 @@ def rehearse(mechanism: Mechanism, study: Study) -> None:
         assert isinstance(mechanism, Ssp | Lsw | Lsl)
         made = rehearsal(study, mechanism)
         if made is not None:
-            published(made, study)
+            published(made, study, None)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):
@@ -430,16 +435,19 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     study, size, mechanism = ready.study, ready.size, ready.mechanism
     drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
+    private = type(source) is OperatingSystemEntropy
+    trajectories = size.units if study.privacy.unit == "trajectory" else None
+    every = cautions(private=private, accepted=ready.accepted)
     if isinstance(mechanism, Ope):
-        parts = published_policy(study, mechanism, drawn.numbers)
+        parts = published_policy(study, mechanism, drawn.numbers, every)
     else:
         assert isinstance(mechanism, Ssp | Lsw | Lsl)
         level = mechanism.level(drawn.stages) if isinstance(mechanism, Ssp) else None
         estimates = estimates_of(study, mechanism, drawn.numbers, level=level)
-        parts = published(estimates, study)
+        parts = published(estimates, study, trajectories or study.study.trajectories, every)
         parts |= published_stages(mechanism, drawn.stages, study.report.level)
     return Release(
-        private=type(source) is OperatingSystemEntropy,
+        private=private,
         study=study.public_description(),
         privacy=Guarantee(
             epsilon=study.privacy.epsilon,
@@ -452,13 +460,13 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
         terms=described(mechanism.terms),
         noise=_public_noise(study, mechanism, drawn),
         ridge=ridge_of(study, size.trajectories),
-        trajectories=size.units if study.privacy.unit == "trajectory" else None,
+        trajectories=trajectories,
         persons=size.units if study.privacy.unit == "person" else None,
         **parts,
         accepted=list(ready.accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
-        software=Software(version=VERSION),
+        software=f"privalue {VERSION}",
     )
 
 
@@ -663,16 +671,6 @@ def _warned(release: Release) -> Release:
         with suppress(PrivalueWarning):
             planning.warn_caller(doubt)
     return release
-
-
-def _useful(
-    prepared: Prepared, mechanism: Mechanism | None, m: int | None, accepted: bool
-) -> list[Accepted]:
-    """Refuse what is predicted to be of no use; return what was accepted."""
-    if isinstance(mechanism, Ope):
-        return planning.require_useful_policy(mechanism, m, accepted=accepted)
-    assert mechanism is None or isinstance(mechanism, Ssp | Lsw | Lsl)
-    return planning.require_useful(prepared.study, prepared.design, mechanism, m, accepted=accepted)
 
 
 def _longest_text(study: Study) -> int:

@@ -9,15 +9,14 @@ import numpy as np
 
 from privalue._folder import require_publishable
 from privalue._types import Progress
-from privalue.artefact import Release
 from privalue.curator import Prepared, inspect, prepare, release
 from privalue.errors import UsageError
 from privalue.ledger import Account, open_ledger
-from privalue.planning import Option, predict, public_model
+from privalue.planning import plan
+from privalue.releases import Release
 from privalue.report import (
     Published,
     publish,
-    verdict,
     write_private_page,
 )
 from privalue.simulation import parse_world, simulate_to_file
@@ -104,9 +103,8 @@ def run(
     checked(prepare(study))
 
     say("4. Plan: the error to expect, before any data is opened")
-    model = public_model(study)
-    prediction = predict(study, model, options=[Option(study=study, chosen=True)])
-    say(f"   {verdict(prediction)}")
+    planned = plan(study, world=world)
+    say(f"   {planned.headline}")
 
     say("5. The curator looks at the data before noise; the page stays with the data")
     with progress("Reading rows") as update:
@@ -140,7 +138,7 @@ def run(
         account=account,
         release=released,
         files=files,
-        predicted=prediction.chosen.rmse,
+        predicted=planned.rmse or 0.0,
         error=error,
         policy_error=abs(released.policy_value - float(truth.mean())),
     )

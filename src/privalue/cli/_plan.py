@@ -1,22 +1,18 @@
 """Define ``privalue plan``: what to expect of a study, before any data is opened."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from privalue._planned import plan as planned
 from privalue.cli._console import Json, SideFiles, StudyFile, print_json, progress, screen
 from privalue.cli._given import NUMBER, WHOLE
-from privalue.cli._plan_screen import (
-    plan_json,
-    policy_plan_json,
-    print_plan,
-    print_policy_plan,
-)
-from privalue.errors import UsageError
-from privalue.planning import STEPS, PolicyPlan, plan_policy
-from privalue.simulation import world as find_world
+from privalue.planning import Plan
+from privalue.planning import plan as plan_study
 from privalue.study import Study
+
+MOST_ROWS = 40
 
 
 def plan(
@@ -29,86 +25,104 @@ def plan(
             help="How many trajectories there will be; by default as the study declares.",
         ),
     ] = None,
-    target: Annotated[
-        float | None,
-        typer.Option(
-            "--target-rmse",
-            **NUMBER,
-            help="The error to reach; the plan says how many trajectories that takes.",
-        ),
-    ] = None,
-    solve: Annotated[
+    visits: Annotated[
         str | None,
-        typer.Option("--solve", help="What to change to reach it: trajectories or epsilon."),
+        typer.Option("--visits", help="A file of the probability that a state is visited."),
     ] = None,
     world: Annotated[
         str | None,
         typer.Option("--world", help="A public world that the data will resemble: chain, gym:..."),
     ] = None,
-    by_state: Annotated[
-        bool, typer.Option("--by-state", help="Also show the predicted error of every state.")
-    ] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Also show the other mechanisms and calibrations.")
-    ] = False,
-    draws: Annotated[
+    half_width: Annotated[
+        float | None,
+        typer.Option("--half-width", **NUMBER, help="How many people an interval takes."),
+    ] = None,
+    people: Annotated[
         int | None,
-        typer.Option("--draws", **WHOLE, help="How many made-up data sets each prediction uses."),
+        typer.Option("--people", **WHOLE, help="With --half-width: which epsilon they take."),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option("--target-rmse", **NUMBER, help="How many trajectories an error takes."),
+    ] = None,
+    solve: Annotated[
+        str | None,
+        typer.Option("--solve", help="With --target-rmse: trajectories or epsilon."),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(
-            "--steps",
-            **WHOLE,
-            help="With dp-ope and no world: about how many steps a trajectory has; by default "
-            f"{STEPS}.",
-        ),
+        typer.Option("--steps", **WHOLE, help="The most rows of a trajectory, if that is public."),
     ] = None,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the error of a study before any data is opened."""
+    """Say what to expect of a study before any data is opened."""
     study = Study.load(study_file, side_files=side_files)
-    if steps is not None and not study.values_a_policy:
-        raise UsageError("--steps is for dp-ope; leave it out")
-    if study.values_a_policy:
-        idle = {"--target-rmse": target, "--solve": solve, "--draws": draws}
-        idle |= {"--by-state": by_state or None, "--all": every or None}
-        for option, given in idle.items():
-            if given is not None:
-                raise UsageError(f"{option} is not for dp-ope; leave it out")
-        valued = _policy_plan(study, trajectories, world, steps)
-        print_json(policy_plan_json(valued)) if as_json else print_policy_plan(screen(), valued)
-        return
-    found = planned(
-        study,
-        trajectories,
-        target_rmse=target,
-        solve=solve,
-        world=world,
-        draws=draws,
-        phase=progress,
-    )
-    changes, notes = found.advice, list(found.notes)
-    if as_json:
-        print_json(plan_json(found.prediction, changes, found.solved, notes))
-    else:
-        print_plan(
-            screen(),
-            found.prediction,
-            changes,
-            found.solved,
-            notes,
-            by_state=by_state,
-            every=every,
+    with progress("Planning"):
+        found = plan_study(
+            study,
+            trajectories,
+            visits=visits,
+            world=world,
+            half_width=half_width,
+            people=people,
+            target_rmse=target,
+            solve=solve,  # type: ignore[arg-type]  # checked there
+            steps=steps,
         )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print(found)
 
 
-def _policy_plan(
-    study: Study, trajectories: int | None, world: str | None, steps: int | None
-) -> PolicyPlan:
-    """Return the plan of another policy's value."""
-    if world is not None and steps is not None:
-        raise UsageError("--world and --steps both say how long trajectories are; give one")
-    known = None if world is None else find_world(world)
-    return plan_policy(study, trajectories, world=known, steps=STEPS if steps is None else steps)
+def _print(found: Plan) -> None:
+    console = screen()
+    console.print(found.headline)
+    share = " (share of the range)" if found.relative else ""
+    names = {
+        "visits": "visits",
+        "half_width": f"half-width{share}",
+        "half_width_95": "of 95% of releases",
+        "without_privacy": "without privacy",
+    }
+    _print_table(console, found.by_visits, names)
+    _print_table(console, found.useful, {"share": "narrower than", "visits": "from visits"})
+    labels = [name for name in ("arm", "state", "action") if _has(found.states, name)]
+    _print_table(console, found.states, dict.fromkeys((*labels, "visits", "half_width"), ""))
+    _print_table(
+        console,
+        found.clips,
+        {"clip": "clip", "kept": "kept", "bias": "bias", "noise": "noise", "error": "error"},
+    )
+    if found.answer is not None:
+        console.print(f"{found.answer.text}.")
+    for each in found.suggestions:
+        console.print(f"- {each.text}: {each.gain}.")
+    for notice in found.notices:
+        console.print(f"{notice.severity}: {notice.text}", highlight=False)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _has(rows: Sequence[Any], name: str) -> bool:
+    return bool(rows) and getattr(rows[0], name) is not None
+
+
+def _print_table(console: Any, rows: Sequence[Any], names: dict[str, str]) -> None:
+    """Print some columns of some rows, if there are any."""
+    if not rows:
+        return
+    table = Table()
+    for name, heading in names.items():
+        table.add_column(heading or name.replace("_", "-"), justify="right")
+    for row in rows[:MOST_ROWS]:
+        values = [getattr(row, name) for name in names]
+        table.add_row(*map(_cell, values))
+    if len(rows) > MOST_ROWS:
+        table.caption = f"... and {len(rows) - MOST_ROWS} more; --json has them all"
+    console.print(table)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact import ReleasedStage, Restriction, Share, StageChoice, as_numbers
 from privalue.core import Mechanism, Ssp, Stage, StatisticsNoise
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
+from privalue.releases import ReleasedStage, Restriction, Share, StageChoice
 
 _MOST_ODDS = 1e12
 
@@ -34,10 +34,12 @@ def published_stages(mechanism: Mechanism, stages: Sequence[Stage], level: float
         return {}
     noise, study = mechanism.noise_at(mechanism.level(stages)), mechanism.terms.limits.return_bounds
     low, high = noise.bounds
+    mu = 1 / mechanism.calibration.alpha
     return {
-        "gaussian_mu": 1 / mechanism.calibration.alpha,
+        "gaussian_mu": mu,
+        "zcdp_rho": mu**2 / 2,
         "restriction": None if (low, high) == study else Restriction(low=low, high=high),
-        "stages": [_stage(mechanism, stage, noise, level) for stage in stages],
+        "stages": tuple(_stage(mechanism, stage, noise, level) for stage in stages),
     }
 
 
@@ -48,7 +50,7 @@ def _stage(mechanism: Ssp, stage: Stage, noise: StatisticsNoise, level: float) -
         low, high = noise.bounds
         beyond = _beyond(mechanism, stage, noise.level, level)
         choice = StageChoice(level=noise.level, low=low, high=high, beyond=beyond)
-    numbers = None if stage.name == "values" else as_numbers(stage.numbers)
+    numbers = None if stage.name == "values" else stage.numbers
     return ReleasedStage(
         name=stage.name,
         alpha=stage.alpha,

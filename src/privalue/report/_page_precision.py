@@ -2,32 +2,26 @@
 
 from typing import Any
 
-from privalue._written import counted
-from privalue.artefact import Release
-from privalue.planning import Prediction, shown
+from privalue.releases import Release
 from privalue.report._guarantee import cut_units
-from privalue.report._numbers import interval, percent
+from privalue.report._numbers import interval
 from privalue.report._pages import PageTable, bar
-from privalue.report._plan_words import misfit_known
-from privalue.report._precision import Planned, achieved
+from privalue.report._precision import achieved, shown
 from privalue.report._states import StateTable, return_bounds
 from privalue.study import described_values
 
 
-def precision_context(release: Release, states: StateTable, plan: Planned) -> dict[str, Any]:
-    """Return the planned precision, and the achieved one where that is public.
+def precision_context(release: Release, states: StateTable) -> dict[str, Any]:
+    """Return the precision, where that is public.
 
     Args:
         release: what was released.
         states: its values and intervals.
-        plan: the prediction from the study alone, or why there is none.
     """
     return {
         "achieved": _achieved(release, states),
         "secret": f"Not public. The noise of {release.mechanism} has a scale that depends on the "
         "data; telling it would cost privacy.",
-        "planned": None if plan.prediction is None else _plan(plan.prediction),
-        "unplanned": plan.reason,
     }
 
 
@@ -51,50 +45,6 @@ def _achieved(release: Release, states: StateTable) -> PageTable | None:
         rows=rows,
         kind="small",
     )
-
-
-def _plan(prediction: Prediction) -> dict[str, Any]:
-    """Return a prediction: in words, and as a table with bars, which end at guessing."""
-    chosen = prediction.chosen
-    low, high = prediction.study.return_bounds
-    rows = [
-        ("optimistic end", chosen.optimistic),
-        ("middle", chosen.rmse),
-        ("cautious end", chosen.cautious),
-        ("middle, noise of privacy alone", chosen.noise),
-        ("middle, without privacy", chosen.without_noise),
-        (f"guessing {(low + high) / 2:g} everywhere", prediction.guess),
-    ]
-
-    def drawn(error: float) -> object:
-        share = error / prediction.guess
-        colour = "stop" if share >= 1 else "warn" if share >= 0.5 else ""
-        return bar(share, shown(error), "" if error == prediction.guess else colour)
-
-    return {
-        "words": f"With {counted(prediction.trajectories, 'trajectory')} the root mean square "
-        f"error over the states was predicted to be {shown(chosen.rmse)}, or anything from "
-        f"{shown(chosen.optimistic)}, the optimistic end, to {shown(chosen.cautious)}, the "
-        "cautious end: how often states are visited is not known beforehand. Guessing the middle "
-        f"of the bounds for every state would give {shown(prediction.guess)}.",
-        "hopeless": prediction.hopeless,
-        "table": PageTable(
-            name="Planned precision",
-            caption="Predicted root mean square error over the states; a full bar is that of "
-            "guessing, or more. The parts do not simply add up.",
-            heads=["Part", "error", "share of the range of returns"],
-            rows=[[label, drawn(error), percent(error / (high - low))] for label, error in rows],
-            numbers=(2,),
-            kind="small",
-        ),
-        "assumed": f"Assumed: {'; '.join(prediction.model.assumptions)}. Nothing of this comes "
-        "from the data."
-        + (
-            ""
-            if misfit_known(prediction)
-            else " How well the features fit the values is not known beforehand, and comes on top."
-        ),
-    }
 
 
 def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]]:

@@ -1,28 +1,15 @@
-"""Find how precise a release is: as planned, from public numbers; as achieved, where released.
-
-The noise of dp-lsw and dp-lsl has a scale that depends on the data. The plan, which never saw the
-data, is all that may be published about it. dp-ssp has a public scale, and a released scale is
-public, too: there, the widths of the intervals say what was achieved.
-"""
+"""Find how precise a release is, where it has intervals."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from privalue.artefact import Release
-from privalue.errors import PrivalueError, UsageError
-from privalue.planning import Prediction, quick_prediction
+from privalue.errors import UsageError
+from privalue.estimate import described_actions
+from privalue.releases import Release
 from privalue.report._states import StateTable
 from privalue.study import Study, files_named
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """The prediction of the study's own mechanism, or why there is none."""
-
-    prediction: Prediction | None
-    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,27 +21,11 @@ class Achieved:
     largest: float
 
 
-def planned(release: Release, study: Study | None = None) -> Planned:
-    """Predict the error from the study alone, for the public number of trajectories.
-
-    Args:
-        release: what was released.
-        study: its study; without it, the study is rebuilt from the release where that is possible.
-    """
-    number = release.trajectories or release.study["study"].get("trajectories")
-    if number is None:
-        return Planned(
-            prediction=None,
-            reason="The number of trajectories is neither public here nor declared in the study, "
-            "and nothing is planned without one.",
-        )
-    try:
-        known = study_of(release) if study is None else study
-        return Planned(prediction=quick_prediction(known, number))
-    except UsageError as problem:
-        return Planned(prediction=None, reason=f"Not predicted: {problem}.")
-    except PrivalueError as problem:
-        return Planned(prediction=None, reason=f"It could not be predicted: {problem}.")
+def shown(error: float) -> str:
+    """Return a half-width with two or three digits."""
+    if error >= 1000:
+        return f"{error:,.0f}" if error < 1e5 else f"{error:.2g}"
+    return f"{error:.2g}" if error < 0.1 else f"{error:.3g}"
 
 
 def achieved(release: Release, states: StateTable, kind: str = "") -> Achieved | None:
@@ -96,13 +67,13 @@ def study_of(release: Release) -> Study:
         )
         raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
     states: dict[str, Any] = (
-        {"count": release.state_count}
+        {"count": len(release.states)}
         if "count" in described["states"]
         else {"labels": list(release.states)}
     )
     if "visits" in described["states"]:
         states["visits"] = described["states"]["visits"]
-    return Study.from_description(described, states=states, **release.described_actions())
+    return Study.from_description(described, states=states, **described_actions(release))
 
 
 def require_same_study(release: Release, study: Study) -> None:

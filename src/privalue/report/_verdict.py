@@ -10,21 +10,16 @@ doubtful at its cautious end, or noise of unknown size call for care.
 
 from dataclasses import dataclass
 
-from privalue._written import written, written_exactly
-from privalue.artefact import Release
-from privalue.estimate import common_value, distinct_values
-from privalue.planning import shown
+from privalue._written import written
+from privalue.estimate import BORROWED, UNCLEAR, WIDE, common_value, distinct_values
+from privalue.releases import Release
 from privalue.report._limits import counted_between
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
-from privalue.report._precision import Planned, achieved
-from privalue.report._states import FLAGS, UNSUPPORTED, WIDE, StateTable, return_bounds
+from privalue.report._precision import achieved, shown
+from privalue.report._states import FLAGS, StateTable
 
 _HEADS = {"usable": "Usable.", "care": "Usable with care.", "unusable": "Not usable."}
-_DOUBTFUL = (
-    "At the cautious end of its own plan this release is no better than guessing: if few people "
-    "visited some of the states, do not act on their values."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,25 +35,21 @@ class Verdict:
         return _HEADS[self.kind]
 
 
-def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
+def verdict_of(release: Release, states: StateTable) -> Verdict:
     """Return whether values can be used, and why not, or with which states to be careful.
 
     Args:
         release: what was released.
         states: its values, with their flags.
-        plan: the prediction from the study alone, or why there is none.
     """
-    predicted = plan.prediction
-    useless = predicted is not None and predicted.useless
-    told = accepted_in_words(release) or (_useless(release) if useless else None)
+    told = accepted_in_words(release)
     if told is not None:
         return Verdict(kind="unusable", sentence=told)
     flagged = states.flagged.nonzero()[0]
     apart = _distinct(release, states)
-    doubtful = f" {_DOUBTFUL}" if predicted is not None and predicted.doubtful else ""
     if apart == 1:
-        return _together(release, states, doubtful)
-    if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
+        return _together(release, states)
+    if sum(len(states.with_flag(flag)) for flag in (UNCLEAR, BORROWED, WIDE)) == len(states):
         return Verdict(
             kind="unusable",
             sentence="Every value has too few visits to say anything, or its interval spans more "
@@ -77,11 +68,14 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         )
         return Verdict(
             kind="care",
-            sentence=PageHtml(f"{kept}; be careful with {names} ({'; '.join(present)}).{doubtful}"),
+            sentence=PageHtml(f"{kept}; be careful with {names} ({'; '.join(present)})."),
         )
-    reasons = [reason for reason in _of_all_states(release, plan) if reason is not None]
-    if reasons:
-        return Verdict(kind="care", sentence=reasons[0])
+    if release.level is None:
+        return Verdict(
+            kind="care",
+            sentence="No state is flagged, but how noisy the values are is not public: there are "
+            "no intervals.",
+        )
     return Verdict(kind="usable", sentence=_usable(release, states, apart))
 
 
@@ -93,7 +87,7 @@ def _distinct(release: Release, states: StateTable) -> int | None:
     return distinct_values(low, high)
 
 
-def _together(release: Release, states: StateTable, doubtful: str) -> Verdict:
+def _together(release: Release, states: StateTable) -> Verdict:
     """Return that values cannot be told apart, and what they are taken together."""
     what = "values" if states.arms or states.pairs else "states"
     value, low, high = common_value(release)
@@ -108,7 +102,7 @@ def _together(release: Release, states: StateTable, doubtful: str) -> Verdict:
         kind="care" if high - low <= (last - first) / 2 else "unusable",
         sentence=f"The {what} cannot be told apart: at the level of "
         f"{100 * (release.level or 0):g}% for all at once, one value would fit them all. The mean "
-        f"over all visits is {written(value, low, high)}.{wide}{doubtful}",
+        f"over all visits is {written(value, low, high)}.{wide}",
     )
 
 
@@ -116,29 +110,11 @@ def accepted_in_words(release: Release) -> str | None:
     """Return what to say of a release that was made although it is of no use; None of others."""
     if "useless" not in release.accepted:
         return None
-    return _useless(release, " Whoever made it was told so and accepted it explicitly.")
-
-
-def _useless(release: Release, accepted: str = "") -> str:
-    """Return that a release is no better than guessing, and what was said to that."""
-    low, high = return_bounds(release)
     return (
-        "By its own plan this release is no better than guessing "
-        f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
-        f"state.{accepted} Do not act on the values."
+        "Even a state that everybody visits has an interval wider than half the range of returns. "
+        "Whoever made this release was told so and accepted it explicitly. Do not act on the "
+        "values."
     )
-
-
-def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
-    """Return what calls for care with every state, the most important first."""
-    return [
-        f"No state is flagged. {_DOUBTFUL}"
-        if plan.prediction is not None and plan.prediction.doubtful
-        else None,
-        "No state is flagged, but how noisy the values are is not public: there are no intervals."
-        if release.level is None
-        else None,
-    ]
 
 
 def _usable(release: Release, states: StateTable, apart: int | None) -> str:

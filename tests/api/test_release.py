@@ -14,10 +14,10 @@ import pytest
 import privalue as pv
 from oracles.studies import release_anyway, rows_of, study
 from privalue import curator
-from privalue.artefact._release import json_schema
 from privalue.cli._app import run
 from privalue.core import Lsw, OperatingSystemEntropy
 from privalue.estimate import estimates_of
+from privalue.releases import ValueTable, json_schema
 
 # Easy to recognise: counts 1009, 1013 and 54, and returns that nothing public contains.
 DATA = (
@@ -53,12 +53,12 @@ def test_a_release_in_the_length_that_the_documentation_promises(described, tmp_
 def test_release_json_has_every_field_of_the_contract(described, tmp_path):
     content = json.loads(release_anyway(described, DATA).save(tmp_path).read_text())
     assert {
-        "schema_version", "private", "study", "privacy", "mechanism", "theta", "values", "accepted",
+        "schema_version", "private", "study", "privacy", "mechanism", "theta", "tables", "accepted",
         "created", "software",
     } <= set(content)  # fmt: skip
     assert set(content["privacy"]) == {"epsilon", "delta", "unit", "neighbours", "invalid"}
-    assert all({"state", "value"} <= set(entry) for entry in content["values"])
-    assert content["software"]["version"] == pv.__version__
+    assert set(content["tables"]["values"]) == {"state", "value", "flags"}
+    assert content["software"] == f"privalue {pv.__version__}"
     jsonschema.Draft202012Validator(json_schema()).validate(content)
 
 
@@ -289,7 +289,7 @@ def test_a_file_that_is_no_text_is_not_a_release_and_no_byte_of_it_is_quoted(tmp
     assert "0xa0" not in str(found.value)
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', "not json"])
+@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', "not json", "[]", "NaN"])
 def test_what_is_not_a_release_is_not_loaded(content, tmp_path):
     (tmp_path / "release.json").write_text(content)
     with pytest.raises(pv.DataError, match="is not a release"):
@@ -428,7 +428,7 @@ def test_two_writers_leave_one_release(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
-    from privalue.artefact._release import require_vacant
+    from privalue._folder import require_vacant
 
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "file" / "x", ""):
@@ -450,3 +450,71 @@ def test_a_file_system_without_links_gets_the_release_too(tmp_path, monkeypatch)
     assert [path.name for path in written.parent.iterdir()] == ["release.json"]
     with pytest.raises(pv.UsageError, match="exists"):
         released.save(tmp_path / "r")
+
+
+# Tables
+
+
+def test_a_table_is_columns_of_one_length_and_of_their_kinds():
+    table = ValueTable({"value": [1, 2.5], "state": ["a", "b"], "supported": [True, False]})
+    assert list(table.columns) == ["state", "value", "supported"]
+    assert table["b"] == table.row(1) == list(table)[1] == ("b", 2.5, False)
+    assert {type(cell) for cell in table.row(0)} == {str, float, bool}
+    wrong = [
+        {"value": [1.0], "state": ["a", "b"]},
+        {"value": [float("nan")]},
+        {"value": [float("inf")]},
+        {"value": ["1.5"]},
+        {"value": [None]},
+        {"value": [True]},
+        {"value": 1.0},
+        {"value": [[1.0]]},
+        {"value": [1.0], "arm": [None]},
+        {"value": [1.0], "state": [7]},
+        {"value": [1.0], "supported": [1]},
+        {"value": [1.0], "surprise": [1.0]},
+        {"state": ["a"]},
+    ]
+    for columns in wrong:
+        with pytest.raises(ValueError, match=r"value|column|state|arm|supported"):
+            ValueTable(columns)
+
+
+def spoilt(change):
+    """The text of a release after a change to what it holds."""
+    content = json.loads(release_anyway(study(3), DATA).to_json())
+    change(content)
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda held: held["tables"]["values"].pop("value"),
+        lambda held: held["tables"]["values"]["value"].pop(),
+        lambda held: held["tables"]["values"]["state"].__setitem__(0, None),
+        lambda held: held["tables"].update(more=held["tables"]["values"]),
+        lambda held: held["tables"].update(values=[]),
+        lambda held: held["theta"].append("x"),
+        lambda held: held.update(surprise=1),
+        lambda held: held["privacy"].update(epsilon=-1),
+        lambda held: held.update(schema_version=2),
+    ],
+)
+def test_a_text_that_was_changed_is_no_release(change):
+    with pytest.raises(pv.DataError, match="this is not a release"):
+        pv.Release.parse(spoilt(change))
+
+
+def test_the_text_holds_whatever_labels_hold():
+    labels = ['"', "},{", '\n  "values": []', "é", "x", "\\"]
+    described = study(6, states={"labels": labels})
+    released = release_anyway(described, [[(label, 1.0)] for label in described.state_labels] * 30)
+    again = pv.Release.parse(released.to_json())
+    assert again == released
+    assert json.loads(released.to_json())["tables"]["values"]["state"] == [
+        label.strip() for label in labels
+    ]
+    changed = again.model_copy(update={"ridge": 7.0})
+    assert json.loads(changed.to_json())["ridge"] == 7.0
+    assert changed.sha256 != again.sha256

@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib
-import io
 import json
 import math
 import sys
@@ -14,9 +13,9 @@ import pandas as pd
 import pytest
 
 import privalue as pv
-from privalue.artefact._release import json_schema
 from privalue.audit import audit_release
 from privalue.errors import DataError, StudyError, UsageError
+from privalue.releases import ValueTable
 from privalue.report._another_policy import another_policy_page, policy_csv, verdict_words
 from privalue.report._registry import registry_entry
 
@@ -124,24 +123,22 @@ def test_a_release_has_what_the_contract_says():
     release = pv.release(described(), ROWS, seed=2)
     text = release.to_json()
     plain = json.loads(text)
-    assert (plain["theta"], plain["values"], plain["mechanism"]) == ([], [], "dp-ope")
+    assert set(plain["tables"]) == {"policy", "behaviour", "differences"}
     assert plain["privacy"]["delta"] == 0
-    assert set(plain["kept_mass"]) == {"value", "low", "high", "supported"}
-    assert set(plain["policy_interval"]) == {"low", "high", "total_low", "total_high"}
+    assert {"kept_mass", "kept_low", "kept_high", "supported"} <= set(plain["tables"]["policy"])
     assert plain["noise"]["law"] == "laplace"
     assert plain["terms"]["clip"] == CLIP
     assert "gaussian_mu" not in plain
     assert pv.Release.parse(text) == release
-    assert "kept_mass" in json_schema()["properties"]
     truth = exact(TARGET)["all"]
-    interval = release.policy_interval
-    assert interval.total_low <= interval.low <= release.policy_value <= interval.high
-    assert interval.total_low <= truth <= interval.total_high
-    assert release.kept_mass.low <= literal()[1] <= release.kept_mass.high
-    assert release.behaviour_value.interval.total_low <= exact(BEHAVIOUR)["all"]
+    row = release.policy.row(0)
+    assert row.total_low <= row.low <= row.value == release.policy_value <= row.high
+    assert row.total_low <= truth <= row.total_high
+    assert row.kept_low <= literal()[1] <= row.kept_high
+    assert release.behaviour.total_low[0] <= exact(BEHAVIOUR)["all"]
     gap = truth - exact(BEHAVIOUR)["all"]
-    apart = release.policy_difference
-    assert apart.interval.total_low <= gap <= apart.interval.total_high
+    apart = release.differences.row(0)
+    assert apart.total_low <= gap <= apart.total_high
     assert "1-differentially private" not in release.sentence()  # seeded
     private = pv.release(described(), ROWS)
     assert private.sentence().startswith("This release is 1-differentially private: replacing")
@@ -151,23 +148,20 @@ def test_a_release_has_what_the_contract_says():
 def test_each_start_has_a_number_of_its_own(changes):
     release = pv.release(described({"by": "start"}, **changes), ROWS, seed=3)
     assert release.policy_value is None
-    assert release.kept_mass is None
-    assert [entry.state for entry in release] == list(STATES)
+    assert [entry.start for entry in release] == list(STATES) == list(release.states)
     for entry in release:
-        assert entry.kept_mass.low <= entry.kept_mass.value <= entry.kept_mass.high
-        assert entry.supported == entry.kept_mass.supported
-        assert entry.total_low <= exact(TARGET)[entry.state] <= entry.total_high
+        assert entry.kept_low <= entry.kept_mass <= entry.kept_high
+        assert entry.total_low <= exact(TARGET)[entry.start] <= entry.total_high
         assert entry.total_band_low <= entry.total_low
-    trusts = release.policy_trusts
-    assert (trusts.clipping_bias <= trusts.largest_clipping_bias).all()
-    assert trusts.effective_trajectories == pytest.approx(release.weights.weights / CLIP)
-    assert f"{trusts.largest_clipping_bias[0]:.3g}" in another_policy_page(release)
+    trusts = release.policy.columns
+    assert (trusts["clipping_bias"] <= trusts["largest_clipping_bias"]).all()
+    assert trusts["effective_trajectories"] == pytest.approx(release.weights.weights / CLIP)
+    assert f"{trusts['largest_clipping_bias'][0]:.3g}" in another_policy_page(release)
     again = pv.Release.parse(release.to_json())
     assert again == release
     assert again["ill"].kept_mass == release["ill"].kept_mass
-    assert len(release.differences) == len(release.behaviour_values) == 2
+    assert len(release.differences) == len(release.behaviour) == 2
     assert release.weights.sizes is not None  # the size of a group is private
-    assert json.loads(release.to_json())["values"][0]["kept_mass"]["supported"] in (True, False)
 
 
 @pytest.mark.parametrize("wrong", [1.0, 0.5, 0.9])
@@ -176,16 +170,15 @@ def test_the_behaviour_itself_keeps_everything(wrong):
     rows = ROWS.assign(probability=wrong * ROWS.probability)
     study = described({"target": BEHAVIOUR, "behaviour": "column"})
     release = pv.release(study, rows, seed=4)
-    kept, trust = release.kept_mass, release.policy_trust
-    assert (kept.low <= 1 <= kept.high) == kept.supported == (wrong == 1)
+    row = release.policy.row(0)
+    assert (row.kept_low <= 1 <= row.kept_high) == row.supported == (wrong == 1)
     assert pv.Release.parse(release.to_json()) == release
     if wrong == 1:
-        low, high = release.policy_difference.interval.low, release.policy_difference.interval.high
-        assert low <= 0 <= high
-        assert trust.behaviour_contradicted is None
+        assert release.differences.low[0] <= 0 <= release.differences.high[0]
+        assert not row.refuted
         return
-    assert trust.behaviour_contradicted
-    assert trust.clipping_bias == trust.largest_clipping_bias == 1.0
+    assert row.refuted
+    assert row.clipping_bias == row.largest_clipping_bias == 1.0
     assert verdict_words(release).startswith("The behaviour is refuted: weights exceed what any")
     assert "clearly" not in verdict_words(release)
     assert "would have been worth" not in verdict_words(release)
@@ -200,15 +193,13 @@ def test_the_behaviour_itself_keeps_everything(wrong):
 
 def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
     release = pv.release(described({"clip": 5.0}), ROWS, seed=4)
-    apart = release.policy_difference.interval.model_copy(
-        update={"total_low": 0.05, "total_high": 0.15}
-    )
-    difference = release.policy_difference.model_copy(update={"value": 0.1, "interval": apart})
-    kept = release.kept_mass.model_copy(update={"supported": True})
+    apart = {"value": [0.1], "total_low": [0.05], "total_high": [0.15]}
+    difference = ValueTable({**release.differences.columns, **apart})
     for most, clear in ((0.04, True), (0.06, False)):
-        trust = release.policy_trust.model_copy(update={"largest_clipping_bias": most})
-        changed = {"policy_difference": difference, "policy_trust": trust, "kept_mass": kept}
-        told = verdict_words(release.model_copy(update=changed))
+        changed = {"largest_clipping_bias": [most], "supported": [True]}
+        policy = ValueTable({**release.policy.columns, **changed})
+        tables = {**release.tables, "policy": policy, "differences": difference}
+        told = verdict_words(release.model_copy(update={"tables": tables}))
         assert ("clearly more than the behaviour" in told) == clear
         assert ("which may undo the difference" in told) != clear
 
@@ -229,18 +220,15 @@ def test_weights_that_cannot_be_are_told_by_start():
     release = pv.release(
         study, pd.concat([rows] * 8).assign(trajectory=np.repeat(np.arange(8 * PEOPLE), 3)), seed=4
     )
-    trusts = release.policy_trusts
-    assert trusts.behaviour_contradicted
+    assert release.policy.columns["refuted"].any()
     assert "may do that at up to 0.1 of them" in verdict_words(release)
-    assert len(trusts.clipping_bias) == len(trusts.effective_trajectories) == len(STATES)
-    assert any("so the behaviour is wrong" in flag for flag in release["ill"].flags)
+    assert "so the behaviour is wrong" in release["ill"].flags
     assert "exceed what any right behaviour allows" in another_policy_page(release)
     assert "above 1 at that level for all starts at once" in verdict_words(release)
     # What chance does at one of many starts is a flag there, and no verdict on all of them.
-    trusts = trusts.model_copy(update={"behaviour_contradicted": None})
-    chance = release.model_copy(update={"policy_trusts": trusts})
+    policy = ValueTable({**release.policy.columns, "refuted": [False, False]})
+    chance = release.model_copy(update={"tables": {**release.tables, "policy": policy}})
     assert "refuted" not in verdict_words(chance)
-    assert "of them by a kept mass above 1, maybe by chance)" in repr(chance)
     told = "not supported: the kept mass is above 1, by chance or because the behaviour is wrong"
     assert told in another_policy_page(chance)
     assert told in "".join(policy_csv(chance))
@@ -253,7 +241,7 @@ def test_a_refutation_names_those_who_were_left_out_and_no_use_is_told_first(by)
     policy = {"target": BEHAVIOUR, "behaviour": "column", "by": by, "clip": 20.0}
     study = described(policy, epsilon=20.0)
     release = pv.release(study, rows, seed=4)
-    assert (release.policy_trust or release.policy_trusts).behaviour_contradicted
+    assert release.policy.columns["refuted"].any()
     assert "were left out here" not in verdict_words(release)
     # E w is at most 1 among all; of those who are left it may be more, whatever the behaviour is.
     kept = pv.release(study.replace(invalid="drop-unit"), rows, seed=4)
@@ -261,7 +249,7 @@ def test_a_refutation_names_those_who_were_left_out_and_no_use_is_told_first(by)
     assert "the probabilities may be right" in another_policy_page(kept)
     with pytest.warns(pv.PrivalueWarning, match="or the units that were left out acted otherwise"):
         pv.release(study.replace(invalid="drop-unit"), rows, seed=4)
-    useless = release.model_copy(update={"accepted": ("useless",)})
+    useless = release.model_copy(update={"accepted": ["useless"]})
     assert verdict_words(useless).startswith("By its own plan this release is no better than")
     assert "accepted it explicitly" in another_policy_page(useless)
 
@@ -271,8 +259,8 @@ def test_what_the_behaviour_never_does_is_lost():
     fields = pv.inspect(described({"behaviour": never}), ROWS).private_fields()
     assert fields["kept_mass"][0] < 0.5
     release = pv.release(described({"behaviour": never}), ROWS, seed=5)
-    assert not release.kept_mass.supported
-    assert release.policy_trust.largest_clipping_bias > 0.2
+    assert not release.supported[0]
+    assert release.policy.columns["largest_clipping_bias"][0] > 0.2
 
 
 @pytest.mark.parametrize(
@@ -363,7 +351,7 @@ def test_the_page_begins_with_what_cannot_be_checked(tmp_path):
         assert "optimistic" in page
         table = pd.read_csv(made.values)
         assert table["of"].tolist()[0] == "target"
-        assert len(table) == 3 * max(len(release.values), 1)
+        assert len(table) == 3 * len(release)
 
 
 def test_the_page_says_which_policy_was_valued(tmp_path):
@@ -406,23 +394,15 @@ def test_the_registry_says_what_was_valued_and_how():
     assert "for each of 2 starts" in by_start["deployment"]["basic"]["description"]
 
 
-def test_one_number_as_a_table_has_the_rows_of_the_file():
+def test_one_number_is_a_table_of_one_row():
     release = pv.release(described(), ROWS, seed=4)
-    text = "".join(policy_csv(release))
     frame = release.to_pandas()
-    read = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values={"kept": [""]})
-    assert list(frame) == list(read)
-    assert frame["of"].tolist() == ["target", "behaviour", "difference"]
-    for column in ("value", "total_low", "high", "kept"):
-        assert frame[column].to_numpy() == pytest.approx(read[column].to_numpy(), nan_ok=True)
-    assert frame["value"][0] == release.policy_value
-    assert frame["flags"].tolist() == read["flags"].tolist()
+    assert frame["value"].tolist() == [release.policy_value] == release.value.tolist()
     assert "NOT PRIVATE" in frame.attrs["privalue"]
-    with pytest.raises(pv.PrivalueError, match=r"use release\.policy_value"):
+    with pytest.raises(KeyError, match="one number for all"):
         release["ill"]
-    for name in ("value", "low", "total_high"):
-        with pytest.raises(pv.PrivalueError, match=r"use release\.policy_value"):
-            getattr(release, name)
+    with pytest.raises(AttributeError, match=r"release\.policy"):
+        release.values  # noqa: B018
     assert "ill" not in release
 
 
@@ -446,7 +426,7 @@ def test_whatever_shows_releases_shows_this_one():
     for policy in ({}, {"by": "start"}):
         release = pv.release(described(policy), ROWS, seed=9)
         assert "another policy" in release._repr_html_()
-        assert release.to_arrow().num_rows == (len(release) or 3)
+        assert release.to_arrow().num_rows == len(release)
         assert len(release.flags) == len(release)
         axes = release.plot()
         assert len(axes.figure.axes) == 1
@@ -455,7 +435,7 @@ def test_whatever_shows_releases_shows_this_one():
             with pytest.raises(pv.PrivalueError, match="release"):
                 other(release)
     lost = pv.release(described({"by": "start", "clip": 1.0}), ROWS, seed=9)
-    assert any("clipping may have lost too much" in flag for flags in lost.flags for flag in flags)
+    assert any("clipping may have lost too much" in text for text in lost.flags)
 
 
 def test_before_the_noise_it_is_scope_rls_where_the_definitions_agree():
