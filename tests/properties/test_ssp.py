@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import literal, ssp
+from oracles.limits import count_weight, sensitivity
 from oracles.shrinkage import posterior
-from oracles.visits import sensitivity
-from privalue.core import Design, count_weight
+from privalue.core import Design
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics, estimate

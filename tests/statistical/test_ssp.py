@@ -16,16 +16,14 @@ from scipy.stats import norm
 
 from benchmarks.worlds import grid, random_chain
 from oracles import literal
-from oracles.limits import limits
+from oracles.limits import count_weight, sensitivity, shape_weights
 from oracles.repeats import repeats
-from oracles.visits import sensitivity
-from privalue.core import Design, count_weight, exact_alpha
+from privalue.core import Design, exact_alpha
 from privalue.estimate._ratios import normal_quantile, ratio_intervals
 from privalue.estimate._statistics import SURE, NoisyStatistics, estimate
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
 from privalue.study import aggregation
-from privalue.study.heuristics import choose_shape
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's
 SIGMAS = 5.8  # of chance, that a check allows: one-sided 3e-9
@@ -394,9 +392,8 @@ def test_the_chain_of_the_paper(declared):
     found = data(*text)
     alpha = exact_alpha(EPSILON, DELTA, 1, 0.0)
     assert noise_of(found)[0] == pytest.approx(2.84692 * math.sqrt(40), rel=1e-3)
-    m = 10**4 if declared else None
-    held = limits(keys=40, max_states_per_trajectory=40)
-    plain, drawn = (choose_shape(held, found.prior, m, alpha, shrinkage=on) for on in (False, True))
+    size = {"expected_trajectories": 10**4, "alpha": alpha} if declared else {}
+    plain, drawn = (shape_weights(found.prior, 40, **size, shrinkage=s) for s in (False, True))
     assert errors(found, shrinkage=False, text=text).mean() <= 0.0150
     assert errors(found, shrinkage=True, text=text).mean() <= 0.0042
     assert errors(found, shrinkage=False, shape=plain, text=text).mean() <= 0.0085
@@ -426,11 +423,7 @@ def test_shrinkage_costs_little_where_plain_values_are_good(text, prior):
     The dearest is FrozenLake, where a thin state next to the goal is worth three times any other.
     """
     found = data(*text)
-    shape = None
-    if prior:
-        states = len(found.prior)
-        held = limits(keys=states, max_states_per_trajectory=states)
-        shape = choose_shape(held, found.prior, None, 1.0, shrinkage=True)
+    shape = shape_weights(found.prior, len(found.prior)) if prior else None
     plain, drawn = (
         errors(found, shrinkage=on, shape=shape, text=text, releases=40).mean()
         for on in (False, True)

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.limits import limits
+from oracles.limits import count_weight, limits, sensitivity, smooth_lsw
 from oracles.studies import in_sections
-from oracles.visits import sensitivity
 from privalue.core import (
     MECHANISMS,
     PublicSize,
-    count_weight,
     exact_alpha,
     gaussian,
     nissim,
-    smooth_lsw,
     stage_alphas,
 )
 from privalue.study import declared_size, resolve

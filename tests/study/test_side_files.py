@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import privalue as pv
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.ledger.files import read_whole
 from privalue.study import SECTIONS, as_cell, side_files
 from privalue.study.spreadsheets import of_cell

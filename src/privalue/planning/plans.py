@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privalue._written import counted
 from privalue.core import MOST_TRAJECTORIES, Ssp
-from privalue.errors import MissingComponentError, StudyError, UsageError
+from privalue.errors import MissingComponentError, StudyError, UsageError, plural
 from privalue.estimate import SUPPORTED
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
 from privalue.planning.off_policy import CLIPS, ClipRow, cautious_row, world_row
@@ -139,7 +138,7 @@ class Plan:
             )
         if self.rmse is not None and self.without_privacy is not None:
             told.append(
-                f"{'with' if told else 'With'} {counted(self.trajectories or 0, 'trajectory')} "
+                f"{'with' if told else 'With'} {plural(self.trajectories or 0, 'trajectory')} "
                 f"expect an error of {self.rmse:.2g}{unit} over the states (without privacy "
                 f"{self.without_privacy:.2g})"
             )
@@ -147,6 +146,11 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.headline})"
+
+    def _repr_html_(self) -> str:
+        from privalue.report import describe_plan, notebook_html  # noqa: PLC0415 - it imports this
+
+        return notebook_html(describe_plan(self), plan="The plan")
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain values, as ``plan --json`` prints it."""
@@ -552,7 +556,7 @@ def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
             code="useless",
             severity="stop",
             text=f"a release would be refused: {found.text}, and there are "
-            f"{counted(found.trajectories or 0, 'trajectory')}",
+            f"{plural(found.trajectories or 0, 'trajectory')}",
         )
     elif found.risky:
         yield PlanNotice(code="few-trajectories", severity="warn", text=found.few)
@@ -594,7 +598,7 @@ def _own_clip(found: Plan) -> ClipRow:
 
 
 def _policy_headline(found: Plan) -> str:
-    own, m = _own_clip(found), counted(found.trajectories or 0, "trajectory")
+    own, m = _own_clip(found), plural(found.trajectories or 0, "trajectory")
     if found.rmse is not None:
         return (
             f"With {m} and clip = {own.clip:g}, expect an error of {found.rmse:.2g} in the "

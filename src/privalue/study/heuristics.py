@@ -29,7 +29,7 @@ from privalue.core import (
     block_sensitivity,
     count_weight,
     exact_alpha,
-    largest_exact_beta,
+    largest_beta,
     visit_block,
 )
 from privalue.study.sections import STAGE_SHARES
@@ -79,7 +79,7 @@ def choose_beta(
         psi = predict_psi(math.exp(log_beta))
         return _log_alpha(epsilon, delta, dimension, log_beta) + 0.5 * math.log(psi)
 
-    highest = math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3
+    highest = math.log(largest_beta(epsilon, delta, dimension)) - 1e-3
     low, high = highest - math.log(1e4), highest
     for points in (25, 9, 9):
         grid = np.linspace(low, high, points).tolist()
@@ -146,7 +146,7 @@ def choose_shape(
     best, least_error = even, 1.0
     if prior is not None and prior.any():
         p = np.maximum(prior, 1e-12)
-        weight, persons = weigh_counts(limits), limits.max_trajectories_per_person
+        weight, persons = count_weight(limits), limits.max_trajectories_per_person
         if trajectories is None:
             unit = _USUAL_ERROR * SPREADS[0] * float(p @ p / p.sum()) ** 2 / limits.keys
         else:
@@ -202,20 +202,8 @@ def best_squares(p: Vector, k: float) -> Vector:
 
 def visit_sensitivity(limits: Limits, shape: Vector) -> float:
     """Return Delta, in units of R: the most that the statistics of neighbours differ by."""
-    largest, furthest = visit_block(weigh_counts(limits))
-    return block_sensitivity(
-        shape,
-        largest=largest,
-        furthest=furthest,
-        most_keys=limits.max_states_per_trajectory,
-        most_trajectories=limits.max_trajectories_per_person,
-        add_remove=limits.add_remove,
-    )
-
-
-def weigh_counts(limits: Limits) -> float:
-    """Return c_w, in units of R: what a count weighs beside a sum."""
-    return count_weight(limits.keys, limits.max_states_per_trajectory, add_remove=limits.add_remove)
+    largest, furthest = visit_block(count_weight(limits))
+    return block_sensitivity(limits, shape, largest, furthest)
 
 
 # The stage that chooses bounds

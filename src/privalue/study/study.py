@@ -345,7 +345,7 @@ class Study:
         return f"Study({self.study.name!r}, states={states}, mechanism={mechanism!r})"
 
     def _repr_html_(self) -> str:
-        from privalue._notebook import study_html  # noqa: PLC0415 - it imports this package
+        from privalue.report import study_html  # noqa: PLC0415 - it imports this package
 
         return study_html(self)
 

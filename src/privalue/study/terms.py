@@ -25,9 +25,9 @@ from privalue.core import (
     SspTerms,
     Statistics,
     Terms,
-    dense,
+    count_weight,
     gaussian,
-    largest_exact_beta,
+    largest_beta,
     smooth_bound,
     stage_alphas,
 )
@@ -39,13 +39,11 @@ from privalue.study.heuristics import (
     choose_shape,
     guess_counts,
     stage_rules,
-    weigh_counts,
 )
 from privalue.study.sections import SMOOTH
 from privalue.study.state_tables import tie_states
 from privalue.study.study import MOST_CELLS, Study
 
-DENSE_ENTRIES = 4_000_000  # of a sparse matrix of features that overlap: it is made dense
 # What the behaviour's own value and the sizes of groups weigh beside the target's: each costs the
 # target a few percent of noise (docs/proofs/weights.md).
 OPE_WEIGHTS = (1 / 8, 1 / 16)
@@ -119,7 +117,7 @@ def _require_feasible(study: Study, built: Design) -> None:
     if chosen.name == "dp-ssp" and not chosen.has_ridge:
         built.require_full_rank()
     if chosen.calibration == "exact" and chosen.name in SMOOTH:
-        largest_exact_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
+        largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
 
 
 # Constants
@@ -142,7 +140,7 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
         shape=shape,
-        count_weight=weigh_counts(limits),
+        count_weight=count_weight(limits),
         shares=shares,
         rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
     )
@@ -196,7 +194,6 @@ def _beta(study: Study, terms: Terms) -> float | None:
     if not isinstance(beta, str):
         return beta
     bound = smooth_bound(terms)
-    bound.require_representable()
     m = _require_trajectories(terms.size.trajectories, 'beta = "auto"')
     guess = guess_counts(study.visit_prior, study.state_count, m)
     return choose_beta(
@@ -251,15 +248,6 @@ def design(study: Study) -> Design:
         phi = _indicators(tie_states(study.pairs or study.states_in_order, size))
     if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
         phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
-    if not isinstance(phi, np.ndarray) and (np.diff(phi.indptr) > 1).any():
-        if phi.shape[0] * phi.shape[1] > DENSE_ENTRIES:
-            raise StudyError(
-                f"[features] {phi.shape[0]} x {phi.shape[1]}: a sparse matrix whose features "
-                f"overlap is made dense, and may have at most {DENSE_ENTRIES:,} entries, zeros "
-                "included; use fewer features, or features of which every state has one",
-                code="features-too-large",
-            )
-        phi = dense(phi)
     built = Design(phi=phi, weights=study.key_weights)
     if not built.norm > 0:
         raise StudyError(
