@@ -154,14 +154,6 @@ def test_files_of_policies_are_read_and_hashed(tmp_path):
         pv.Study.load(tmp_path / "study.toml")
 
 
-def test_a_check_says_what_is_lost_before_any_data():
-    never = {"0": {"0": 1.0}, "1": {"0": 0.3, "1": 0.7}}
-    notes = pv.check(described(policy={"behaviour": never})).notes
-    assert any("takes 1 action(s) that the behaviour never takes" in note for note in notes)
-    same = pv.check(described(policy={"target": BEHAVIOUR})).notes
-    assert any("checks nothing" in note for note in same)
-
-
 @pytest.mark.parametrize("target", [{"0": "1", "1": "1"}, {"0": 1, "1": {"1": 1.0}}, "target.csv"])
 def test_a_target_without_chance_names_the_action_of_each_state(target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

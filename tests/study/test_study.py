@@ -280,18 +280,6 @@ def test_designs_without_full_column_rank_are_refused(storage, phi, weights):
     assert not design(ridged).full_rank
 
 
-def test_a_sparse_matrix_of_overlapping_features_is_made_dense_up_to_a_size(monkeypatch):
-    phi = sp.csr_array(np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]))
-    chosen = pv.Study(**FLAT, features=phi)
-    assert isinstance(design(chosen).phi, np.ndarray)
-    monkeypatch.setattr("privalue.study.terms.DENSE_ENTRIES", 5)
-    with pytest.raises(pv.StudyError) as refused:
-        design(chosen)
-    assert refused.value.code == "features-too-large"
-    apart = sp.csr_array(np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0]]))
-    assert sp.issparse(design(pv.Study(**FLAT, features=apart)).phi)
-
-
 def test_aggregation_ties_adjacent_states():
     phi = design(study(5, features={"size": 2})).phi.toarray()
     assert phi.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]]

@@ -37,10 +37,15 @@ class Ratios:
     centre: float
     bounds: tuple[float, float]
 
-    def __getitem__(self, part: slice) -> "Ratios":
+    def __getitem__(self, part: slice | Integers) -> "Ratios":
         """Return some of the ratios."""
         named = ("sums", "counts", "sum_noise", "count_noise")
         return replace(self, **{name: getattr(self, name)[part] for name in named})
+
+    @classmethod
+    def within(cls, bounds: tuple[float, float], **numbers: Vector) -> "Ratios":
+        """Return the ratios of sums that are centred at the middle of the bounds."""
+        return cls(centre=0.5 * bounds[0] + 0.5 * bounds[1], bounds=bounds, **numbers)
 
     @property
     def clarity(self) -> Vector:
@@ -48,9 +53,19 @@ class Ratios:
         return self.counts / self.count_noise
 
 
-def summed(numbers: Vector, states: Integers, count: int) -> Vector:
-    """Return the sums of numbers of pairs over the actions of each of so many states."""
-    return np.asarray(np.bincount(states, weights=numbers, minlength=count), np.float64)
+def pool_pairs(ratios: Ratios, state_of: Integers, states: int) -> Ratios:
+    """Return the sums and counts of so many states: those of their pairs together."""
+
+    def total(numbers: Vector) -> Vector:
+        return np.asarray(np.bincount(state_of, weights=numbers, minlength=states), np.float64)
+
+    return replace(
+        ratios,
+        sums=total(ratios.sums),
+        counts=total(ratios.counts),
+        sum_noise=np.sqrt(total(np.square(ratios.sum_noise))),
+        count_noise=np.sqrt(total(np.square(ratios.count_noise))),
+    )
 
 
 def plain_values(ratios: Ratios, unvisited: float) -> Vector:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
-from privalue.estimate._ratios import CLEAR, Ratios, plain_values, summands
+from privalue.estimate.ratios import CLEAR, Ratios, plain_values, summands
 
 _ROUNDING = 1e-12  # of a root, in halves of the range of returns
 
