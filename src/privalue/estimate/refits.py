@@ -167,12 +167,6 @@ def common_value(release: Release) -> tuple[float, float, float]:
     return float(value[0]), float(low[0]), float(high[0])
 
 
-def tabular_study(release: Release) -> Study:
-    """Return the release's study without features and weights, whose files it does not hold."""
-    plain = {"features": {"kind": "tabular"}, "weights": {"kind": "uniform"}, "mechanism": None}
-    return _study(release, plain, None, None)
-
-
 def _features(features: Any, size: int | None, shrink: bool) -> dict[str, Any] | None:
     """Return the keys of the features that were given; None for the release's own."""
     if features is None and size is None:
