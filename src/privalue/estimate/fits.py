@@ -14,8 +14,8 @@
 | LSW                                 | of a sum of means without bias: approximate, rather wide |
 | LSL                                 | first order in the noise of the matrix, rather wide     |
 
-docs/proofs/dp-ssp.md has the arguments. Where features do not overlap, matrices are diagonal, and
-vectors stand for them; otherwise they are d x d, and nothing is N x N.
+docs/proofs/intervals.md has the arguments. Where features do not overlap, matrices are diagonal,
+and vectors stand for them; otherwise they are d x d, and nothing is N x N.
 """
 
 from collections.abc import Callable, Iterator

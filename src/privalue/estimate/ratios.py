@@ -12,7 +12,7 @@
 T~ = T + s_T Z and n~ = n + s_n Z' with independent normal Z and Z', and v is known to lie between
 bounds. At the true v the number T~ - (v - c) n~ is exactly normal, with mean 0 and variance
 s_T^2 + (v - c)^2 s_n^2, whatever n is; where n = T = 0, at every v. That is all that an interval
-relies on (Fieller 1954; docs/proofs/dp-ssp.md).
+relies on (Fieller 1954; docs/proofs/intervals.md).
 """
 
 import math
@@ -83,7 +83,7 @@ def ratio_intervals(ratios: Ratios, z: float) -> tuple[Vector, Vector]:
     0, it keeps the set from vanishing where c + T~/n~ falls outside. In the plane of n~/s_n and
     T~/s_T a value is a line through the origin, at the angle psi = arctan(y s_n/s_T), and the
     quotient is (rho sin(phi - psi))^2, with rho and phi the polar coordinates of the noisy point.
-    So the set is the lines within some angle of the noisy point's (docs/proofs/dp-ssp.md).
+    So the set is the lines within some angle of the noisy point's (docs/proofs/intervals.md).
     """
     slope = ratios.count_noise / ratios.sum_noise
     lowest, highest = ratios.bounds

@@ -173,7 +173,8 @@ def fit_states(study: Study, ratios: Ratios) -> "Fitted":
 
     The noise of a sum is the sum of independent normal numbers: privacy intervals are exact by the
     same argument. A trajectory may count for several actions of a state, at most min(A_s, H) of
-    them: its visits may all be alike, as the trajectories of a person may (docs/proofs/actions.md).
+    them: its visits may all be alike, as the trajectories of a person may
+    (docs/proofs/arms-and-actions.md).
     """
     pairs = study.pairs
     assert pairs is not None
@@ -462,7 +463,8 @@ def _compare_arms(
 # Nobody is in two arms, and the noise of different keys is independent, so that half-widths add up
 # as squares. Where one person may have trajectories in two arms, they are added up, and the
 # intervals of both cover at (1 + level)/2: then both do with probability ``level`` at least,
-# whatever hangs together with what (docs/proofs/arms.md). Bands cover all values at once already.
+# whatever the correlations (docs/proofs/arms-and-actions.md). Bands cover all values at once
+# already.
 
 
 def arm_differences(made: Fitted, arms: int, *, independent: bool = True) -> dict[str, Any]:
