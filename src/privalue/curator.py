@@ -74,7 +74,7 @@ from privalue.ledger import (
     study_hash,
     uninterrupted,
 )
-from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
+from privalue.readers import is_query_result, read_statistics
 from privalue.study import (
     Study,
     declared_size,
@@ -169,7 +169,7 @@ def inspect(
     *,
     columns: Mapping[str, str] | None = None,
     engine: str = "local",
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Diagnostics | PolicyDiagnostics:
@@ -180,7 +180,7 @@ def inspect(
         data: as for ``release``.
         columns: as for ``release``.
         engine: "local", or "spark".
-        memory: bytes that rows may take while they are put in order; more goes to disk.
+        memory: bytes that rows may take while they are put in order; rows that take more are read in several passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
@@ -197,8 +197,8 @@ def inspect(
     """
     prepared = prepare(with_columns(study, columns))
     study = prepared.study
-    statistics = gathered(
-        data, study, engine=engine, memory=memory, threads=threads, progress=progress
+    statistics = read_statistics(
+        data, study, study.limits, engine=engine, memory=memory, threads=threads, progress=progress
     )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturbation(statistics)
@@ -208,7 +208,7 @@ def inspect(
             statistics=statistics,
             mechanism=mechanism,
             perturbation=perturbation,
-            by_query=asks_a_database(data),
+            by_query=is_query_result(data),
         )
     chosen = planning.likely_choice(mechanism, statistics) if isinstance(mechanism, DpSsp) else None
     return Diagnostics(
@@ -220,7 +220,7 @@ def inspect(
         chosen=chosen,
         theta=planning.theta_before_noise(study, mechanism, statistics),
         noise_by_state=planning.noise_by_state(mechanism, statistics, perturbation.sigma, chosen),
-        by_query=asks_a_database(data),
+        by_query=is_query_result(data),
     )
 
 
@@ -249,7 +249,7 @@ def release(
     seed: int | None = None,
     entropy: Entropy | None = None,
     engine: str = "local",
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -277,7 +277,7 @@ def release(
             it does not go on a ledger.
         entropy: by default the operating system's; any other makes ``private`` false.
         engine: "local", or "spark" (``privalue.readers.spark``).
-        memory: bytes that rows may take while they are put in order; more goes to disk.
+        memory: bytes that rows may take while they are put in order; rows that take more are read in several passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
@@ -330,8 +330,14 @@ def release(
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
             box.preallocate(_longest_text(study))
-        statistics = gathered(
-            data, study, engine=engine, memory=memory, threads=threads, progress=progress
+        statistics = read_statistics(
+            data,
+            study,
+            study.limits,
+            engine=engine,
+            memory=memory,
+            threads=threads,
+            progress=progress,
         )
         size = public_size(study, statistics)
         if large is None:

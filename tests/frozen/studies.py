@@ -161,7 +161,7 @@ def as_sqlite(folder: Path, rows: Rows) -> Path:
 
 
 def as_query(folder: Path, rows: Rows) -> str:
-    return f"SELECT * FROM '{as_parquet(folder, rows)}' WHERE trajectory < 80"
+    return f"{as_duckdb(folder, rows)}::SELECT * FROM rows WHERE trajectory < 80"
 
 
 def as_workbook(folder: Path, rows: Rows) -> str:

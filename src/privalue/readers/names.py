@@ -1,4 +1,4 @@
-"""Tell from its name alone what data is: a query, or something that is opened by its name."""
+"""Tell from its name alone what data is: a query, a server, or something opened by its name."""
 
 import glob
 import re
@@ -8,30 +8,27 @@ from pathlib import Path
 from privalue.errors import DataError
 from privalue.ledger.addresses import may_hold_password, names_server, not_shown
 
-_QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _REQUEST = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)
 
 
-def is_query(data: object) -> bool:
-    """Return whether the name of data is a query, and not a file."""
-    return isinstance(data, str) and bool(_QUERY.match(data)) and not exists(data)
-
-
-def asks_a_database(data: object) -> bool:
+def is_query_result(data: object) -> bool:
     """Return whether rows are the result of a query, which may combine several units."""
-    if type(data).__name__ == "LazyFrame":
+    package, kind = type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__
+    if (package, kind) in {("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation")}:
+        return True
+    if package == "pyspark" and kind == "DataFrame":
         return True
     text = str(data) if isinstance(data, str | Path) else ""
     after = (text[mark.end() :] for mark in re.finditer("::", text))  # a query has casts of its own
-    return is_query(data) or any(_REQUEST.match(request) for request in after)
+    return any(_REQUEST.match(request) for request in after)
 
 
-def on_server(data: str | Path) -> bool:
+def is_on_server(data: str | Path) -> bool:
     """Return whether rows are on a server; a file that has such a name is a file."""
     return names_server(str(data)) and not exists(data)
 
 
-def divided(text: str) -> tuple[Path, str | None]:
+def split_query(text: str) -> tuple[Path, str | None]:
     """Return a file and what is wanted of it; the name of a file may hold "::" too."""
     if "::" not in text or isfile(text):
         return Path(text), None
@@ -49,7 +46,7 @@ def require_showable(data: str | Path) -> None:
         DataError: it is neither a file or a folder that exists, nor a glob that finds one.
     """
     text = str(data)
-    if may_hold_password(text) and not exists(divided(text)[0]) and not _finds_something(text):
+    if may_hold_password(text) and not exists(split_query(text)[0]) and not _finds_something(text):
         raise not_shown("data", DataError)
 
 

@@ -16,20 +16,20 @@ from privalue.study import Study
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighing:
+class Ratios:
     """What a pair stands for where another policy is valued; public."""
 
     # Of every pair, and of the number that marks an invalid row: the key at which it starts.
     starts: NDArray[np.int32] = field(compare=False)
-    ratios: Vector = field(compare=False)  # of every pair; without the behaviour where it is logged
+    of_pairs: Vector = field(compare=False)  # without the behaviour where rows have it
     logged: bool
 
     @classmethod
-    def of(cls, study: Study) -> "Weighing | None":
+    def of(cls, study: Study, keys: int) -> "Ratios | None":
         """Return what a study's pairs stand for; None where no other policy is valued."""
         if not study.values_a_policy:
             return None
-        policies, pairs, keys = study.policies, study.pairs, study.limits.keys
+        policies, pairs = study.policies, study.pairs
         assert pairs is not None
         starts = pairs.state_of if study.start_names else np.zeros(pairs.count)
         ratios = policies.target
@@ -37,21 +37,17 @@ class Weighing:
             ratios = _over(ratios, policies.behaviour)
         return cls(
             starts=np.append(starts, keys).astype(np.int32),
-            ratios=np.append(ratios, 0.0),
+            of_pairs=np.append(ratios, 0.0),
             logged=policies.behaviour is None,
         )
 
-    def weighed(self, *columns: Any) -> tuple[NDArray[Any], ...]:
-        """Return ids, steps, keys, rewards and ratios, each row's from that row alone.
-
-        Args:
-            columns: ids, steps, pairs and rewards, and, where they are logged, probabilities.
-        """
-        ids, steps, pairs, rewards, *logged = columns
-        ratios = self.ratios[pairs]
+    def apply(self, pairs: NDArray[np.int32], logged: Vector | None) -> tuple[Any, Vector]:
+        """Return the key and the ratio of each row, from its pair and its logged probability."""
+        ratios = self.of_pairs[pairs]
         if self.logged:
-            ratios = _over(ratios, logged[0])
-        return ids, steps, self.starts[pairs], rewards, ratios
+            assert logged is not None
+            ratios = _over(ratios, logged)
+        return self.starts[pairs], ratios
 
 
 def _over(target: Vector, behaviour: Vector) -> Vector:

@@ -1,14 +1,11 @@
-"""Find what a request asks of a database: one of its tables, or a query as it is written."""
+"""Find what is asked of a database: one of its tables, or a query as it is written."""
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from privalue.errors import DataError
-from privalue.readers._chunks import Chunk, Location, one_line
 
 _QUERY = re.compile(r"\(|(?:select|with|from|values|table)\b", re.IGNORECASE)
 
@@ -24,44 +21,35 @@ class Table:
 
     @classmethod
     def of_schema(cls, schema: str, name: str, *, near: bool, stored: bool = False) -> "Table":
-        """Return a table of a database with schemas.
-
-        Args:
-            schema: its schema.
-            name: its name there.
-            near: whether the schema need not be named.
-            stored: whether it is a table, and not a view.
-
-        Returns:
-            The table, with the names that a request may use.
-        """
+        """Return a table of a database with schemas."""
         names = (name, f"{schema}.{name}") if near else (f"{schema}.{name}",)
         return cls(names, f"{quoted(schema)}.{quoted(name)}", near, stored)
 
 
 @dataclass(frozen=True)
-class Request:
+class Query:
     """What to read, and what messages call it."""
 
     place: str
-    query: str  # all columns
+    sql: str  # all columns
     table: Table | None
 
 
-def requested(text: str | None, tables: Sequence[Table], place: str) -> Request:
+def resolve_query(text: str | None, tables: Sequence[Table], place: str) -> Query:
     """Return the query, the table of that name, or the only table."""
     wanted = (text or "").strip().rstrip(";").rstrip()
-    if "\0" in wanted or not _is_text(wanted):
+    # A character may be half of one, as a command line's odd bytes become.
+    if "\0" in wanted or any("\ud800" <= character <= "\udfff" for character in wanted):
         raise DataError(
             f"{place}: what follows :: is not a text in UTF-8; write a table or a query"
         )
     if _QUERY.match(wanted):
-        return Request(f"{place}, the query", wanted, None)
-    table = _chosen(wanted, tables, place)
-    return Request(f"{place}, table {table.names[0]}", f"SELECT * FROM {table.sql}", table)
+        return Query(f"{place}, the query", wanted, None)
+    table = _choose(wanted, tables, place)
+    return Query(f"{place}, table {table.names[0]}", f"SELECT * FROM {table.sql}", table)
 
 
-def _chosen(wanted: str, tables: Sequence[Table], place: str) -> Table:
+def _choose(wanted: str, tables: Sequence[Table], place: str) -> Table:
     """Return the table that is named, or the only one; raise DataError with those that exist."""
     if not tables:
         raise DataError(f"{place} holds no table; one row a step is needed")
@@ -88,35 +76,6 @@ def _chosen(wanted: str, tables: Sequence[Table], place: str) -> Table:
     raise DataError(f"{place} has no table {wanted!r}; it has {shown}{hint}")
 
 
-def _is_text(wanted: str) -> bool:
-    """Return whether no character is half of one, as a command line's odd bytes become."""
-    return not any("\ud800" <= character <= "\udfff" for character in wanted)
-
-
 def quoted(name: str) -> str:
     """Return the name of a table or a column in quotes, whatever characters it has."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def in_chunks(
-    fetch: Callable[[], pa.RecordBatch | None], place: str, problems: tuple[type[Exception], ...]
-) -> Iterator[Chunk]:
-    """Yield batch after batch as chunks, until there is none.
-
-    Args:
-        fetch: returns the next batch, or None at the end.
-        place: what messages call the source.
-        problems: the database's own errors, which become a DataError with the place.
-    """
-    first_row = 1
-    while True:
-        try:
-            batch = fetch()
-        except (UnicodeDecodeError, *problems) as problem:  # type: ignore[misc]  # it is a tuple
-            raise DataError(
-                f"{place}, row {first_row} or later, cannot be read: {one_line(problem)}"
-            ) from None
-        if batch is None:
-            return
-        yield Chunk(Location(place, first_row), batch)
-        first_row += batch.num_rows
