@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from benchmarks.clock import MISSED, as_installed
-from privalue.readers._cores import usable_cores
+from privalue.readers.local import usable_cores
 
 STATES = 1000
 MEAN_LENGTH = 50

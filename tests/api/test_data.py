@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import privalue as pv
-from privalue.readers import asks_a_database, gathered
+from oracles.reading import statistics as gathered
+from privalue.readers import is_query_result
 from privalue.simulation import parse_world, rollout, simulate_episodes
 
 STUDY = pv.Study(states=4, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory")
@@ -402,8 +403,8 @@ def test_one_element_decides_nothing_about_the_others():
 
 
 def test_a_lazy_frame_is_a_query():
-    assert asks_a_database(SHAPES["a lazy frame"])
-    assert not asks_a_database(FRAME)
+    assert is_query_result(SHAPES["a lazy frame"])
+    assert not is_query_result(FRAME)
 
 
 @pytest.mark.parametrize(

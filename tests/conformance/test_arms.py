@@ -8,9 +8,9 @@ import pytest
 
 import privalue as pv
 from conformance.test_engines import framed, in_order, pieces_of
+from oracles import reading as local
 from oracles.sources import TABLES, arrow
 from oracles.studies import study
-from privalue.readers import _local as local
 from privalue.readers import spark as engine
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all

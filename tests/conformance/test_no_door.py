@@ -13,11 +13,11 @@ import duckdb
 import pytest
 
 import privalue as pv
+from oracles.reading import statistics
 from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
 from oracles.studies import rows_of, study
 from privalue.cli._app import run
-from privalue.readers._headings import column_names
-from privalue.readers._local import statistics
+from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25)], [(2, 1.0)]]
 STUDY = study(STATES)

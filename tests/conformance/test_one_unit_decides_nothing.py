@@ -23,15 +23,15 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from privalue.readers._order import _shown
 
 import privalue as pv
+from oracles.reading import statistics
 from oracles.sources import minari_dataset
 from oracles.studies import study
 from privalue.readers import RowRules
 from privalue.readers import _cells as cells
 from privalue.readers import _encode as encode
-from privalue.readers._local import statistics
-from privalue.readers._order import _shown
 
 HEADING = ("person", "trajectory", "step", "state", "reward")
 STATES = 3
@@ -370,7 +370,7 @@ def test_odd_states_and_rewards_in_episodes():
     assert malformed.counts.tolist() == expected.counts.tolist()
 
 
-@pytest.mark.parametrize("data_format", ["hdf5", "arrow"])
+@pytest.mark.parametrize("data_format", ["hdf5"])
 def test_odd_rewards_in_minari(tmp_path, data_format):
     dropping = study(STATES, data={"invalid": "drop-unit"})
     others = [[(0, 0.5), (1, 0.25)], [(1, 1.0)], [(0, 0.125)]]

@@ -8,7 +8,7 @@ import pytest
 import privalue as pv
 from oracles.studies import study
 from privalue.core._least_squares import lsl, lsl_float_error, lsw, lsw_float_error
-from privalue.readers._local import statistics
+from oracles.reading import statistics
 from privalue.study._features import design
 
 

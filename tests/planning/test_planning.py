@@ -12,6 +12,7 @@ from scipy import stats
 
 import privalue as pv
 from oracles import literal
+from oracles import reading as local
 from oracles.studies import in_sections
 from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
@@ -37,7 +38,6 @@ from privalue.planning._model import raw_states
 from privalue.planning._options import main_options
 from privalue.planning._predict import guessing_error, planned_size
 from privalue.planning._returns import first_visits, second_moments
-from privalue.readers import _local as local
 from privalue.report._plan_words import (
     answer_in_words,
     approximation_shown,

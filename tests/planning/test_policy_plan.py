@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.reading import statistics as gathered
 from privalue.core import SeededForExperimentsOnly, draw
 from privalue.curator import prepare
 from privalue.errors import StudyError, UsageError
-from privalue.readers import gathered
 from privalue.simulation import parse_world, simulate_episodes
 from privalue.study import public_size
 

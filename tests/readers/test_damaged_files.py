@@ -13,10 +13,10 @@ import pytest
 
 import privalue as pv
 from fuzz.data_files import HEADING, ROWS, miscounted
+from oracles.reading import statistics
 from oracles.studies import study
 from privalue.cli._app import run
-from privalue.readers._files import find_files
-from privalue.readers._local import statistics
+from privalue.readers.files import find_files
 
 STUDY = study(states={"labels": ["ill", "better", "well"]})
 TEXT = "".join(f"{','.join(map(str, row))}\n" for row in (HEADING, *ROWS)).encode()

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles.reading import statistics
 from oracles.studies import rows_of, study
-from privalue.readers._headings import column_names
-from privalue.readers._local import statistics
+from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25), (0, 0.5)], [(2, 1.0)], [(1, 0.0), (2, 1.0)]]
 COLUMNS = ["trajectory", "step", "state", "reward"]

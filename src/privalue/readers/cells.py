@@ -209,7 +209,7 @@ def _from_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: s
 
 def _no_nan(found: Cells) -> Cells:
     """Mark what Arrow reads as NaN: a text that is no number."""
-    if found.values.dtype.kind == "f" and np.isnan(found.values.sum()):
+    if found.values.dtype.kind == "f":
         return found.mark(np.isnan(found.values), INVALID)
     return found
 
@@ -480,34 +480,38 @@ def _iso(seconds: int, nanoseconds: int) -> str | None:
 # Python objects
 
 
-def from_objects(values: Sequence[Any]) -> pa.Array:
+def from_objects(values: Sequence[Any], decimal: str = ".") -> pa.Array:
     """Return objects as Arrow cells: a whole column of plain numbers as these, else texts.
 
     Numbers of which a column is made are read as their canonical texts are, in every role.
+
+    Args:
+        values: a column.
+        decimal: the mark that texts are read with, and so numbers are written with.
     """
     kinds = set(map(type, values))
     try:
         if kinds == {int}:
             return pa.array(values, pa.int64())
-        if kinds == {float}:
+        if kinds == {float} and decimal == ".":
             found = np.array(values, np.float64)
             if (np.abs(found[~np.isnan(found)]) < 2.0**53).all():  # beyond, they are no ids
                 return pa.array(found, from_pandas=True)
     except (pa.ArrowException, OverflowError):
         pass
-    cells = [_canonical(value) for value in values]
+    cells = [_canonical(value, decimal) for value in values]
     return pa.array(cells, pa.binary()).view(pa.string())  # some may not be valid UTF-8
 
 
-def _canonical(value: Any) -> bytes | None:
+def _canonical(value: Any, decimal: str) -> bytes | None:
     """Return the canonical text of an object; None if it means missing."""
     try:
-        return _canonical_text(value)
+        return _canonical_text(value, decimal)
     except Exception:  # an object of any class: its methods may raise anything
         return NO_TEXT
 
 
-def _canonical_text(value: Any) -> bytes | None:
+def _canonical_text(value: Any, decimal: str) -> bytes | None:
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
         value = value.item()
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
@@ -517,7 +521,8 @@ def _canonical_text(value: Any) -> bytes | None:
     if isinstance(value, bool | int):
         return str(int(value)).encode()
     if isinstance(value, float | Decimal):
-        return _float_text(value)
+        text = _float_text(value)
+        return text if text is None else text.replace(b".", decimal.encode())
     if isinstance(value, datetime):
         aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         since = aware - _EPOCH

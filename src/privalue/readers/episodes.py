@@ -132,7 +132,9 @@ class _Gathered:
             return
         names = list(self._dialect.columns.values())
         columns = list(zip(*self._rows, strict=True)) or [() for _ in names]
-        rows = pa.record_batch([cells.from_objects(column) for column in columns], names=names)
+        rows = pa.record_batch(
+            [cells.from_objects(c, self._dialect.decimal) for c in columns], names=names
+        )
         where = numbered(self._place, self._first)
         yield Batch(
             rows,
@@ -282,7 +284,13 @@ def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
             "1, or false, no or 0"
         )
     return open_columns(
-        RECORDING, list(named), list(named.values()), unread, problem, episode_ids=True
+        RECORDING,
+        list(named),
+        list(named.values()),
+        dialect.decimal,
+        unread,
+        problem,
+        episode_ids=True,
     )
 
 
@@ -322,7 +330,7 @@ def _single(value: Any) -> Any:
 
 
 def _arrow(values: NDArray[Any] | list[Any]) -> pa.Array:
-    return cells.from_objects(values) if isinstance(values, list) else as_arrow(values)
+    return cells.from_objects(values) if isinstance(values, list) else as_arrow(values, ".")
 
 
 def _states(data: Mapping[str, Any], dialect: Dialect, count: int) -> dict[str, Any]:

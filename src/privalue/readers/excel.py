@@ -25,7 +25,7 @@ def is_workbook(path: Path) -> bool:
     return path.name.lower().endswith(ENDINGS)
 
 
-def open_excel(path: Path, sheet: str | None) -> Source:
+def open_excel(path: Path, sheet: str | None, decimal: str) -> Source:
     """Return the rows of a sheet, which need not be named if the workbook has one only."""
     place, found = _sheet(path, sheet)
     full = [
@@ -44,7 +44,7 @@ def open_excel(path: Path, sheet: str | None) -> Source:
             part = full[start : start + BATCH_ROWS]
             rows = [(number, row) for number, row in part if row is not None]
             bad = [number for number, row in part if row is None]
-            columns = [cells.from_objects([row[i] for _, row in rows]) for i in at]
+            columns = [cells.from_objects([row[i] for _, row in rows], decimal) for i in at]
             yield Batch(
                 pa.record_batch(columns, names=list(types)),
                 lambda i, rows=rows: f"{place}, row {rows[i][0]}",  # type: ignore[misc]

@@ -179,7 +179,9 @@ def _rows(
     if any(len(column) != steps for column in columns.values()):
         raise ValueError(f"it has {steps} rewards, and not as many actions or truncations")
     named = {name: columns[role] for role, name in dialect.columns.items() if role in columns}
-    return pa.record_batch([as_arrow(column) for column in named.values()], names=list(named))
+    return pa.record_batch(
+        [as_arrow(column, dialect.decimal) for column in named.values()], names=list(named)
+    )
 
 
 def _observations(values: Any, dialect: Dialect) -> list[NDArray[Any]]:

@@ -73,8 +73,8 @@ def _open_name(data: str | Path, dialect: Dialect, threads: int, memory: int) ->
         )
     path, request = split_query(str(data))
     if is_workbook(path) and not isdir(path) and not is_on_server(data):
-        return open_excel(path, request)
-    return open_database(data, threads, memory) or open_files(data, dialect)
+        return open_excel(path, request, dialect.decimal)
+    return open_database(data, dialect.decimal, threads, memory) or open_files(data, dialect)
 
 
 class ColumnNames(NamedTuple):

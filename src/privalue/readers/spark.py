@@ -320,25 +320,29 @@ def _cores(spark: "SparkSession") -> int:
 def _compute(
     frame: "DataFrame", read: Any, declaration: Declaration, limits: Limits
 ) -> VisitStatistics:
-    """Run the tasks, and return the statistics that their output adds up to.
-
-    Raises:
-        DataError: for the earliest error that any task found.
-        BoundaryError: two tasks share a unit.
-    """
+    """Run the tasks, and return the statistics."""
     said = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     buckets = int(said) if said.isdigit() else _DEFAULT_BUCKETS  # some vendors' say "auto"
     encode = partial(encode_buckets, read=read, declaration=declaration, buckets=buckets)
     add = partial(add_buckets, declaration=declaration, limits=limits, buckets=buckets)
     rows = frame.mapInArrow(encode, ENCODED).repartition(buckets, "bucket")
-    output = rows.sortWithinPartitions("bucket").mapInArrow(add, SUMMED).toArrow().to_pylist()
-    notes = [json.loads(one["note"]) for one in output]
-    errors = [note["error"] for note in notes if note["error"] is not None]
+    return add_up(rows.sortWithinPartitions("bucket").mapInArrow(add, SUMMED).toArrow(), limits)
+
+
+def add_up(output: pa.Table, limits: Limits) -> VisitStatistics:
+    """Return the statistics that the output of all tasks adds up to.
+
+    Raises:
+        DataError: for the earliest error that any task found.
+        BoundaryError: two tasks share a unit.
+    """
+    tasks = [(json.loads(one["note"]), one["numbers"]) for one in output.to_pylist()]
+    errors = [note["error"] for note, _ in tasks if note["error"] is not None]
     if errors:
         raise DataError(min(errors)[1])
     total = Contributions(limits).finish()
-    for one, note in zip(output, notes, strict=True):
-        total += _statistics(one["numbers"], note, limits)
+    for note, numbers in tasks:
+        total += _statistics(numbers, note, limits)
     return total
 
 

@@ -36,12 +36,12 @@ def open_table(data: Any, dialect: Dialect) -> Source | None:
     if package == "pandas" and hasattr(data, "columns"):
         names = [str(name) for name in data.columns]
         columns = [data.iloc[:, at] for at in range(len(names))]
-        return open_columns(_what(data), names, columns)
+        return open_columns(_what(data), names, columns, dialect.decimal)
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         return _open_arrow(data)
     if isinstance(data, Mapping):
         names = [str(name) for name in data]
-        return open_columns("the dict", names, list(data.values()))
+        return open_columns("the dict", names, list(data.values()), dialect.decimal)
     return None
 
 
@@ -144,6 +144,7 @@ def open_columns(
     place: str,
     names: Sequence[str],
     values: Sequence[Any],
+    decimal: str,
     invalid: Any = None,
     problem: str | None = None,
     *,
@@ -155,13 +156,17 @@ def open_columns(
         place: what messages call the table.
         names: of the columns.
         values: the columns.
+        decimal: the mark of texts.
         invalid: which rows are known to be invalid, if any is.
         problem: what is wrong with the first of them.
         episode_ids: whether ids are positions of episodes.
     """
     columns = [_column(one, f"{place}, {name!r},") for name, one in zip(names, values, strict=True)]
     count = len(columns[0]) if columns else 0
-    fields = [(name, _part(column, 0, 0).type) for name, column in zip(names, columns, strict=True)]
+    fields = [
+        (name, _part(column, 0, 0, decimal).type)
+        for name, column in zip(names, columns, strict=True)
+    ]
 
     def tasks(types: _Types) -> Iterator[Task]:
         wanted = {name: columns[names.index(name)] for name in types}
@@ -176,7 +181,7 @@ def open_columns(
 
     def batch(wanted: Mapping[str, Any], start: int) -> Batch:
         end = start + BATCH_ROWS
-        arrays = [_part(column, start, end) for column in wanted.values()]
+        arrays = [_part(column, start, end, decimal) for column in wanted.values()]
         marked = None if invalid is None else invalid[start:end]
         return Batch(
             pa.record_batch(arrays, names=list(wanted)),
@@ -213,17 +218,18 @@ def _column(values: Any, what: str) -> Any:
     )
 
 
-def _part(column: Any, start: int, end: int) -> pa.Array:
+def _part(column: Any, start: int, end: int, decimal: str) -> pa.Array:
     """Return some cells of a column as Arrow."""
     if isinstance(column, list):
-        return cells.from_objects(column[start:end])
+        return cells.from_objects(column[start:end], decimal)
     if isinstance(column, pa.Array | pa.ChunkedArray):
         part = column.slice(start, max(min(end, len(column)) - start, 0))
         return part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
-    return as_arrow(column.iloc[start:end] if hasattr(column, "iloc") else column[start:end])
+    part = column.iloc[start:end] if hasattr(column, "iloc") else column[start:end]
+    return as_arrow(part, decimal)
 
 
-def as_arrow(values: Any) -> pa.Array:
+def as_arrow(values: Any, decimal: str) -> pa.Array:
     """Return a column of pandas, or an array of NumPy, as Arrow."""
     if str(values.dtype) != "object":
         try:
@@ -231,4 +237,4 @@ def as_arrow(values: Any) -> pa.Array:
             return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass  # categories of several types, huge ones, sparse columns and the like
-    return cells.from_objects(values.tolist())
+    return cells.from_objects(values.tolist(), decimal)

@@ -57,9 +57,9 @@ class Database(Protocol):
         """Turn the errors of the driver into one line that begins with the place."""
 
 
-def open_database(data: str | Path, threads: int, memory: int) -> Source | None:
+def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> Source | None:
     """Return the rows of a table or a query, or None if ``data`` does not name a database."""
-    found = _find(data, threads, memory)
+    found = _find(data, decimal, threads, memory)
     if found is None:
         return None
     database, request = found
@@ -88,11 +88,13 @@ def open_database(data: str | Path, threads: int, memory: int) -> Source | None:
     return Source(schemas=((query.place, schema),), tasks=tasks, rows=rows)
 
 
-def _find(data: str | Path, threads: int, memory: int) -> tuple[Database, str | None] | None:
+def _find(
+    data: str | Path, decimal: str, threads: int, memory: int
+) -> tuple[Database, str | None] | None:
     """Return the database, and what is wanted of it; None if there is none."""
     if is_on_server(data):
         address, request = divide_address(str(data))
-        return PostgresServer(address), request
+        return PostgresServer(address, decimal), request
     path, request = split_query(str(data))
     head = _first_bytes(path)
     if head[8:12] == b"DUCK":
@@ -100,7 +102,7 @@ def _find(data: str | Path, threads: int, memory: int) -> tuple[Database, str | 
 
         return DuckDbFile(path, threads, memory), request
     if head == b"SQLite format 3\0":
-        return SqliteFile(path), request
+        return SqliteFile(path, decimal), request
     if path.name.lower().endswith(_ENDINGS) and not isdir(path):
         if not isfile(path):
             raise DataError(f"{path} does not exist; give a DuckDB or SQLite file")

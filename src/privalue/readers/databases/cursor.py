@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from privalue.readers import cells
 
-FETCH_ROWS = 1 << 14  # Python objects take more room than numbers do
+BATCH_ROWS = 1 << 14  # Python objects take more room than numbers do
 
 
 def column_names(cursor: Any) -> list[str]:
@@ -15,10 +15,10 @@ def column_names(cursor: Any) -> list[str]:
     return [column[0] for column in cursor.description or ()]
 
 
-def fetch(cursor: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
+def fetch(cursor: Any, names: list[str], decimal: str) -> Iterator[pa.RecordBatch]:
     """Yield the needed columns of a cursor's rows."""
     present = column_names(cursor)
     at = [present.index(name) for name in names]
-    while rows := cursor.fetchmany(FETCH_ROWS):
-        columns = [cells.from_objects([row[i] for row in rows]) for i in at]
+    while rows := cursor.fetchmany(BATCH_ROWS):
+        columns = [cells.from_objects([row[i] for row in rows], decimal) for i in at]
         yield pa.record_batch(columns, names=names)

@@ -49,10 +49,10 @@ _SETTINGS = (
 class PostgresServer:
     """A server that rows are read from."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, decimal: str) -> None:
         self._server = postgres_server(address, what="data", error=DataError)
         self._driver: Any = self._server.driver
-        self.place = self._server.place
+        self.place, self._decimal = self._server.place, decimal
 
     @contextmanager
     def connect(self) -> Iterator["_Postgres"]:
@@ -65,7 +65,7 @@ class PostgresServer:
             with self.errors(self.place, "opened"):
                 for setting in _SETTINGS:
                     connection.execute(setting)
-            yield _Postgres(connection)
+            yield _Postgres(connection, self._decimal)
 
     def _read_every_time(self, connection: Any) -> None:
         """Load a time that Python cannot hold, such as infinity, as its text.
@@ -92,8 +92,8 @@ class PostgresServer:
 
 
 class _Postgres:
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    def __init__(self, connection: Any, decimal: str) -> None:
+        self._connection, self._decimal = connection, decimal
 
     def tables(self) -> list[Table]:
         """Return the tables; those of the search path first, by their name alone."""
@@ -118,7 +118,7 @@ class _Postgres:
             sql = f"SELECT {', '.join(map(quoted, names))} FROM {query.table.sql}"
         with self._cursor() as cursor:
             cursor.execute(sql)
-            yield from fetch(cursor, names)
+            yield from fetch(cursor, names, self._decimal)
 
     def _cursor(self) -> Any:
         """Return a cursor on the server: the only way in which a text of the user is sent.

@@ -33,6 +33,7 @@ class SqliteFile:
     """A file that is opened for reading only."""
 
     path: Path
+    decimal: str
 
     @property
     def place(self) -> str:
@@ -56,7 +57,7 @@ class SqliteFile:
                 _confine(connection)
             # Bytes that are not UTF-8 make one cell invalid, and not the batch.
             connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
-            yield _Sqlite(connection)
+            yield _Sqlite(connection, self.decimal)
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
@@ -71,8 +72,8 @@ class SqliteFile:
 
 
 class _Sqlite:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, decimal: str) -> None:
+        self._connection, self._decimal = connection, decimal
 
     def tables(self) -> list[Table]:
         found = self._connection.execute(
@@ -92,7 +93,7 @@ class _Sqlite:
         sql = query.sql
         if query.table is not None:  # not by an index: rows are numbered as they stand in the table
             sql = f"SELECT {', '.join(map(quoted, names))} FROM {query.table.sql} NOT INDEXED"
-        yield from fetch(self._connection.execute(sql), names)
+        yield from fetch(self._connection.execute(sql), names, self._decimal)
 
 
 def _confine(connection: sqlite3.Connection) -> None:

@@ -2,14 +2,9 @@
 
 import os
 import random
-import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 import pandas as pd
@@ -20,17 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privalue as pv
+from oracles.reading import statistics
 from oracles.studies import rows_of, study
 from privalue.errors import BoundaryError
-from privalue.readers import RowRules, open_source
-from privalue.readers import _cells as cells
-from privalue.readers import _encode as encode
-from privalue.readers import _grouping as grouping
-from privalue.readers import _local as local
-from privalue.readers import _order as order
-from privalue.readers import _partition as partition
-from privalue.readers import _sources as sources
-from privalue.readers._local import statistics
+from privalue.readers import files, grouping, local, tables
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
 STUDY = study(3)
@@ -76,7 +64,7 @@ def way_taken(monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("memory", [1 << 16, 2 << 30], ids=["on disk", "in memory"])
+@pytest.mark.parametrize("memory", [1, 2 << 30], ids=["several passes", "one pass"])
 @pytest.mark.parametrize(
     "ids", ["numbers", "large numbers", "texts of numbers", "texts", "long texts", "unsigned"]
 )
@@ -110,7 +98,7 @@ NARROW = {"step": np.int32, "state": np.int32, "reward": np.float32}
 WIDE = {"step": np.int64, "state": np.int64, "reward": np.float64}
 
 
-@pytest.mark.parametrize("memory", [1 << 16, 2 << 30], ids=["on disk", "in memory"])
+@pytest.mark.parametrize("memory", [1, 2 << 30], ids=["several passes", "one pass"])
 def test_numbers_of_32_bits_are_the_same_numbers_of_64(memory, tmp_path, small_batches):
     """Whatever types a file has; several files need not agree."""
     draw = np.random.default_rng(3)
@@ -129,17 +117,6 @@ def test_numbers_of_32_bits_are_the_same_numbers_of_64(memory, tmp_path, small_b
                 table = pa.Table.from_pandas(rows.iloc[half].astype(kinds), preserve_index=False)
                 pq.write_table(table, folder / f"{number}.parquet", row_group_size=6)
             assert statistics(folder, STUDY, memory=memory) == expected
-
-
-def test_numbers_of_32_bits_are_handed_over_where_they_are():
-    """A copy of every column would take as long as to add it up."""
-    table = pa.Table.from_pandas(frame(rows_of(episodes())).astype(NARROW), preserve_index=False)
-    rules = RowRules.of(STUDY)
-    chunk = next(open_source(table, rules).chunks())
-    rows = encode.Encoder(rules).encode(chunk)
-    for name, found in zip(COLUMNS, rows.columns, strict=True):
-        there = np.frombuffer(chunk.rows.column(name).buffers()[1], np.uint8)
-        assert np.shares_memory(found, there), name
 
 
 @given(
@@ -166,17 +143,13 @@ def test_persons_are_whole_across_every_boundary(people, most, text, seed, part)
             rows += [(person, name, at, *step) for at, step in enumerate(episode)]
     made = pd.DataFrame(rows, columns=["person", *COLUMNS]).sample(frac=1, random_state=seed)
     described = study(3, privacy={"unit": "person", "max_trajectories_per_person": most})
-    ids = encode.Encoder(RowRules.of(described))
-    chunk = next(open_source(made, RowRules.of(described)).chunks())
-    by_id = np.lexsort([made["step"], *ids.encode(chunk).ids.reshape(len(made), -1).T[::-1]])
+    rows.sort(key=lambda row: (not row[0].isdigit(), row[0].zfill(9), int(row[1]), row[2]))
+    ordered = pd.DataFrame(rows, columns=made.columns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encode, "PART_ROWS", part)
-        patch.setattr(partition, "PARTITION_BYTES", 100)
+        patch.setattr(tables, "BATCH_ROWS", part)
+        patch.setattr(local, "LEAST_BYTES", 1000)
         taken = way_taken(patch)
-        found = [
-            statistics(made.iloc[by_id], described),
-            statistics(made, described, memory=1 << 16),
-        ]
+        found = [statistics(ordered, described), statistics(made, described, memory=1)]
         assert taken[0] == "in_order"
     assert found[0] == found[1]
     expected = statistics(kept, STUDY)
@@ -212,28 +185,6 @@ def test_gaps_negative_and_extreme_steps(data):
 
 
 # Ids and their words
-
-
-@given(
-    st.lists(
-        st.one_of(
-            st.text(min_size=1, max_size=20).filter(lambda text: text.strip("\t\n\v\f\r ")),
-            st.integers().map(str),
-        ),
-        min_size=1,
-    )
-)
-def test_words_are_equal_and_in_order_where_ids_are(ids):
-    def slowly(text):
-        usual = text.lstrip("-").isascii() and text.lstrip("-").isdigit() and str(int(text)) == text
-        small = usual and len(text.lstrip("-")) <= 18
-        return (0, int(text), b"") if small else (1, 0, text.encode())
-
-    words = cells.ids(pa.array(ids), "text").values
-    assert [cells.id_of(row, "text") for row in words] == ids
-    in_order_of_words = sorted(range(len(ids)), key=lambda at: words[at].tolist())
-    in_order_of_ids = sorted(range(len(ids)), key=lambda at: slowly(ids[at]))
-    assert [ids[at] for at in in_order_of_words] == [ids[at] for at in in_order_of_ids]
 
 
 def test_very_long_ids_are_refused():
@@ -340,7 +291,7 @@ def test_promised_order_within_and_between_trajectories(changed, message):
 
 def test_a_promise_holds_for_streams_too():
     reader = pa.Table.from_pandas(frame([(1, 0, 0, 0.0), (0, 0, 0, 0.0)])).to_reader()
-    with pytest.raises(pv.DataError, match=r"row 2: .*remove sorted = true"):
+    with pytest.raises(pv.DataError, match=r"comes after .*remove sorted = true"):
         statistics(reader, SORTED)
 
 
@@ -357,71 +308,9 @@ def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_batches, monkeypat
     returned = [rows[0], *rows[len(data[0]) :], *rows[1 : len(data[0])]]
     assert statistics(frame(returned), STUDY) == statistics(data, STUDY)
 
-    monkeypatch.setattr(order, "_require_order", lambda *_: None)
+    monkeypatch.setattr(local._Reading, "_require_order", lambda *_: None)
     with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
         statistics(frame(returned), STUDY)
-
-
-def test_a_unit_that_is_not_carried_over_is_caught(small_batches, monkeypatch):
-    """The planted mistake: a batch's first and last trajectory are taken for complete."""
-    data = episodes(20)
-    made = frame(rows_of(data))
-    assert statistics(made, STUDY) == statistics(data, STUDY)
-    monkeypatch.setattr(local, "take_apart", lambda rows, _, carry, complete: complete(rows))
-    with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
-        statistics(made, STUDY)
-
-
-def test_colliding_hashes_do_not_mix_trajectories(monkeypatch):
-    """Every id of this test has the same place in the table and the same partition."""
-    data = episodes(50)
-    made = frame([(0, *row) if t == 0 else (2**62 + t, *row) for t, *row in rows_of(data)])
-    shuffled = made.sample(frac=1, random_state=0)
-    rules = RowRules.of(study(3, data={"id_type": "integer"}))
-    rows = encode.Encoder(rules).encode(next(open_source(shuffled, rules).chunks()))
-    words = rows.ids[:, 0].view(np.int32)
-    monkeypatch.setitem(grouping.group.py_func.__globals__, "unit_hash", lambda *_: np.uint64(5))
-    found, firsts = np.empty((2, len(words)), dtype=np.int32)
-    spans = np.empty((3, len(words)), dtype=np.int64)
-    packed = np.column_stack([words, np.zeros(len(words), dtype=np.int32)])
-    assert grouping.group.py_func(packed, 2, 4, found, firsts, *spans) == len(data)
-    assert len(set(zip(rows.ids[:, 0, 0], found, strict=True))) == len(data)
-
-
-def test_threads_that_begin_together_settle_one_base(monkeypatch):
-    """With two, all rows would have to be packed again, which takes as long as to read them."""
-    rules = RowRules.of(study(3, data={"id_type": "integer"}))
-    partitions, another = partition.Partitions(2 << 30, None, rules, count=1), Barrier(2)
-    middle = partition._middle
-
-    def settled(parts):
-        with suppress(BrokenBarrierError):  # another thread comes here too, or nobody does
-            another.wait(timeout=0.2)
-        return middle(parts)
-
-    def put(ids, task):
-        rows = frame([(t, 0, 0, 0.0) for t in ids])
-        partitions.put(
-            [encode.Encoder(rules).encode(next(open_source(rows, rules).chunks()))], task
-        )
-
-    monkeypatch.setattr(partition, "_middle", settled)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(put, (range(9), range(100, 109)), range(2)))
-    assert len({kept.shape for kept in partitions._kept.values()}) == 1
-
-
-def test_tasks_that_packed_ids_from_two_bases_agree():
-    """A reading has one base, another one has another; ids come back as they were."""
-    rules = RowRules.of(study(3, data={"id_type": "integer"}))
-    made = frame([(1000 + t, *row) for t, *row in rows_of(episodes(50))])
-    halves = [made.iloc[::2], made.iloc[1::2]]
-    partitions, seen = partition.Partitions(2 << 30, None, rules, count=1), []
-    for half, base in zip(halves, (5, 10**6), strict=True):
-        partitions._base = base
-        partitions.put([encode.Encoder(rules).encode(next(open_source(half, rules).chunks()))])
-    partitions.hand_over(0, lambda ids, steps, *_, **__: seen.extend(ids[:, 0, 0].tolist()))
-    assert sorted(seen) == sorted(made["trajectory"])
 
 
 # Memory, disk, interrupts
@@ -440,50 +329,12 @@ def shuffled_rows(count, seed=0):
     )
 
 
-def test_rows_on_disk_are_nobody_elses(tmp_path, monkeypatch):
-    """The file has no name, so that it goes with the process, and no other user may read it."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    table = shuffled_rows(200_000)
-    seen = []
-
-    def look(rows, _):
-        if rows > 150_000:
-            links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
-            opened = [link for link in links if os.path.realpath(link).startswith(str(tmp_path))]
-            seen.extend((os.stat(link).st_mode & 0o777, os.stat(link).st_size) for link in opened)
-            assert list(tmp_path.iterdir()) == []
-
-    found = statistics(table, STUDY, memory=64 << 20, progress=look)
-    assert found == statistics(table, STUDY)
-    assert set(seen) == {(0o600, 16 * 200_000)}
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_little_data_stays_off_the_disk(monkeypatch):
-    def refused(*_, **__):
-        raise AssertionError
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
-    assert statistics(shuffled_rows(200_000), STUDY).trajectories == 4000
-
-
-def test_a_trajectory_larger_than_the_memory_is_refused_with_what_it_takes():
-    at = np.random.default_rng(0).permutation(300_000)
-    table = pa.table({"trajectory": at * 0, "step": at, "state": at % 3, "reward": at / 300_000})
-    with pytest.raises(
-        pv.DataError, match=r"one trajectory has very many.* memory=729808896"
-    ) as no:
-        statistics(table, STUDY, memory=64 << 20)
-    assert "\n" not in str(no.value)
-    assert statistics(table, STUDY, memory=824 << 20).trajectories == 1
-
-
 def script(text, **environment):
     prelude = """
         import resource, signal, sys
         import pyarrow.parquet as pq
         import privalue as pv
-        from privalue.readers._local import statistics
+        from oracles.reading import statistics
         study = pv.Study(
             epsilon=1.0, delta=1e-6, unit="trajectory",
             discount=0.9, rewards=(0.0, 1.0),
@@ -497,56 +348,6 @@ def script(text, **environment):
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def test_a_full_disk_is_told(tmp_path):
-    pq.write_table(shuffled_rows(300_000), tmp_path / "d.parquet")
-    run = script(
-        f"""
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        try:
-            statistics({str(tmp_path / "d.parquet")!r}, study, memory=64 << 20)
-        except pv.DataError as problem:
-            print(problem)
-        """,
-        TMPDIR=str(tmp_path),
-        PYTHONDONTWRITEBYTECODE="1",
-    )
-    output, errors = run.communicate()
-    assert f"cannot be kept in {tmp_path}: File too large; make room there, set TMPDIR" in output
-    assert errors == ""
-
-
-@pytest.fixture(scope="module")
-def many_rows(tmp_path_factory):
-    """So many rows in no order that they go to the disk, with time enough to end it there."""
-    pq.write_table(shuffled_rows(4_000_000), path := tmp_path_factory.mktemp("many") / "d.parquet")
-    return path
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_end_at_any_time_leaves_nothing_on_disk(number, many_rows, tmp_path):
-    spill = tmp_path / "spill"
-    spill.mkdir()
-    run = script(
-        f"""
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        def told(rows, total):
-            if rows > 1_000_000:
-                print("on the way", flush=True)
-        try:
-            while True:
-                statistics({str(many_rows)!r}, study, memory=64 << 20, progress=told)
-        except KeyboardInterrupt:
-            sys.exit(130)
-        """,
-        TMPDIR=str(spill),
-    )
-    assert run.stdout.readline() == "on the way\n"
-    run.send_signal(number)
-    run.communicate()  # left to itself, it would go on forever
-    assert run.returncode == (-number if number == signal.SIGKILL else 130)
-    assert list(spill.iterdir()) == []
 
 
 @pytest.mark.slow
@@ -585,20 +386,50 @@ def test_rows_of_a_csv_file_are_estimated(tmp_path):
     assert found.rows == seen[-1][0] == 20_000
     assert seen[-1][1] == pytest.approx(20_000, rel=0.1)
     made.to_csv(tmp_path / "d.csv.gz", index=False)
-    assert open_source(tmp_path, RowRules.of(STUDY)).total_rows is None
+    statistics(tmp_path / "d.csv.gz", STUDY, progress=lambda *told: seen.append(told))
+    assert seen[-1] == (20_000, None)
 
 
-def test_row_groups_are_read_a_few_or_a_part_at_a_time(tmp_path, monkeypatch):
+@pytest.mark.parametrize("group", [1, 7, 20, 21, 1000])
+def test_row_groups_are_read_a_few_or_a_part_at_a_time(group, tmp_path, monkeypatch):
     made = frame(rows_of(episodes(40)))
     expected = statistics(made, STUDY)
-    monkeypatch.setattr(sources, "READ_ROWS", 20)
-    for group in (1, 7, 20, 21, 1000):
-        folder = tmp_path / str(group)
-        folder.mkdir()
-        source = open_source(write(folder, made, group=group, files=2), RowRules.of(STUDY))
-        sizes = [chunk.rows for chunk in source.unread()]
-        assert sum(sizes) == len(made)
-        assert max(sizes) <= 20
-        first_rows = [chunk.location.first_row for chunk in source.chunks()]
-        assert first_rows == sorted(first_rows[: len(first_rows) // 2]) * 2
-        assert statistics(folder, STUDY) == expected
+    monkeypatch.setattr(files, "READ_ROWS", 20)
+    assert statistics(write(tmp_path, made, group=group, files=2), STUDY) == expected
+
+
+# Larger than memory
+
+
+def test_a_source_is_read_once_for_each_part_that_fits(monkeypatch):
+    monkeypatch.setattr(local, "LEAST_BYTES", 1 << 20)
+    table, read = shuffled_rows(200_000), []
+    whole = local._Reading._gather
+
+    def gather(self, first, room):
+        found = whole(self, first, room)
+        read.append((first, found[1], sum(one.rows.nbytes for one in found[0])))
+        return found
+
+    monkeypatch.setattr(local._Reading, "_gather", gather)
+    expected = statistics(table, STUDY)
+    assert [pass_[:2] for pass_ in read] == [(0, grouping.PARTITIONS)]
+    read.clear()
+    assert statistics(table, STUDY, memory=1) == expected
+    assert len(read) > 3
+    assert all(size <= 1 << 20 for _, _, size in read)
+    assert [first for first, _, _ in read[1:]] == [last for _, last, _ in read[:-1]]
+
+
+def test_a_stream_that_does_not_fit_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(local, "LEAST_BYTES", 1 << 20)
+    with pytest.raises(pv.DataError, match="write them to a Parquet file"):
+        statistics(shuffled_rows(200_000).to_reader(), STUDY, memory=1)
+
+
+def test_memory_is_half_of_what_the_container_may_use(tmp_path):
+    whole = local.default_memory(())
+    limit = tmp_path / "memory.max"
+    for text, expected in (("max\n", whole), (f"{1 << 20}\n", 1 << 19), ("9" * 18, whole)):
+        limit.write_text(text)
+        assert local.default_memory((str(limit), str(tmp_path / "absent"))) == expected
