@@ -7,19 +7,18 @@ USER_STAMP := $(VENV)/.user
 STAMP := $(VENV)/.installed
 LINTED := src tests benchmarks examples docs/make
 
-.PHONY: setup demo test long fuzz lint bench docs references clean
+.PHONY: setup demo test long fuzz lint bench docs clean
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help:
 	@echo "make demo    the whole journey on the built-in recovery chain"
 	@echo "make test    lint, types, import layers and every test"
-	@echo "make long    the random suites at full size, for an hour or so; writes docs/long.md"
+	@echo "make long    the random suites at full size, for an hour or so; writes long.md"
 	@echo "make fuzz    damaged files, races and kills, for minutes (SECONDS=600); writes docs/reliability.md"
 	@echo "make lint    lint, types and import layers only"
 	@echo "make bench   speed and memory, against their bars"
 	@echo "make docs    the documentation as a site, in site/: open site/index.html"
-	@echo "make references   the pages that are made from the program: study file, command line, the core"
 	@echo "make setup   .venv with the package and all that its tests need"
 
 setup: $(STAMP)
@@ -60,7 +59,7 @@ RANDOM := tests/properties tests/audit tests/statistical tests/readers/test_cell
 	tests/core/test_exact_calibration.py tests/frozen
 
 long: $(STAMP)
-	PRIVALUE_LONG=1 PRIVALUE_LONG_TABLE=docs/long.md OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	PRIVALUE_LONG=1 PRIVALUE_LONG_TABLE=long.md OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		$(BIN)/pytest --numprocesses 2 $(RANDOM)
 
 # Damaged files and ledgers on two processes, then the suites of races, kills and attacks.
@@ -82,9 +81,6 @@ docs: $(STAMP)
 	@# Material says at each build that it will be succeeded.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open site/index.html in a browser; it needs no network."
-
-references: $(STAMP)
-	$(BIN)/python -m docs.make.references
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo-* site

@@ -20,7 +20,7 @@ from rich.table import Table
 import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
-from privalue.core import VisitStatistics, draw, gaussian
+from privalue.core import Ssp, Statistics, draw, gaussian
 from privalue.estimate import estimates_of
 from privalue.estimate._statistics import Estimates
 from privalue.paper import chain_statistics
@@ -66,14 +66,15 @@ def _standard_error(numbers: Sequence[float] | np.ndarray) -> float:
     return float(np.std(numbers, ddof=1)) / math.sqrt(len(numbers))
 
 
-def releases_of(study: pv.Study, data: list[VisitStatistics], number: int) -> Iterator[Estimates]:
+def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterator[Estimates]:
     """Draw releases of the data sets in turn."""
     built = design(study)
     for at in range(number):
         statistics = data[at % len(data)]
         mechanism = mechanism_for(study, built, public_size(study, statistics))
         drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
-        yield estimates_of(study, mechanism, drawn.numbers, chosen=drawn.chosen)
+        level = mechanism.level(drawn.stages) if isinstance(mechanism, Ssp) else None
+        yield estimates_of(study, mechanism, drawn.numbers, level=level)
 
 
 def measured(
@@ -140,9 +141,9 @@ def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[int, float, 
         yield m, limit, shown
 
 
-def _chain_data(world, study: pv.Study, m: int, seed: int) -> VisitStatistics:
+def _chain_data(world, study: pv.Study, m: int, seed: int) -> Statistics:
     drawn = chain_statistics(world, trajectories=m, seed=seed)
-    return VisitStatistics(
+    return Statistics(
         return_bounds=(0.0, 1.0),
         trajectories=m,
         rows=m,

@@ -24,16 +24,14 @@ import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import drawn_seed
 from benchmarks.worlds import settings as random_settings
-from privalue.core import SeededForExperimentsOnly, draw
-from privalue.core._contributions import Contributions, VisitStatistics
-from privalue.core._terms import PublicSize
+from privalue.core import Contributions, PublicSize, SeededForExperimentsOnly, Ssp, Statistics, draw
 from privalue.estimate import values_of
 from privalue.paper import chain_statistics
 from privalue.planning import Forecaster, Option, options_of, public_model, trajectories_for
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
 from privalue.simulation import World, parse_world, simulate_episodes
-from privalue.simulation._icu_sepsis import _dynamics_file
+from privalue.simulation.icu_sepsis import dynamics_file
 from privalue.study._features import design
 from privalue.study._terms import mechanism_for
 
@@ -70,7 +68,7 @@ def settings():
 
 def sofa_groups(world):
     """Conditions in ten groups of about equal number by their SOFA score, which is published."""
-    with np.load(_dynamics_file(), allow_pickle=False) as tables:
+    with np.load(dynamics_file(), allow_pickle=False) as tables:
         scores = tables["sofa_scores"]
     reached = np.flatnonzero(world.process.reachable)
     order = reached[np.argsort(scores[reached], kind="stable")]
@@ -85,7 +83,7 @@ def simulated_statistics(world, described, trajectories, seed):
     """The first-visit statistics of a fresh data set."""
     if world.name == "chain":
         drawn = chain_statistics(world, trajectories=trajectories, seed=seed)
-        return VisitStatistics(
+        return Statistics(
             return_bounds=described.return_bounds,
             limits=described.limits,
             trajectories=trajectories,
@@ -113,7 +111,8 @@ class Released:
     def error(self, statistics, values, seed):
         """The root mean square error of one release."""
         drawn = draw(self.mechanism, statistics, SeededForExperimentsOnly(seed))
-        released = values_of(self.study, self.mechanism, drawn.numbers, chosen=drawn.chosen)
+        level = self.mechanism.level(drawn.stages) if isinstance(self.mechanism, Ssp) else None
+        released = values_of(self.study, self.mechanism, drawn.numbers, level=level)
         return float(np.sqrt(np.mean((released - values) ** 2)))
 
 
@@ -186,7 +185,8 @@ def actual_error(setting, described, counted, *, datasets=DATASETS, noises=NOISE
         statistics = setting.statistics(described, seed=data)
         for at in range(noises):
             drawn = draw(mechanism, statistics, SeededForExperimentsOnly(1000 * data + at))
-            released = values_of(described, mechanism, drawn.numbers, chosen=drawn.chosen)
+            level = mechanism.level(drawn.stages) if isinstance(mechanism, Ssp) else None
+            released = values_of(described, mechanism, drawn.numbers, level=level)
             off = np.square(released - setting.values)[counted]
             errors[data, at] = np.sqrt(off.mean())
     return float(errors.mean()), float(errors.std(ddof=1) / np.sqrt(errors.size))

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse, special
 
 import privalue as pv
-from privalue.core import Contributions, VisitStatistics
+from privalue.core import Contributions, Statistics
 from privalue.simulation import (
     END,
     MDP,
@@ -177,12 +177,12 @@ class Setting:
         sums = np.bincount(keys, weights=np.clip(returns, *bounds), minlength=self.states)
         return sums / np.bincount(keys, minlength=self.states)
 
-    def statistics(self, study: pv.Study, seed: int) -> VisitStatistics:
+    def statistics(self, study: pv.Study, seed: int) -> Statistics:
         """Simulate the trajectories, and add them up as the study says."""
         return gathered(self.episodes(seed), study)
 
 
-def gathered(rows: Episodes, study: pv.Study) -> VisitStatistics:
+def gathered(rows: Episodes, study: pv.Study) -> Statistics:
     """Return the statistics of rows; a person has as many trajectories as the study allows."""
     ids = rows.trajectory[:, None]
     if study.limits.by_person:
@@ -526,7 +526,7 @@ def _with_rewards(process: MarkovRewardProcess, rewards: np.ndarray) -> MarkovRe
 def _collected(
     states: int, rows, probabilities, successors, rewards, start: np.ndarray, discount: float
 ) -> MarkovRewardProcess:
-    outcomes = Outcomes.collect(
+    outcomes = Outcomes(
         states=states,
         actions=1,
         rows=rows,

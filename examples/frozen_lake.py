@@ -22,7 +22,6 @@ from minari.data_collector import EpisodeBuffer
 
 import privalue as pv
 from privalue.cli import run
-from privalue.simulation import from_gymnasium, optimal_policy
 
 WORLD = "gym:FrozenLake-v1,policy=greedy"
 DATASET = "lake/greedy-v0"
@@ -32,9 +31,8 @@ LIMIT = 1_000  # rows: the usual limit of 100 would cut one in ten, and bias the
 def record(episodes: int, seed: int) -> np.ndarray:
     """Plays the best policy, stores the episodes with Minari, and returns the exact values."""
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=LIMIT)
-    mdp = from_gymnasium(env, discount=0.99)
-    policy = optimal_policy(mdp)
-    actions = policy.probabilities.argmax(axis=1)
+    world = pv.world(env, policy="greedy", discount=0.99)
+    actions = world.policy.argmax(axis=1)
     played = []
     for number in range(episodes):
         state, _ = env.reset(seed=seed if number == 0 else None)
@@ -68,7 +66,7 @@ def record(episodes: int, seed: int) -> np.ndarray:
         description="FrozenLake under its best policy",
     )
     env.close()
-    return mdp.under(policy).values
+    return world.values
 
 
 def study_file(out: Path, episodes: int) -> Path:

@@ -105,12 +105,11 @@ def main() -> None:
     print(f"the rate of the rule in use      {(behaviour * rates).sum(axis=1).mean():.4f}")
     for name, value in usual.items():
         print(f"{name + ', not private':<32} {value:.4f}")
-    assert release.policy_interval is not None
-    assert release.kept_mass is not None
-    low, high = release.policy_interval.total_low, release.policy_interval.total_high
-    print(f"released, epsilon = 1            {release.policy_value:.4f} ({low:.4f} to {high:.4f})")
-    print(f"kept mass                        {release.kept_mass.value:.3f}")
-    found = {"true": true, "released": release.policy_value, "low": low, "high": high, **usual}
+    row = release.main.row(0)
+    low, high = row.total_low, row.total_high
+    print(f"released, epsilon = 1            {row.value:.4f} ({low:.4f} to {high:.4f})")
+    print(f"kept mass                        {row.kept_mass:.3f}")
+    found = {"true": true, "released": row.value, "low": low, "high": high, **usual}
     (given.out / "result.json").write_text(json.dumps(found))
     print(f"Wrote {given.out / 'report.html'}")
 

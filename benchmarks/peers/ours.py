@@ -15,8 +15,8 @@ MECHANISMS: dict[str, tuple[dict[str, Any], bool]] = {  # name: keywords, with t
     "DP-LSL, ridge sqrt(m)": ({"mechanism": "dp-lsl", "ridge_scale": 1.0}, False),
     "DP-SSP, plain": ({"mechanism": "dp-ssp", "stages": "one", "shrinkage": False}, False),
     "DP-SSP, one stage": ({"mechanism": "dp-ssp", "stages": "one"}, False),
-    "as it comes": ({}, False),
-    "as it comes, prior": ({}, True),
+    "default settings": ({}, False),
+    "default settings, prior": ({}, True),
 }
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     )
     from privalue._improved import Improvement as Improvement, improve as improve
     from privalue._planned import Plan as Plan, plan as plan
-    from privalue.artefact import Release as Release
+    from privalue.releases import Release as Release
     from privalue.core import (
         Profile as Profile,
         SeededForExperimentsOnly as SeededForExperimentsOnly,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
         plan_policy as plan_policy,
     )
     from privalue.report import Published as Published, publish as publish
-    from privalue.simulation import simulate as simulate
+    from privalue.simulation import rollout as rollout, simulate as simulate, world as world
     from privalue.study import Study as Study
 # isort: on
 
@@ -86,7 +86,7 @@ _MODULES = {
     "PrivateValueError": "errors",
     "Profile": "core",
     "Published": "report",
-    "Release": "artefact",
+    "Release": "releases",
     "SeededForExperimentsOnly": "core",
     "Study": "study",
     "StudyError": "errors",
@@ -103,7 +103,9 @@ _MODULES = {
     "publish": "report",
     "refit": "estimate",
     "release": "curator",
+    "rollout": "simulation",
     "simulate": "simulation",
+    "world": "simulation",
 }
 
 __all__ = [*_MODULES, "__version__"]  # noqa: PLE0604

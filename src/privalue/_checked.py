@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from privalue._planned import useless_words
-from privalue.core import DpOpe
+from privalue.core import Ope
 from privalue.curator import Prepared, prepare, with_columns
 from privalue.planning import (
     doubtful_words,
@@ -119,13 +119,14 @@ def _on_noise(prepared: Prepared) -> list[str]:
     if delta is not None:
         asked = "; a release will ask for --accept-large-delta" if delta.refused else ""
         found.append(f"{delta.text}{asked}")
-    if isinstance(prepared.mechanism, DpOpe):
+    mechanism = prepared.of_values
+    if isinstance(prepared.mechanism, Ope):
         return found + _on_policies(study)
-    rare = rare_state_words(study, prepared.design, prepared.mechanism, declared)
+    rare = rare_state_words(study, prepared.design, mechanism, declared)
     if rare is not None:
         found.append(rare)
-    if declared is not None and prepared.mechanism is not None:
-        judged = judge(study, prepared.design, prepared.mechanism, declared)
+    if declared is not None and mechanism is not None:
+        judged = judge(study, prepared.design, mechanism, declared)
         if judged.useless:
             found.append(useless_words(judged))
         elif judged.doubtful and rare is None:

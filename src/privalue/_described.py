@@ -17,7 +17,7 @@ def described(terms: Terms) -> dict[str, Any]:
 
     Arms, cut trajectories and weights are described only where a study has them.
     """
-    limits, usual = vars(terms.limits), {"arms": 1, "drop_cut": False, "clip": 0.0}
+    limits, usual = vars(terms.limits), {"arms": 1, "drop_truncated": False, "clip": 0.0}
     unused = {name for name, none in usual.items() if limits[name] == none}
     parts = {name: value for name, value in limits.items() if name not in unused}
     parts |= {**vars(terms.size), **vars(terms.constants)}

@@ -7,15 +7,15 @@ import numpy as np
 
 from privalue._written import counted
 from privalue.core import (
-    Chosen,
     Design,
-    DpOpe,
-    DpSsp,
-    Mechanism,
+    Lsl,
+    Lsw,
+    Ope,
     Perturbation,
     Private,
+    Ssp,
+    Statistics,
     Vector,
-    VisitStatistics,
     sealed,
 )
 from privalue.estimate import noisy_weights
@@ -29,10 +29,10 @@ class Diagnostics(Private):
 
     study: Study
     design: Design
-    statistics: VisitStatistics
-    mechanism: Mechanism  # public
+    statistics: Statistics
+    mechanism: Ssp | Lsw | Lsl  # public
     perturbation: Perturbation  # of the values, as if no stage had chosen anything
-    chosen: Chosen | None = None  # what stages would choose if their own numbers had no noise
+    level: int | None = None  # what a stage would choose if its own numbers had no noise
     theta: Vector  # before noise
     noise_by_state: Vector  # the standard deviation of the noise in every value
     by_query: bool = False  # the rows are the result of a query
@@ -49,10 +49,10 @@ class Diagnostics(Private):
         """Return the same with arrays, for very many states. PRIVATE."""
         mechanism, perturbation = self.study.mechanism, self.perturbation
         psi, sigma, stages = perturbation.psi, perturbation.sigma, dict[str, Any]()
-        if isinstance(self.mechanism, DpSsp) and self.chosen is not None:
-            noise = self.mechanism.noise_for(self.chosen)
+        if isinstance(self.mechanism, Ssp):
+            noise = self.mechanism.noise_at(self.level)
             psi, sigma = noise.squared_sensitivity, noise.sigma
-            if "bounds" in self.mechanism.alphas:
+            if "bounds" in self.mechanism.stages:
                 stages["likely_bounds"] = list(noise.bounds)
         return {
             "mechanism": mechanism.name,
@@ -137,9 +137,7 @@ class Diagnostics(Private):
         return found
 
 
-def dropped_units(
-    study: Study, statistics: VisitStatistics, *, by_query: bool
-) -> list[tuple[str, str]]:
+def dropped_units(study: Study, statistics: Statistics, *, by_query: bool) -> list[tuple[str, str]]:
     """Return warnings on rows and units that were left out, as the study asks. PRIVATE."""
     found, dropped = [], statistics.units_dropped
     if dropped:
@@ -178,8 +176,8 @@ class PolicyDiagnostics(Private):
     """What only the curator may see of another policy's value: everything up to the noise."""
 
     study: Study
-    statistics: VisitStatistics
-    mechanism: DpOpe  # public
+    statistics: Statistics
+    mechanism: Ope  # public
     perturbation: Perturbation
     by_query: bool = False  # the rows are the result of a query
 

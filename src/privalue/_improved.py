@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from privalue._notebook import improvement_html
 from privalue._plots import plot_advantages
-from privalue.artefact import NOT_PRIVATE, Release, Tabular
 from privalue.errors import UnknownLabelError, UsageError
 from privalue.estimate import CAUTION, GreedyStep, StateChange, greedy_step_of
 from privalue.ledger.files import write_whole
+from privalue.releases import NOT_PRIVATE, Release, Tabular
 from privalue.version import VERSION
 
 if TYPE_CHECKING:

@@ -11,21 +11,28 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from privalue._forest import PlotRow, forest_plot
 from privalue._written import counted, written, written_exactly
-from privalue.artefact import NOT_PRIVATE, PolicyInterval, Release, StateValue
 from privalue.estimate import StateChange
 from privalue.planning import Forecast, Prediction
 from privalue.planning import shown as error_shown
+from privalue.releases import NOT_PRIVATE, Release
 from privalue.report import (
     accepted_in_words,
+    bits_of,
     heading,
+    is_refuted,
+    kept_mass,
     pairs_in_words,
+    policies,
+    policy_row,
     restriction_in_words,
     unchecked_words,
     verdict,
     verdict_words,
+    whole,
 )
 from privalue.study import Study
 
@@ -100,10 +107,10 @@ def release_html(release: Release) -> str:
         return _another_policy(release)
     shown = _first(release)
     left = len(release) - len(shown)
-    flagged = int((release.flags.bits != 0).sum())
+    flagged = int((bits_of(release.main) != 0).sum())
     useless = accepted_in_words(release)
     bound = restriction_in_words(release)
-    states = counted(release.state_count, "state")
+    states = counted(len(release.states), "state")
     arms = f" in {len(release.arms)} arms" if release.arms else ""
     arms += f" and {counted(len(release.actions), 'action')}" if release.actions else ""
     return _shown(
@@ -131,8 +138,7 @@ def release_html(release: Release) -> str:
 
 def _another_policy(release: Release) -> str:
     """Return another policy's value: what it is, in words, and the sentence."""
-    kept, trust = release.kept_mass, release.policy_trust or release.policy_trusts
-    refuted = trust is not None and bool(trust.behaviour_contradicted)
+    kept, refuted = kept_mass(policy_row(release)), is_refuted(release)
     mass = ""
     if kept is not None:
         mass = f" Kept mass {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f})."
@@ -147,8 +153,8 @@ def _another_policy(release: Release) -> str:
         _paragraph(verdict_words(release) + mass, kind="pv-stop" if refuted else ""),
         _paragraph(
             "It rests on recorded actions, no hidden confounding, overlap and a known behaviour; "
-            f"{unchecked_words(release)}. release.values, release.differences and "
-            "release.behaviour_values have numbers by start, where there are any.",
+            f"{unchecked_words(release)}. release.policy, release.differences and "
+            "release.behaviour have numbers by start, where there are any.",
             kind="pv-soft",
         ),
     )
@@ -212,20 +218,22 @@ def _name(release: Release) -> str:
     return str(release.study["study"].get("name") or "a release")
 
 
-def _first(release: Release) -> list[StateValue]:
+def _first(release: Release) -> list[Any]:
     """Return the records of the first states, those of all arms of a state together."""
     arms = max(len(release.arms), 1)
     each = len(release) // arms
     states = range(min(each, max(MOST_ROWS // arms, 1)))
-    return [release.values[arm * each + at] for at in states for arm in range(arms)][:MOST_ROWS]
+    return [whole(release.values.row(arm * each + at)) for at in states for arm in range(arms)][
+        :MOST_ROWS
+    ]
 
 
-def _ends(entry: StateValue | PolicyInterval) -> tuple[float | None, float | None]:
+def _ends(entry: Any) -> tuple[float | None, float | None]:
     """Return the interval that is shown first: the total one."""
     return entry.total_low, entry.total_high
 
 
-def _doubts(entry: StateValue) -> str:
+def _doubts(entry: Any) -> str:
     """Return the flags that are about the value itself: a plot as a whole is called private or not.
 
     Were every mark hollow, those to be careful about would be among them unseen.
@@ -233,7 +241,7 @@ def _doubts(entry: StateValue) -> str:
     return ", ".join(flag for flag in entry.flags if flag != NOT_PRIVATE)
 
 
-def _plot(release: Release, shown: Sequence[StateValue]) -> str:
+def _plot(release: Release, shown: Sequence[Any]) -> str:
     """Return a forest plot of some states."""
     rows = [
         PlotRow(
@@ -252,7 +260,7 @@ def _plot(release: Release, shown: Sequence[StateValue]) -> str:
     return _forest(rows, told + title, release.level)
 
 
-def _called(entry: StateValue) -> str:
+def _called(entry: Any) -> str:
     """Return what a value is of: the state, with the action where there is one."""
     return entry.state if entry.action is None else f"{entry.state}, {entry.action}"
 
@@ -285,7 +293,7 @@ def _forest(
     )
 
 
-def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
+def _values(release: Release, shown: Sequence[Any]) -> _Escaped:
     """Return the table of some states."""
     level = "" if release.level is None else f"{100 * release.level:g}% "
     bounded = release.level is not None
@@ -298,7 +306,7 @@ def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
         "be careful",
     ]
 
-    def cells(entry: StateValue) -> list[str]:
+    def cells(entry: Any) -> list[str]:
         texts = written(entry.value, *_ends(entry))
         privacy = written(entry.value, entry.low, entry.high)
         return [
@@ -317,16 +325,18 @@ def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
 def _policies(release: Release) -> list[_Escaped]:
     """Return the overall value of the policy, or that of each arm."""
 
-    def text(value: float, within: PolicyInterval | None) -> str:
+    def text(value: float, within: Any) -> str:
         return str(written(value, *(_ends(within) if within is not None else (None, None))))
 
     if release.policy_value is not None:
-        whole = text(release.policy_value, release.policy_interval)
-        return [_paragraph(f"The policy as a whole: {whole}.")]
-    if not release.policies:
+        overall = text(release.policy_value, policy_row(release))
+        return [_paragraph(f"The policy as a whole: {overall}.")]
+    if not policies(release):
         return []
     arms = [
-        part for arm in release.policies for part in _policy(arm.arm, text(arm.value, arm.interval))
+        part
+        for arm in policies(release)
+        for part in _policy(arm.arm, text(arm.value, arm.interval))
     ]
     return [_paragraph("The policy as a whole: ", *arms[1:], ".")]
 

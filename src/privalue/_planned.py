@@ -14,7 +14,7 @@ from privalue._plots import plot_plan
 from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.curator import with_columns
-from privalue.errors import StudyError, UsageError
+from privalue.errors import UsageError
 from privalue.planning import (
     Answer,
     Change,
@@ -43,7 +43,8 @@ from privalue.report import (
     paragraph,
     verdict,
 )
-from privalue.simulation import World, parse_world, policy_of
+from privalue.simulation import World
+from privalue.simulation import world as find_world
 from privalue.study import Study
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def plan(
     study = with_columns(study, columns)
     if study.values_a_policy:
         raise UsageError("dp-ope values one policy, and no states; use plan_policy(study, ...)")
-    known = named_world(world) if isinstance(world, str) else world
+    known = None if world is None else find_world(world)
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m = None, trajectories
@@ -299,19 +300,6 @@ def plan(
     with phase("Predicting") as report:
         found = predict(study, model, trajectories=m, draws=draws, progress=report)
     return Plan(prediction=found, solved=solved, world=known, draws=draws, phase=phase)
-
-
-def named_world(text: str, policy: str | None = None) -> World:
-    """Return the world of that name, under another policy if one is given.
-
-    Raises:
-        UsageError: if there is no such world, or no such policy in it.
-    """
-    try:
-        world = parse_world(text)
-        return world if policy is None else policy_of(world, policy)
-    except StudyError as problem:
-        raise UsageError(str(problem)) from None
 
 
 def _question(solve: str | None, target: float | None) -> str | None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import NOT_PRIVATE, Release
 from privalue.errors import MissingComponentError, UsageError
 from privalue.planning import Prediction
-from privalue.report import heading, policy_lines
+from privalue.releases import NOT_PRIVATE, Release
+from privalue.report import bits_of, heading, policy_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ def marks_of(release: Release) -> list[Marks]:
                 value=release.value[part],
                 total=ends("total_", part),
                 privacy=ends("", part),
-                doubtful=release.flags.bits[part] != 0,
+                doubtful=bits_of(release.main)[part] != 0,
             )
         )
     return found
@@ -100,8 +100,7 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
 def _policies(release: Release, ax: "Axes | None") -> "Axes":
     """Draw both policies side by side, or the target's value by start."""
     if release.policy_value is None:
-        names = [str(state) for state in release.values.states]
-        return _states(names, marks_of(release), ax, level=release.level)
+        return _states(release.states, marks_of(release), ax, level=release.level)
     found = [line for _, of, line, _ in policy_lines(release) if of != "difference"]
     fields = ("value", "low", "high", "total_low", "total_high")
     columns = {name: np.array([line[name] for line in found]) for name in fields}
@@ -110,7 +109,7 @@ def _policies(release: Release, ax: "Axes | None") -> "Axes":
         value=columns["value"],
         total=(columns["total_low"], columns["total_high"]),
         privacy=(columns["low"], columns["high"]),
-        doubtful=np.array([not (release.kept_mass and release.kept_mass.supported), False]),
+        doubtful=np.array([not release.supported[0], False]),
     )
     return _states(["the target", "the behaviour"], [marks], ax, level=release.level)
 

@@ -21,19 +21,21 @@ from typing import Any
 import numpy as np
 import scipy
 
-from privalue.artefact import Release
 from privalue.core import (
-    DpOpe,
-    DpSsp,
     Entropy,
-    Mechanism,
+    Lsl,
+    Lsw,
+    Ope,
     Perturbation,
+    Ssp,
+    Stage,
+    Statistics,
     Vector,
-    VisitStatistics,
     divergence,
 )
 from privalue.curator import inspect, release
 from privalue.estimate import estimates_of
+from privalue.releases import Release
 from privalue.study import Study
 
 
@@ -134,19 +136,19 @@ def audit_release(
             release(study, rows, accept_large_delta=True, accept_useless=True, entropy=entropy())
             for _ in range(2 * releases)
         ]
-        if isinstance(mechanism, DpSsp):
+        if isinstance(mechanism, Ssp):
             both = inspected[0].statistics, inspected[1].statistics
             losses.append(np.array([_loss_in_stages(mechanism, *both, r) for r in released]))
-        elif isinstance(mechanism, DpOpe):
+        elif isinstance(mechanism, Ope):
             losses.append(_losses_of_weights(mechanism, here, there, released))
         else:
             losses.append(loss(_drawn(study, released, mechanism, here)))
     threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
     in_p, in_q = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
     found = audit_events(in_p, in_q, draws=releases, epsilon=epsilon, claimed=claimed)
-    if isinstance(mechanism, DpSsp) and "bounds" in mechanism.alphas:
+    if isinstance(mechanism, Ssp) and "bounds" in mechanism.stages:
         return found  # what the values add depends on what the stage before them chose
-    if isinstance(mechanism, DpOpe):
+    if isinstance(mechanism, Ope):
         return found  # the delta of a pair is 0 at its own loss
     distance = float(np.linalg.norm(center - other_center))
     true = divergence(epsilon, len(center), ratio, distance).estimate
@@ -154,7 +156,7 @@ def audit_release(
 
 
 def _losses_of_weights(
-    mechanism: DpOpe, here: Perturbation, there: Perturbation, released: list[Release]
+    mechanism: Ope, here: Perturbation, there: Perturbation, released: list[Release]
 ) -> Vector:
     """Return the log of the probability of each release under one data set over the other."""
     units = np.repeat(mechanism.scales, mechanism.terms.limits.keys)
@@ -172,16 +174,16 @@ def _losses_of_weights(
 
 
 def _loss_in_stages(
-    mechanism: DpSsp, here: VisitStatistics, there: VisitStatistics, released: Release
+    mechanism: Ssp, here: Statistics, there: Statistics, released: Release
 ) -> float:
     """Return the log of the density of a release under one data set over that under the other.
 
     Stage by stage: what earlier ones chose follows from what they released, so that given it both
     laws of a stage are Gaussians of the same public scale.
     """
-    loss, chosen = 0.0, mechanism.unchosen
+    loss, earlier = 0.0, list[Stage]()
     for stage in released.stages or ():
-        p, q = (mechanism.perturbation(each, stage.name, chosen) for each in (here, there))
+        p, q = (mechanism.perturb(each, stage.name, earlier) for each in (here, there))
         if stage.numbers is not None:
             numbers = np.array(stage.numbers)
         else:
@@ -190,7 +192,7 @@ def _loss_in_stages(
             numbers = np.concatenate([np.array(kept.sums) / mechanism.noise.step, kept.counts])
         away = (numbers - q.center) ** 2 - (numbers - p.center) ** 2
         loss += float(np.sum(away / (2 * np.square(p.deviations))))
-        chosen = mechanism.choose(stage.name, numbers, chosen)
+        earlier.append(Stage(name=stage.name, alpha=stage.alpha, numbers=numbers, sigma=None))
     return loss
 
 
@@ -203,7 +205,7 @@ def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
 
 
 def _drawn(
-    study: Study, released: list[Release], mechanism: Mechanism, here: Perturbation
+    study: Study, released: list[Release], mechanism: Ssp | Lsw | Lsl, here: Perturbation
 ) -> Vector:
     """Return what was drawn, in units of the noise, computed from what was released."""
     thetas = np.array([each.theta for each in released])

@@ -27,20 +27,21 @@ from privalue import planning
 from privalue._described import described
 from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._types import Progress
-from privalue.artefact import Accepted, Guarantee, PublicNoise, Release, Software, policy_doubt
 from privalue.core import (
     Calibration,
-    Chosen,
     Design,
-    DpOpe,
-    DpSsp,
+    Draw,
     Entropy,
+    Lsl,
+    Lsw,
     Mechanism,
+    Ope,
     OperatingSystemEntropy,
     Private,
     PublicSize,
     SeededForExperimentsOnly,
-    VisitStatistics,
+    Ssp,
+    Statistics,
     compile_draw,
     draw,
     sealed,
@@ -55,8 +56,8 @@ from privalue.errors import (
     UsageError,
 )
 from privalue.estimate import (
+    cautions,
     estimates_of,
-    largest_weights,
     published,
     published_policy,
     published_stages,
@@ -75,6 +76,7 @@ from privalue.ledger import (
     uninterrupted,
 )
 from privalue.readers import is_query_result, read_statistics
+from privalue.releases import Accepted, Guarantee, PublicNoise, Release, policy_doubt
 from privalue.study import (
     Study,
     declared_size,
@@ -103,7 +105,7 @@ class Prepared:
 
     study: Study
     design: Design
-    mechanism: Mechanism | DpOpe | None
+    mechanism: Mechanism | None
 
     @property
     def calibration(self) -> Calibration | None:
@@ -111,11 +113,11 @@ class Prepared:
         return None if self.mechanism is None else self.mechanism.calibration
 
     @property
-    def of_values(self) -> Mechanism | None:
+    def of_values(self) -> Ssp | Lsw | Lsl | None:
         """Return the mechanism, if its numbers become values of states; else, or not yet, None."""
-        return None if isinstance(self.mechanism, DpOpe) else self.mechanism
+        return self.mechanism if isinstance(self.mechanism, Ssp | Lsw | Lsl) else None
 
-    def mechanism_for(self, size: PublicSize) -> Mechanism | DpOpe:
+    def mechanism_for(self, size: PublicSize) -> Mechanism:
         """Return the mechanism for the public sizes of a data set, which may be those declared."""
         if self.mechanism is not None and size == declared_size(self.study):
             return self.mechanism
@@ -180,7 +182,7 @@ def inspect(
         data: as for ``release``.
         columns: as for ``release``.
         engine: "local", or "spark".
-        memory: bytes that rows may take while they are put in order; rows that take more are read in several passes.
+        memory: bytes that rows may take while they are put in order; more are read in passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
@@ -201,8 +203,8 @@ def inspect(
         data, study, study.limits, engine=engine, memory=memory, threads=threads, progress=progress
     )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
-    perturbation = mechanism.perturbation(statistics)
-    if isinstance(mechanism, DpOpe):
+    perturbation = mechanism.perturb(statistics)
+    if isinstance(mechanism, Ope):
         return PolicyDiagnostics(
             study=study,
             statistics=statistics,
@@ -210,16 +212,17 @@ def inspect(
             perturbation=perturbation,
             by_query=is_query_result(data),
         )
-    chosen = planning.likely_choice(mechanism, statistics) if isinstance(mechanism, DpSsp) else None
+    assert isinstance(mechanism, Ssp | Lsw | Lsl)
+    level = planning.likely_level(mechanism, statistics) if isinstance(mechanism, Ssp) else None
     return Diagnostics(
         study=study,
         design=prepared.design,
         statistics=statistics,
         mechanism=mechanism,
         perturbation=perturbation,
-        chosen=chosen,
+        level=level,
         theta=planning.theta_before_noise(study, mechanism, statistics),
-        noise_by_state=planning.noise_by_state(mechanism, statistics, perturbation.sigma, chosen),
+        noise_by_state=planning.noise_by_state(mechanism, statistics, perturbation.sigma, level),
         by_query=is_query_result(data),
     )
 
@@ -230,9 +233,9 @@ class Ready(Private):
     """What a release is made of once everything public has been decided."""
 
     study: Study
-    statistics: VisitStatistics
+    statistics: Statistics
     size: PublicSize
-    mechanism: Mechanism | DpOpe
+    mechanism: Mechanism
     accepted: tuple[Accepted, ...]
 
 
@@ -277,7 +280,7 @@ def release(
             it does not go on a ledger.
         entropy: by default the operating system's; any other makes ``private`` false.
         engine: "local", or "spark" (``privalue.readers.spark``).
-        memory: bytes that rows may take while they are put in order; rows that take more are read in several passes.
+        memory: bytes that rows may take while they are put in order; more are read in passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
@@ -302,7 +305,7 @@ def release(
     >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
     >>> release = pv.release(study, people)
     >>> release["well"].flags, release.private
-    ((), True)
+    ('', True)
     """
     study = with_columns(study, columns)
     prepared = prepare(study if ledger is None else study.on_ledger())
@@ -401,19 +404,20 @@ def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
 
 
 @np.errstate(all="ignore")
-def rehearse(mechanism: Mechanism | DpOpe, study: Study) -> None:
+def rehearse(mechanism: Mechanism, study: Study) -> None:
     """Compile the draw, and run what follows it, at the largest numbers that there could be.
 
     What fails here fails from public numbers, before the charge; what passes here passes after it.
     """
-    compile_draw(mechanism)
+    compile_draw()
     try:
-        if isinstance(mechanism, DpOpe):
-            published_policy(study, mechanism, largest_weights(mechanism))
+        if isinstance(mechanism, Ope):
+            published_policy(study, mechanism, mechanism.largest().numbers)
             return
+        assert isinstance(mechanism, Ssp | Lsw | Lsl)
         made = rehearsal(study, mechanism)
         if made is not None:
-            published(made, study)
+            published(made, study, None)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):
@@ -436,15 +440,19 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     study, size, mechanism = ready.study, ready.size, ready.mechanism
     drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
-    stages, chosen = drawn.stages, drawn.chosen
-    if isinstance(mechanism, DpOpe):
-        parts = published_policy(study, mechanism, drawn.numbers)
+    private = type(source) is OperatingSystemEntropy
+    trajectories = size.units if study.privacy.unit == "trajectory" else None
+    every = cautions(private=private, accepted=ready.accepted)
+    if isinstance(mechanism, Ope):
+        parts = published_policy(study, mechanism, drawn.numbers, every)
     else:
-        estimates = estimates_of(study, mechanism, drawn.numbers, chosen=chosen)
-        parts = published(estimates, study)
-        parts |= published_stages(mechanism, stages, chosen, study.report.level)
+        assert isinstance(mechanism, Ssp | Lsw | Lsl)
+        level = mechanism.level(drawn.stages) if isinstance(mechanism, Ssp) else None
+        estimates = estimates_of(study, mechanism, drawn.numbers, level=level)
+        parts = published(estimates, study, trajectories or study.study.trajectories, every)
+        parts |= published_stages(mechanism, drawn.stages, study.report.level)
     return Release(
-        private=type(source) is OperatingSystemEntropy,
+        private=private,
         study=study.public_description(),
         privacy=Guarantee(
             epsilon=study.privacy.epsilon,
@@ -455,47 +463,30 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
         ),
         mechanism=study.mechanism.name,
         terms=described(mechanism.terms),
-        noise=_public_noise(study, mechanism, chosen),
+        noise=_public_noise(study, mechanism, drawn),
         ridge=ridge_of(study, size.trajectories),
-        trajectories=size.units if study.privacy.unit == "trajectory" else None,
+        trajectories=trajectories,
         persons=size.units if study.privacy.unit == "person" else None,
         **parts,
         accepted=list(ready.accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
-        software=Software(version=VERSION),
+        software=f"privalue {VERSION}",
     )
 
 
-def _public_noise(study: Study, mechanism: Mechanism | DpOpe, chosen: Chosen | None) -> PublicNoise:
+def _public_noise(study: Study, mechanism: Mechanism, drawn: Draw) -> PublicNoise:
     """Return what is public of the noise: mechanisms hold no private number."""
-    constants = mechanism.calibration
-    if isinstance(mechanism, DpOpe):
-        return PublicNoise(
-            calibration="exact",
-            law="laplace",
-            alpha=constants.alpha,
-            beta=0.0,
-            shape="weights",
-            grid=mechanism.sigma / float(mechanism.deviations[0]),
-            sigma=mechanism.sigma,
-        )
-    if isinstance(mechanism, DpSsp):
-        noise = mechanism.noise_for(chosen or mechanism.unchosen)
-        return PublicNoise(
-            calibration=study.mechanism.calibration,
-            alpha=constants.alpha,
-            beta=constants.beta,
-            shape="statistics",
-            grid=max(noise.steps_grid, noise.counts_grid) * noise.step,
-            sigma=noise.sigma,
-        )
+    noise = mechanism.public_noise(drawn.stages)
+    shapes = {"dp-ope": "weights", "dp-ssp": "statistics"}
     return PublicNoise(
         calibration=study.mechanism.calibration,
-        alpha=constants.alpha,
-        beta=constants.beta,
-        shape=study.mechanism.noise,
-        grid=mechanism.grid,
+        law="laplace" if noise.law == "laplace" else None,
+        alpha=noise.alpha,
+        beta=noise.beta,
+        shape=shapes.get(mechanism.terms.mechanism, study.mechanism.noise),
+        grid=noise.grid,
+        sigma=noise.sigma,
     )
 
 
@@ -685,11 +676,12 @@ def _warned(release: Release) -> Release:
 
 
 def _useful(
-    prepared: Prepared, mechanism: Mechanism | DpOpe | None, m: int | None, accepted: bool
+    prepared: Prepared, mechanism: Mechanism | None, m: int | None, accepted: bool
 ) -> list[Accepted]:
     """Refuse what is predicted to be of no use; return what was accepted."""
-    if isinstance(mechanism, DpOpe):
+    if isinstance(mechanism, Ope):
         return planning.require_useful_policy(mechanism, m, accepted=accepted)
+    assert mechanism is None or isinstance(mechanism, Ssp | Lsw | Lsl)
     return planning.require_useful(prepared.study, prepared.design, mechanism, m, accepted=accepted)
 
 

@@ -160,7 +160,7 @@ def test_our_own_episodes_are_data():
     named = episodes.table({"trajectory": "stay_id", "state": "place"})
     assert gathered(episodes, study) == gathered(named, study)
     lake = gymnasium.make("FrozenLake-v1")
-    rolled = rollout(lake, trajectories=20, seed=1, truncated="keep")
+    rolled = rollout(lake, "uniform", 20, seed=1)
     found = gathered(rolled, STUDY.replace(states=16))
     assert found.trajectories == 20
     frame = pl.DataFrame(rolled)

@@ -8,11 +8,11 @@ import nbformat
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT))  # docs.make is not installed
+sys.path.append(str(ROOT))  # benchmarks is not installed
 
 
 def kept():
-    from docs.make.notebook import NOTEBOOK
+    from benchmarks.notebook import NOTEBOOK
 
     return nbformat.read(NOTEBOOK, as_version=4)
 
@@ -28,7 +28,7 @@ def kinds(cell):
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
-    from docs.make.notebook import executed
+    from benchmarks.notebook import executed
 
     return executed(kept(), tmp_path_factory.mktemp("notebook"))
 
@@ -48,7 +48,7 @@ def test_it_shows_pictures_tables_and_no_warnings(executed):
 
 
 def test_what_is_kept_is_plain(executed):
-    from docs.make.notebook import NOTEBOOK, plain
+    from benchmarks.notebook import NOTEBOOK, plain
 
     text = NOTEBOOK.read_text(encoding="utf-8")
     nbformat.validate(kept())

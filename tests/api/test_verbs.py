@@ -91,8 +91,8 @@ def test_columns_are_named_where_the_data_is():
 
 def test_a_seeded_release_says_that_it_is_not_private(tmp_path):
     release = pv.release(STUDY, PEOPLE, seed=np.int64(7))
-    np.testing.assert_array_equal(release.theta, pv.release(STUDY, PEOPLE, seed=7).theta)
-    assert (release.theta != pv.release(STUDY, PEOPLE, seed=8).theta).any()
+    np.testing.assert_array_equal(release.value, pv.release(STUDY, PEOPLE, seed=7).value)
+    assert (release.value != pv.release(STUDY, PEOPLE, seed=8).value).any()
     assert not release.private
     assert "NOT PRIVATE" in repr(release)
     assert release.sentence().startswith("NOT PRIVATE")

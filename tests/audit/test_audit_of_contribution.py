@@ -10,8 +10,8 @@ import privalue as pv
 from oracles.studies import study
 from privalue.audit import audit_release
 from privalue.core import _contributions as statistics
-from privalue.core import _draw as drawing
-from privalue.core import _ssp as ssp
+from privalue.core import mechanisms as drawing
+from privalue.core import mechanisms as ssp
 from privalue.study import _terms as terms
 
 STATES = 4
@@ -89,7 +89,7 @@ def test_adding_a_person_is_not_rejected():
 def test_limits_that_are_not_enforced_are_rejected(mistake, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
     original = statistics._gather
-    limit = {"H is not enforced": "most_keys", "L is not enforced": "most_trajectories"}[mistake]
+    limit = {"H is not enforced": "max_states", "L is not enforced": "max_trajectories"}[mistake]
 
     def careless(ids, steps, keys, rewards, rules, *sums):
         return original(ids, steps, keys, rewards, rules._replace(**{limit: 10**9}), *sums)
@@ -187,8 +187,8 @@ def test_a_limit_that_counted_states_would_not_do(monkeypatch):
     original = statistics._gather
 
     def careless(ids, steps, keys, rewards, rules, *sums):
-        most = 2 * rules.most_keys
-        return original(ids, steps, keys, rewards, rules._replace(most_keys=most), *sums)
+        most = 2 * rules.max_states
+        return original(ids, steps, keys, rewards, rules._replace(max_states=most), *sums)
 
     every = [(state, action) for state in (0, 1) for action in (0, 1)]
     names = ["person", "trajectory", "step", "state", "action", "reward"]

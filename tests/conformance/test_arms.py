@@ -11,7 +11,6 @@ from conformance.test_engines import framed, in_order, pieces_of
 from oracles import reading as local
 from oracles.sources import TABLES, arrow
 from oracles.studies import study
-from privalue.readers import spark as engine
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 
@@ -117,7 +116,10 @@ def test_rows_in_order_give_the_same(name):
 def test_spark_gives_the_same(name, spark):
     chosen, table = STUDIES[name], arrow(HEADING, rows())
     expected = numbers(local.statistics(table, chosen))
-    assert numbers(engine.statistics(framed(spark, pieces_of(table, CUTS)), chosen)) == expected
+    assert (
+        numbers(local.statistics(framed(spark, pieces_of(table, CUTS)), chosen, engine="spark"))
+        == expected
+    )
 
 
 def test_spark_tells_of_two_arms_as_the_local_engine_does(spark):
@@ -138,7 +140,7 @@ def test_spark_tells_of_two_arms_as_the_local_engine_does(spark):
     with pytest.raises(pv.DataError, match="which has") as here:
         local.statistics(table, chosen)
     with pytest.raises(pv.DataError, match="which has") as there:
-        engine.statistics(framed(spark, pieces_of(table, CUTS)), chosen)
+        local.statistics(framed(spark, pieces_of(table, CUTS)), chosen, engine="spark")
     begin = "an arm is the same in all rows of a trajectory"
     assert begin in str(here.value)
     assert begin in str(there.value)

@@ -13,7 +13,7 @@ from oracles import literal
 from oracles.reading import statistics
 from oracles.studies import rows_of, study
 from privalue.cli._app import run
-from privalue.core._least_squares import lsl, lsw
+from privalue.core import lsl, lsw
 from privalue.study._features import design
 
 

@@ -23,15 +23,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from privalue.readers._order import _shown
 
 import privalue as pv
 from oracles.reading import statistics
 from oracles.sources import minari_dataset
 from oracles.studies import study
-from privalue.readers import RowRules
-from privalue.readers import _cells as cells
-from privalue.readers import _encode as encode
+from privalue.readers import cells
 
 HEADING = ("person", "trajectory", "step", "state", "reward")
 STATES = 3
@@ -408,7 +405,6 @@ def test_an_episode_of_other_observations_in_minari(tmp_path):
     else [("person", "a frame"), ("person", "files"), ("trajectory", "files"), ("reward", "files")],
 )
 def test_odd_cells_on_spark(spark, tmp_path, role, way):
-    from privalue.readers import spark as engine
 
     write = as_parquet_files(tmp_path)
     others = numbers(statistics(write(OTHERS), described("drop-unit")))
@@ -422,9 +418,9 @@ def test_odd_cells_on_spark(spark, tmp_path, role, way):
             one = statistics(
                 pd.DataFrame(cells_of[-3:], columns=list(HEADING)), described("drop-unit")
             )
-            found = engine.statistics(made, described("drop-unit"))
+            found = statistics(made, described("drop-unit"), engine="spark")
         else:
-            found = engine.statistics(made, described("drop-unit"), session=spark)
+            found = statistics(made, described("drop-unit"), engine="spark")
             one = statistics(write(rows), described("drop-unit"))
         assert (numbers(found) == others + numbers(one)).all(), (role, odd, way)
 
@@ -508,7 +504,7 @@ def test_a_column_cast_to_text_is_caught(monkeypatch, tmp_path):
     def by_column(column):
         column = cells.plain(column)
         if pa.types.is_decimal(column.type):
-            return column.cast(pa.string()), cells._absent(column)
+            return column.cast(pa.string()), cells._nulls(column)
         return real(column)
 
     def decimals(rows):
@@ -540,31 +536,6 @@ def test_a_type_told_from_all_rows_is_caught(monkeypatch, tmp_path):
                 return real(zeros, id_type)
         return real(column, id_type)
 
-    monkeypatch.setattr(encode.cells, "ids", inferring)
+    monkeypatch.setattr(cells, "ids", inferring)
     with pytest.raises(AssertionError):
         check(as_csv_file(tmp_path), "trajectory", ["a"])
-
-
-def test_rows_are_encoded_one_by_one():
-    """encode(a + b) is encode(a) and encode(b)."""
-    rules = RowRules.of(described("drop-unit"))
-    encoder = encode.Encoder(rules)
-    from privalue.readers import open_source
-
-    def encoded(rows):
-        frame = pd.DataFrame(rows, columns=list(HEADING), dtype=object)
-        return [
-            (
-                tuple(_shown(part.ids[at], int(part.steps[at]), rules).values()),
-                int(part.states[at]),
-                float(part.rewards[at]),
-            )
-            for chunk in open_source(frame, rules).chunks()
-            for part in encoder.parts(chunk)
-            for at in range(len(part))
-        ]
-
-    for role in HEADING:
-        for odd in ODD:
-            rows = with_odd(role, odd)
-            assert encoded([*OTHERS, *rows]) == encoded(OTHERS) + encoded(rows)

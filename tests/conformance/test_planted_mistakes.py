@@ -16,6 +16,7 @@ from oracles.sources import HEADING, SOURCES, TABLES
 from oracles.studies import rows_of, study
 from privalue.errors import BoundaryError
 from privalue.readers import csv, episodes, files, minari, tables
+from privalue.readers.databases import cursor, duckdb
 
 STATES = 4
 DRAW = random.Random(3)

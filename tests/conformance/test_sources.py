@@ -791,7 +791,7 @@ def test_importing_privalue_does_not_import_minari():
 def test_a_rollout_and_its_recording_give_the_same(tmp_path, data_format):
     """The same episodes of FrozenLake, stepped through twice: as rows, and into Minari."""
     lake, seed, count = gymnasium.make("FrozenLake-v1"), 11, 25
-    rows = rollout(lake, lambda state: state % 4, trajectories=count, seed=seed, truncated="keep")
+    rows = rollout(lake, lambda state: state % 4, count, seed=seed)
     recorded, final = [], 15
     for number in range(count):
         state, _ = lake.reset(seed=seed if number == 0 else None)

@@ -1,7 +1,6 @@
 """The boundary: what units contribute, in any batches, and what is refused."""
 
 import dataclasses
-import inspect
 import random
 
 import numpy as np
@@ -11,22 +10,19 @@ from hypothesis import strategies as st
 
 from oracles import boundary
 from oracles.studies import study
-from privalue.core import GRID_STEPS, MOST_LEVELS, SeededForExperimentsOnly, draw
-from privalue.core._contributions import (
-    REASONS,
+from privalue.core import (
+    GRID_STEPS,
+    MOST_LEVELS,
     Contributions,
-    VisitStatistics,
-    _gather,
+    PublicSize,
+    SeededForExperimentsOnly,
+    Statistics,
+    draw,
     unit_hash,
 )
-from privalue.core._private import Private
-from privalue.core._terms import PublicSize
+from privalue.core._contributions import REASONS, _gather
 from privalue.errors import BoundaryError, DataError, StudyError
-from privalue.readers import RowRules, open_source
-from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
-from privalue.readers._encode import Encoder
-from privalue.readers._local import Pool
-from privalue.readers._partition import Partitions
+from privalue.readers import grouping  # noqa: F401 - its private types too
 from privalue.study import design, mechanism_for
 
 KEYS = 4
@@ -281,7 +277,7 @@ def test_zeros_at_the_end_of_an_id_do_not_count(words, more):
 def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
     """Whoever builds statistics from parts, as an engine does."""
     with pytest.raises(BoundaryError) as caught:
-        VisitStatistics(
+        Statistics(
             return_bounds=(0.0, 1.0),
             trajectories=5,
             rows=9,
@@ -302,8 +298,8 @@ def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
         {"return_bounds": (1.0, 0.0)},
         {"return_bounds": (0.0, float("inf"))},
         {"return_bounds": (float("nan"), 1.0)},
-        {"most_keys": 0},
-        {"most_trajectories": 0},
+        {"max_states_per_trajectory": 0},
+        {"max_trajectories_per_person": 0},
         {"keys": 0},
         {"unit": "persn"},
         {"neighbours": "addremove"},
@@ -317,7 +313,11 @@ def test_limits_that_no_study_has_are_refused(wrong):
 
 @pytest.mark.parametrize("secret", [{"neighbours": "add-remove"}, {"drop_invalid": True}], ids=str)
 def test_no_size_is_public_where_a_unit_may_vanish(secret):
-    limits = dataclasses.replace(LIMITS[0], **{"drop_invalid": False, **secret})
+    public = {"drop_invalid": False, **secret, "size_is_public": True}
+    with pytest.raises(StudyError, match="no limits"):
+        dataclasses.replace(LIMITS[0], **public)
+    limits = dataclasses.replace(LIMITS[0], **{**public, "size_is_public": False})
+    assert not limits.counts_trajectories
     found = PublicSize.of(limits, None, trajectories=77, persons=7)
     assert (found.units, found.trajectories) == (None, None)
 
@@ -364,7 +364,7 @@ def test_a_unit_has_one_number_of_ids():
 
 def test_noise_and_data_are_held_to_the_same_limits():
     described = study(KEYS, mechanism={"calibration": "exact"})
-    wider = dataclasses.replace(described.limits, unit="person", most_trajectories=1000)
+    wider = dataclasses.replace(described.limits, unit="person", max_trajectories_per_person=1000)
     one, other = Contributions(described.limits), Contributions(wider)
     with pytest.raises(BoundaryError, match="other limits"):
         one.absorb(other)
@@ -405,34 +405,8 @@ def inside(value, seen):
         yield from inside(field, seen)
 
 
-def test_private_types_of_readers_hold_no_callable(tmp_path):
-    described = study(3, data={"invalid": "drop-unit"})
-    rules = RowRules.of(described)
-    (tmp_path / "d.csv").write_text("trajectory,step,state,reward\n1,0,0,1\n,1,1,1\n2,0,9,0\n")
-    chunk = next(open_source(str(tmp_path / "d.csv"), rules).chunks())
-    rows = Encoder(rules).encode(chunk)
-    partitions = Partitions(2 << 30, None, rules)
-    partitions.put([rows])
-    contributions = Contributions(described.limits)
-    contributions.add(*rows.columns)
-    kept = list(partitions._kept.values())
-    values = [chunk, rows, rows.part(0, 1), *kept, contributions, contributions.finish()]
-    assert {type(value).__name__ for value in values} == {
-        "Chunk",
-        "Rows",
-        "_Kept",
-        "Contributions",
-        "VisitStatistics",
-    }
-    for value in values:
-        assert isinstance(value, Private)
-        for part in inside(value, {}):
-            assert not callable(part), part
-            assert not inspect.isgenerator(part)
-
-
 def test_statistics_are_dataclasses_no_more():
-    assert not dataclasses.is_dataclass(VisitStatistics)
+    assert not dataclasses.is_dataclass(Statistics)
 
 
 # What was interrupted or refused is never forgotten
@@ -454,15 +428,3 @@ def test_an_interrupted_batch_is_on_record(monkeypatch):
     contributions.add(ids, *columns)
     with pytest.raises(BoundaryError):
         contributions.finish()
-
-
-def test_a_pool_does_not_forget_a_refused_batch():
-    """The batches before it, of other units, would be lost with it."""
-    pool = Pool(LIMITS[0])
-    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
-    pool.add(np.full((1, 1, 1), 1, np.int64), *columns)
-    with pytest.raises(BoundaryError):
-        pool.add(np.full((1, 1, 1), 2, np.int64), columns[0], columns[1] - 1, columns[2])
-    pool.add(np.full((1, 1, 1), 3, np.int64), *columns)
-    with pytest.raises(BoundaryError):
-        pool.finish(0)

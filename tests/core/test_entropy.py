@@ -162,7 +162,7 @@ def test_the_scan_catches(snippet):
         "import os\nos.replace('a', 'b')",
         "import uuid\nuuid.UUID(int=3)",
         "from scipy.stats import chi2\nchi2.sf(1.0, 3)",
-        "from privalue.core._noise import gaussian_on_grid",
+        "from privalue.core import gaussian_on_grid",
         "'''The noise is random; see numpy.random and os.urandom.'''",
         "# import random",
         "random_seed_is_refused = True",

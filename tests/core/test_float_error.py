@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.studies import study
-from privalue.core._least_squares import lsl, lsl_float_error, lsw, lsw_float_error
 from oracles.reading import statistics
+from oracles.studies import study
+from privalue.core import lsl, lsw
+from privalue.core._least_squares import lsl_float_error, lsw_float_error
 from privalue.study._features import design
 
 

@@ -6,18 +6,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from oracles.draws import gaussian_multiples
-from privalue.core import _noise as noise
-from privalue.core._noise import (
+from privalue.core import (
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
-    discrete_laplace,
     gaussian_on_grid,
     public_grid,
 )
+from privalue.core import _noise as noise
+from privalue.core._noise import discrete_laplace
 from privalue.errors import PrivalueError, StudyError, UsageError
 
 LARGEST = sys.float_info.max
@@ -293,7 +293,8 @@ def test_rounding_just_beside_a_boundary(center, sigma, exponent, agreeing, side
     negative, whole = boundary < 0, math.floor(abs(boundary))
     z = abs(boundary) + side * Fraction(1, 2 ** (64 * agreeing + 5))
     if not whole < z < whole + 1:
-        z = abs(boundary) + Fraction(1, 2 ** (64 * agreeing + 5))
+        z = abs(boundary) - side * Fraction(1, 2 ** (64 * agreeing + 5))
+    assume(whole < z < whole + 1)  # the words of a fraction
     expansion = digits(z - whole, agreeing + 3)
     z = whole + value(expansion)
     more = iter(expansion[1:])
@@ -725,7 +726,7 @@ def test_parent_and_child_draw_different_noise():
     """In a process of its own, because forking one with threads is warned about."""
     program = """
 import os, numpy as np
-from privalue.core._noise import OperatingSystemEntropy, gaussian_on_grid
+from privalue.core import OperatingSystemEntropy, gaussian_on_grid
 source = OperatingSystemEntropy()
 draw = lambda: gaussian_on_grid(np.zeros(3), sigma=2.0**200, grid=1.0, entropy=source).tolist()
 before = draw()

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privalue.core import Contributions, Limits
+from oracles.limits import limits
+from privalue.core import Contributions
 
 A, B, C, D = range(4)
 REWARD = {A: Fraction(0), B: Fraction(1, 4), C: Fraction(1, 2), D: Fraction(1, 4)}
@@ -68,16 +69,8 @@ def test_scaling_a_whole_path_has_a_bias():
 
 @pytest.mark.parametrize("most_keys", [1, 2, 3, 4])
 def test_the_core_stops(most_keys):
-    limits = Limits(
-        unit="trajectory",
-        neighbours="replace-one",
-        keys=4,
-        discount=1.0,
-        return_bounds=(0.0, 2.0),
-        most_keys=most_keys,
-        most_trajectories=1,
-    )
-    contributions = Contributions(limits)
+    held = limits(keys=4, return_bounds=(0.0, 2.0), max_states_per_trajectory=most_keys)
+    contributions = Contributions(held)
     ids, steps, keys = [], [], []
     for often, path in PATHS:
         for _ in range(often):

@@ -79,6 +79,6 @@ def test_the_curator_gets_everything_by_asking_for_it_by_name():
 
 
 def test_private_types_are_frozen():
-    gathered = instances()["VisitStatistics"]
+    gathered = instances()["Statistics"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         gathered.trajectories = 3

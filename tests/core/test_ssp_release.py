@@ -8,9 +8,9 @@ import pytest
 
 import privalue as pv
 from oracles.studies import in_sections, release_anyway
-from privalue.artefact._release import json_schema
 from privalue.cli import _app as cli
-from privalue.core._profile import divergence
+from privalue.core import divergence
+from privalue.releases import json_schema
 
 PEOPLE = [
     [("ill", 0.0), ("better", 0.0), ("well", 1.0)],
@@ -59,7 +59,7 @@ def test_a_release_holds_the_statistics_intervals_and_flags():
         assert entry.total_band_low <= entry.total_low
         assert entry.total_high <= entry.total_band_high
         assert entry.supported
-    assert release.policy_interval.low <= release.policy_value <= release.policy_interval.high
+    assert release.policy.low[0] <= release.policy_value <= release.policy.high[0]
     assert release.trajectories == 6000
     truth = {"ill": (0.9**2 + 0.9**3) / 2, "better": 0.9, "well": 1.0}
     for state, value in release.as_dict().items():
@@ -96,8 +96,8 @@ def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
     inspected = pv.inspect(described(), PEOPLE[:10])
     found, alpha = inspected.perturbation, inspected.mechanism.calibration.alpha
     assert found.psi == pytest.approx(3.0)
-    assert found.sigma == pytest.approx(inspected.mechanism.alphas["values"] * np.sqrt(3.0))
-    assert inspected.mechanism.alphas["values"] == alpha
+    assert found.sigma == pytest.approx(inspected.mechanism.stages["values"] * np.sqrt(3.0))
+    assert inspected.mechanism.stages["values"] == alpha
     true = divergence(1.0, 6, 1.0, 1 / alpha)
     assert true.upper <= 1e-5
     assert true.lower > 0.999e-5
@@ -114,7 +114,7 @@ def test_refit_spends_nothing_and_keeps_the_guarantee(tmp_path):
     assert coarse.refit_of is not None
     same = pv.refit(release)
     assert same.as_dict() == release.as_dict()
-    assert same.values[0].low == release.values[0].low
+    assert same.low[0] == release.low[0]
     ridged = pv.refit(release, ridge=50.0)
     assert ridged.ridge == 50.0
     assert ridged.as_dict() != release.as_dict()

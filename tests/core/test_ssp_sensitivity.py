@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oracles import ssp
-from privalue.core._sensitivity_ssp import count_weight
+from privalue.core import count_weight
 from privalue.errors import UsageError
 from privalue.study._choices import sensitivity
 

@@ -10,21 +10,22 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles import limits as usual
 from oracles import stages as slow
 from oracles.studies import release_anyway, study
 from privalue import audit
 from privalue.core import (
     GRID_STEPS,
-    Chosen,
+    MECHANISMS,
     Contributions,
-    Limits,
     SeededForExperimentsOnly,
+    Stage,
     StageRules,
+    StatisticsNoise,
+    bounds_sensitivity,
     draw,
-    mechanism_of,
     stage_alphas,
 )
-from privalue.core._stages import bounds_sensitivity
 from privalue.curator import prepare
 from privalue.errors import StudyError
 from privalue.study import declared_size, design
@@ -37,19 +38,8 @@ SHARES = {"bounds": 0.5}
 
 
 def limits(**changes):
-    return Limits(
-        **{
-            "unit": "trajectory",
-            "neighbours": "replace-one",
-            "keys": 2,
-            "discount": 1.0,
-            "return_bounds": (-1.0, 7.0),
-            "most_keys": 2,
-            "most_trajectories": 1,
-            "levels": 12,
-            **changes,
-        }
-    )
+    here = {"keys": 2, "return_bounds": (-1.0, 7.0), "max_states_per_trajectory": 2, "levels": 12}
+    return usual.limits(**{**here, **changes})
 
 
 def gathered(held, *units):
@@ -100,11 +90,10 @@ UNITS = [
 def held_to(keys, most_keys, most_trajectories, add_remove, **changes):
     return limits(
         keys=keys,
-        most_keys=most_keys,
-        most_trajectories=most_trajectories,
+        max_states_per_trajectory=most_keys,
+        max_trajectories_per_person=most_trajectories,
         unit="person" if most_trajectories > 1 else "trajectory",
         neighbours="add-remove" if add_remove else "replace-one",
-        size_is_public=not add_remove,
         **changes,
     )
 
@@ -134,7 +123,7 @@ def staged(held, *, level=None):
         bound=lambda histogram, deviation: level if level is not None else held.levels - 1,
     )
     constants = dataclasses.replace(terms.constants, shares=SHARES, rules=rules)
-    return mechanism_of(dataclasses.replace(terms, limits=held, constants=constants))
+    return MECHANISMS[terms.mechanism](dataclasses.replace(terms, limits=held, constants=constants))
 
 
 @pytest.mark.parametrize("level", [0, 3, 11])
@@ -144,8 +133,7 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
     keys, most_keys, most_trajectories, add_remove = case
     held = held_to(*case)
     mechanism = staged(held)
-    chosen = Chosen(level=level)
-    noise, weight = mechanism.noise_for(chosen), mechanism.terms.constants.count_weight
+    noise, weight = mechanism.noise_at(level), mechanism.terms.constants.count_weight
     units = list(slow.units(keys, most_keys, most_trajectories, (0, 2**30)))
     interval = held.interval(level)
     found = slow.furthest(
@@ -155,7 +143,7 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
     assert found <= allowed * (1 + 1e-12)
     assert found >= allowed * (1 - 1e-9)
     a, b = interval
-    alpha = mechanism.alphas["values"]
+    alpha = mechanism.stages["values"]
     assert float(noise.of_steps[0]) >= alpha * allowed * (b - a)  # what is drawn, in grid steps
     if add_remove and a + b != 2 * held.reference:
         # planted: counted from the reference, and not from the middle of the interval
@@ -167,19 +155,20 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
 
 
 def test_each_stage_gets_what_its_page_says():
-    held = limits(most_keys=1, reward_bounds=(-0.5, 7.0))
+    held = limits(max_states_per_trajectory=1, reward_bounds=(-0.5, 7.0))
     statistics = gathered(held, [[(0, 0.001), (1, -2.0)]], [[(1, 6.0)]], [[(1, -0.25)]])
     mechanism = staged(held)
     steps = [0.001 - 0.5, 6.0, -0.25]
     levels = [next(j for j in range(12) if abs(x) * 2**30 / 8 <= held.nearest << j) for x in steps]
-    found = mechanism.perturbation(statistics, "bounds").center
+    found = mechanism.perturb(statistics, "bounds").center
     assert found.tolist() == [levels.count(j) for j in range(12)]
     for level in range(12):
-        chosen = Chosen(level=level)
+        mechanism, bins = staged(held, level=level), np.zeros(12)
+        released = [Stage(name="bounds", alpha=1.0, numbers=bins, sigma=None)]
         a, b = held.interval(level)
         grid = [round((x + 1) * 2**30 / 8) for x in steps]
         inside = [min(max(x, a), b) - (a + b) // 2 for x in grid]
-        center = mechanism.perturbation(statistics, "values", chosen).center
+        center = mechanism.perturb(statistics, "values", released).center
         assert center.tolist() == [inside[0], inside[1] + inside[2], 1, 2]
 
 
@@ -215,8 +204,8 @@ FAR_APART = ([[(0, 7.0), (1, 7.0)]], [[(0, -1.0), (1, 0.0)]])
 def distance_in_stages(mechanism, here, there):
     """How far apart two data sets are in units of the noise, all stages together."""
     pairs = (
-        (mechanism.perturbation(here, stage), mechanism.perturbation(there, stage))
-        for stage in mechanism.alphas
+        (mechanism.perturb(here, stage), mechanism.perturb(there, stage))
+        for stage in mechanism.stages
     )
     return math.hypot(*(np.linalg.norm((p.center - q.center) / p.deviations) for p, q in pairs))
 
@@ -229,15 +218,9 @@ def test_a_pair_that_differs_in_every_stage_is_within_the_promise(monkeypatch):
     allowed = 1 / mechanism.calibration.alpha
     found = distance_in_stages(mechanism, here, there)
     assert 0.5 * allowed < found <= allowed
-    monkeypatch.setitem(mechanism.alphas, "values", mechanism.calibration.alpha)
-    uncharged = dataclasses.replace(mechanism.terms.constants, shares={})
-    monkeypatch.setattr(
-        mechanism,
-        "noise",
-        type(mechanism.noise)(
-            mechanism.terms, uncharged, mechanism.calibration.alpha, mechanism.unchosen
-        ),
-    )
+    monkeypatch.setitem(mechanism.stages, "values", mechanism.calibration.alpha)
+    uncharged = StatisticsNoise(mechanism.terms, mechanism.calibration.alpha, held.levels - 1)
+    monkeypatch.setattr(mechanism, "noise", uncharged)
     assert distance_in_stages(mechanism, here, there) > 1.05 * allowed
 
 
@@ -246,10 +229,10 @@ def test_each_stage_attains_its_own_constant():
     mechanism = staged(held)
     here, there = (gathered(held, unit) for unit in FAR_APART)
     for stage in ("bounds", "values"):
-        p, q = (mechanism.perturbation(each, stage) for each in (here, there))
+        p, q = (mechanism.perturb(each, stage) for each in (here, there))
         distance = np.linalg.norm((p.center - q.center) / p.deviations)
-        assert distance <= 1 / mechanism.alphas[stage]
-        assert distance >= 0.7 / mechanism.alphas[stage]
+        assert distance <= 1 / mechanism.stages[stage]
+        assert distance >= 0.7 / mechanism.stages[stage]
 
 
 STAGED_STUDY = study(
@@ -275,7 +258,7 @@ def test_an_audit_rejects_a_share_that_is_not_charged(monkeypatch):
     def uncharged(alpha, shares):
         return {**stage_alphas(alpha, shares), "values": alpha / 1.5, "bounds": alpha}
 
-    monkeypatch.setattr("privalue.core._ssp.stage_alphas", uncharged)
+    monkeypatch.setattr("privalue.core.mechanisms.stage_alphas", uncharged)
     assert audit.audit_release(STAGED_STUDY, *PAIR, releases=3000).rejected
 
 
@@ -295,7 +278,8 @@ def test_a_bound_that_is_none_is_not_used(level):
     rules = dataclasses.replace(mechanism.terms.constants.rules, bound=lambda *_: level)
     mechanism._constants = dataclasses.replace(mechanism.terms.constants, rules=rules)
     found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
-    assert found.chosen.level == 11
+    assert found.stages[1].sigma == pytest.approx(mechanism.noise_at(11).deviations)
+    assert mechanism.level(found.stages) is None
 
 
 def test_a_rule_that_fails_chooses_nothing():
@@ -307,7 +291,7 @@ def test_a_rule_that_fails_chooses_nothing():
     rules = StageRules(name="fails", bound=fails)
     mechanism._constants = dataclasses.replace(mechanism.terms.constants, rules=rules)
     found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
-    assert found.chosen is mechanism.unchosen
+    assert mechanism.level(found.stages) is None
     assert [stage.name for stage in found.stages] == ["bounds", "values"]
 
 
@@ -326,7 +310,7 @@ def test_a_rule_sees_released_numbers_and_nothing_else():
     ((histogram, deviation),) = seen
     assert histogram is found.stages[0].numbers
     assert not histogram.flags.writeable
-    assert deviation == mechanism.stage_noise["bounds"]
+    assert deviation == mechanism.bounds_sigma
 
 
 def test_nothing_of_a_candidate_that_was_not_chosen_leaves():
@@ -347,7 +331,7 @@ def test_nothing_of_a_candidate_that_was_not_chosen_leaves():
 
 def test_the_noise_follows_what_was_chosen():
     held = limits(return_bounds=(0.0, 8.0))
-    narrow, wide = (staged(held).noise_for(Chosen(level=j)) for j in (9, 11))
+    narrow, wide = (staged(held).noise_at(j) for j in (9, 11))
     assert narrow.sigma == pytest.approx(wide.sigma / 4)
     assert narrow.of_steps == pytest.approx(wide.of_steps / 4)
     assert narrow.of_counts == pytest.approx(wide.of_counts)
@@ -445,7 +429,7 @@ def test_one_stage_is_what_it_was():
     """No stage but the values: the whole of alpha, and the noise of it."""
     described = study(6, discount=0.99, mechanism={**SSP, "stages": "one"})
     mechanism = prepare(described).mechanism
-    assert mechanism.alphas == {"values": mechanism.calibration.alpha}
+    assert mechanism.stages == {"values": mechanism.calibration.alpha}
 
 
 # The study

@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from oracles import limits as usual
 from oracles import weights as slow
 from privalue.core import (
     GRID_STEPS,
     Contributions,
     Design,
-    DpOpe,
     Limits,
+    Ope,
     OpeTerms,
     PublicSize,
     SeededForExperimentsOnly,
     Terms,
     draw,
+    weighted_block,
 )
-from privalue.core._ope import weighted_block
 from privalue.errors import BoundaryError, StudyError
 
 BOUNDS = REWARDS = (-1.0, 3.0)
@@ -30,17 +31,15 @@ RELATIONS = ("replace-one", "add-remove")
 
 
 def limits(unit="trajectory", neighbours="replace-one", *, keys=1, most=1, clip=10.0, **more):
-    return Limits(
+    return usual.limits(
         unit=unit,
         neighbours=neighbours,
         keys=keys,
         discount=0.9,
         return_bounds=BOUNDS,
         reward_bounds=REWARDS,
-        most_keys=1,
-        most_trajectories=most,
+        max_trajectories_per_person=most,
         clip=clip,
-        size_is_public=neighbours == "replace-one",
         **more,
     )
 
@@ -53,10 +52,17 @@ def mechanism(held, chosen=None, *, epsilon=1.0, delta=0.0):
     size = PublicSize.of(held, None, trajectories=100, persons=100)
     design = Design(phi=np.eye(held.keys), weights=np.ones(held.keys))
     chosen = chosen or constants()
-    terms = Terms(
-        epsilon=epsilon, delta=delta, limits=held, size=size, design=design, constants=chosen
+    return Ope(
+        Terms(
+            epsilon=epsilon,
+            delta=delta,
+            limits=held,
+            size=size,
+            design=design,
+            mechanism="dp-ope",
+            constants=chosen,
+        )
     )
-    return DpOpe(terms, chosen)
 
 
 def gathered(people, held, batches=1):
@@ -97,7 +103,7 @@ def random_people(generator, keys, count, most=3):
 def literal(people, held):
     sums = np.zeros((4, held.keys), dtype=object)
     for owned in people:
-        for rows in owned[: held.most_trajectories] if held.by_person else owned:
+        for rows in owned[: held.max_trajectories_per_person] if held.by_person else owned:
             t, j, centred = slow.contribution(
                 [row[1:] for row in rows],
                 discount=held.discount,
@@ -159,7 +165,7 @@ def test_what_is_not_as_it_should_be_is_refused():
         with pytest.raises(StudyError, match="no limits"):
             limits(**wrong)
     with pytest.raises(StudyError, match="no limits"):
-        Limits(**{**limits(keys=3).__dict__, "most_keys": 2})
+        Limits(**{**limits(keys=3).__dict__, "max_states_per_trajectory": 2})
     for wrong in (constants(w=0.0), constants(b=0.0), constants(m=-1.0), constants(w=math.nan)):
         with pytest.raises(StudyError, match="no constants"):
             mechanism(limits(), wrong)
@@ -294,7 +300,7 @@ def test_numbers_are_the_sums_with_noise_of_their_scales(keys):
     drawn = draw(made, statistics, SeededForExperimentsOnly(1))
     assert drawn.numbers.shape == (4 * keys,)
     exact = np.concatenate(sums_of(statistics))
-    spread = made.perturbation(statistics).deviations
+    spread = made.perturb(statistics).deviations
     assert (abs(drawn.numbers - exact) < 12 * spread).all()
     assert (drawn.numbers != exact).all()
     assert (drawn.numbers == np.rint(drawn.numbers)).all()

@@ -1,5 +1,7 @@
 """Differences between arms: intervals that cover, by the levels of both; policies; refits."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,9 +51,9 @@ def test_at_the_level_of_each_both_cover_together():
 
 def test_a_difference_has_a_total_interval_and_a_band_around_it():
     release = released(described())
-    assert set(next(release.differences.fields())) == {
-        *("state", "arm", "value", "total_low", "total_high"),
-        *("total_band_low", "total_band_high", "supported"),
+    assert set(release.differences.columns) == {
+        *("state", "arm", "against", "value", "total_low", "total_high"),
+        *("total_band_low", "total_band_high", "supported", "flags"),
     }
     for entry in release.differences:
         assert entry.total_band_low <= entry.total_low <= entry.value
@@ -167,17 +169,21 @@ def test_a_start_distribution_gives_a_number_for_each_arm():
     chosen = described(values={"start": {"0": 0.5, "1": 0.5}})
     release = released(chosen)
     assert release.policy_value is None
-    assert [policy.arm for policy in release.policies] == ["control", "treated"]
-    for policy in release.policies:
+    first, second = release.policy
+    assert (first.arm, second.arm) == ("control", "treated")
+    for policy in (first, second):
         by_state = release.as_dict(policy.arm)
         assert policy.value == pytest.approx((by_state["0"] + by_state["1"]) / 2)
-        assert policy.interval.low <= policy.value <= policy.interval.high
-    first, second = release.policies
-    assert first.difference is None
-    assert second.difference == pytest.approx(second.value - first.value)
-    apart = second.difference_interval
-    assert apart.total_low <= second.difference <= apart.total_high
-    widths = [ends.total_high - ends.total_low for ends in (first.interval, second.interval, apart)]
+        assert policy.low <= policy.value <= policy.high
+    apart = release.differences["treated", None]
+    assert apart.value == pytest.approx(second.value - first.value)
+    assert apart.total_low <= apart.value <= apart.total_high
+    assert (apart.state, apart.against, apart.supported) == (None, "control", True)
+    assert np.isnan(apart.total_band_low)
+    written = json.loads(release.to_json())["tables"]["differences"]["total_band_low"]
+    assert [cell is None for cell in written] == [False, False, False, True]
+    assert pv.Release.parse(release.to_json()) == release
+    widths = [ends.total_high - ends.total_low for ends in (first, second, apart)]
     assert max(widths[:2]) < widths[2] < sum(widths[:2])
     assert widths[2] == pytest.approx(np.hypot(*widths[:2]), rel=0.02)
 
@@ -212,7 +218,7 @@ def test_a_release_with_arms_is_read_back():
     with pytest.raises(pv.UsageError, match="arm='placebo'"):
         again.as_dict("placebo")
     plain = released_without()
-    assert (plain.arms, plain.differences, plain.policies) == ((), None, None)
+    assert (plain.arms, plain.differences, plain.policy) == ((), None, None)
     assert '"arm"' not in plain.to_json()
     with pytest.raises(pv.UsageError, match="none: leave it out"):
         plain.as_dict("control")

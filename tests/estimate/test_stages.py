@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles.studies import study
-from privalue.core import Chosen, Stage
+from privalue.core import Stage
 from privalue.curator import prepare
 from privalue.estimate._stages import published_stages
 
@@ -22,9 +22,10 @@ def prepared(neighbours="replace-one"):
 
 
 def beyond(mechanism, numbers, level=3):
-    noise = mechanism.stage_noise["bounds"]
-    stage = Stage(name="bounds", alpha=1.0, numbers=np.array(numbers), noise=noise)
-    found = published_stages(mechanism, [stage], Chosen(level=level), 0.95)
+    sigma = mechanism.bounds_sigma
+    stage = Stage(name="bounds", alpha=1.0, numbers=np.array(numbers), sigma=sigma)
+    mechanism.level = lambda _: level
+    found = published_stages(mechanism, [stage], 0.95)
     return found["stages"][0].chosen.beyond
 
 
@@ -38,7 +39,7 @@ def test_intervals_cover_shares_as_often_as_they_say(neighbours, share):
     generator = np.random.default_rng(6)
     hits = 0
     for error in generator.standard_normal((draws, len(truth))):
-        found = beyond(mechanism, truth + mechanism.stage_noise["bounds"] * error)
+        found = beyond(mechanism, truth + mechanism.bounds_sigma * error)
         hits += found.low <= share <= found.high + 1e-9  # odds have an upper bound
     level = 0.95 ** (1 / 11)
     slack = 5 * (level * (1 - level) / draws) ** 0.5
@@ -56,7 +57,7 @@ def test_the_bound_may_be_chosen_by_the_same_histogram(neighbours):
     generator = np.random.default_rng(7)
     hits = 0
     for error in generator.standard_normal((draws, len(truth))):
-        numbers = truth + mechanism.stage_noise["bounds"] * error
+        numbers = truth + mechanism.bounds_sigma * error
         found = [beyond(mechanism, numbers, level) for level in range(11)]
         hits += all(one.low <= share <= one.high for one, share in zip(found, shares, strict=True))
     assert hits / draws >= 0.95

@@ -72,11 +72,11 @@ def literally(release, alike):
 
 def test_a_release_has_them_first_and_they_hold_the_others():
     release = seeded(described())
-    for entry, told in zip(release.values, release.values.fields(), strict=True):
-        assert list(told)[:4] == ["state", "value", "total_low", "total_high"]
+    assert list(release.values.columns)[:4] == ["state", "value", "total_low", "total_high"]
+    for entry in release.values:
         assert entry.total_band_low <= entry.total_low < entry.low <= entry.value
         assert entry.value <= entry.high < entry.total_high <= entry.total_band_high
-    within = release.policy_interval
+    within = release.policy.row(0)
     assert within.total_low < within.low <= release.policy_value
     assert release.policy_value <= within.high < within.total_high
     low, high = literally(release, 1)
@@ -86,8 +86,8 @@ def test_a_release_has_them_first_and_they_hold_the_others():
 
 def test_a_start_in_one_state_has_the_interval_of_that_state():
     release = seeded(described(start={"better": 1.0}))
-    assert release.policy_interval.total_low == release.values[1].total_low
-    assert release.policy_interval.total_high == release.values[1].total_high
+    assert release.policy.total_low[0] == release.total_low[1]
+    assert release.policy.total_high[0] == release.total_high[1]
 
 
 def test_persons_may_have_trajectories_that_are_alike():
@@ -125,7 +125,7 @@ def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
     assert cli.run(["refit", str(tmp_path / "released"), "--out", str(tmp_path / "again")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.index("95% interval") < shown.index("privacy alone")
-    entry = release.values[0]
+    entry = release.values.row(0)
     assert written(entry.value, entry.total_low, entry.total_high).within in shown
     assert "they hold the noise of privacy" in shown
 
@@ -155,7 +155,7 @@ def test_a_release_with_a_bound_of_its_own_says_so():
     again = pv.refit(release, start=START)
     assert again.restriction == release.restriction
     assert again.values == release.values
-    assert again.policy_interval == release.policy_interval
+    assert again.policy == release.policy
     assert seeded(described()).restriction is None
 
 

@@ -77,9 +77,72 @@ def of_curator(diagnostics: Any) -> Record:
 
 def of_release(text: str, path: str = "release") -> Record:
     """Of the text of release.json; stages are known by their names."""
-    release = json.loads(text)
+    release = as_schema_2(json.loads(text))
     stages = {stage.pop("name"): stage for stage in release.pop("stages", [])}
     return named({**release, "stages": stages}, path)
+
+
+ENDS = ("low", "high", "total_low", "total_high")
+TRUST = ("clipping_bias", "largest_clipping_bias", "effective_trajectories")
+
+
+def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
+    """A release as schema 2 named its numbers, by which they are kept: none was lost."""
+    tables = {name: dict(table) for name, table in release.pop("tables").items()}
+    release = {name: part for name, part in release.items() if name not in {"actions", "zcdp_rho"}}
+    values, policy, arms = (
+        tables.get("values", {}),
+        tables.get("policy", {}),
+        tables.get("differences"),
+    )
+    release |= {"values": values, "state_values": tables.get("states")}
+    if release["mechanism"] == "dp-ssp":
+        release.setdefault("theta", values["value"])
+    if "arm" in values:
+        rows = list(zip(*arms.values(), strict=True))
+        overall = [dict(zip(arms, row, strict=True)) for row in rows if row[2] is None]
+        states = zip(*(row for row in rows if row[2] is not None), strict=True)
+        release["differences"] = dict(zip(arms, map(list, states), strict=True))
+        del release["differences"]["against"]
+    if "arm" in policy:
+        apart = {"difference": [None, *(row["value"] for row in overall)]}
+        ends = {end: [None, *(row[end] for row in overall)] for end in ENDS[2:]}
+        interval = {end: policy.pop(end) for end in ENDS}
+        release["policies"] = {**policy, **apart, "interval": interval, "difference_interval": ends}
+    elif policy and "start" not in policy:
+        one = {
+            name: {key: column[0] for key, column in table.items()}
+            for name, table in tables.items()
+        }
+        compared = {
+            name: {"value": row["value"], "interval": {end: row.get(end) for end in ENDS}}
+            for name, row in one.items()
+        }
+        policy = one["policy"]
+        release |= {
+            "policy_value": policy["value"],
+            "policy_interval": compared["policy"]["interval"],
+        }
+        if release["mechanism"] == "dp-ope":
+            kept = {part: policy[name] for part, name in KEPT_MASS.items()}
+            trust = {name: policy[name] for name in TRUST}
+            trust["behaviour_contradicted"] = policy["refuted"] or None
+            release |= {"kept_mass": kept, "policy_trust": trust}
+            release["behaviour_value"] = compared["behaviour"]
+            release["policy_difference"] = compared["differences"]
+    elif policy:
+        for table in tables.values():
+            table["state"] = table.pop("start")
+        trusts = {name: policy.pop(name) for name in TRUST}
+        trusts["behaviour_contradicted"] = any(policy.pop("refuted")) or None
+        policy["kept_mass"] = {part: policy[name] for part, name in KEPT_MASS.items()}
+        del policy["kept_low"], policy["kept_high"]
+        release |= {"values": policy, "policy_trusts": trusts}
+        release |= {"behaviour_values": tables["behaviour"], "differences": arms}
+    return release
+
+
+KEPT_MASS = {"value": "kept_mass", "low": "kept_low", "high": "kept_high", "supported": "supported"}
 
 
 def of_policy(better: Any, path: str) -> Record:

@@ -33,14 +33,10 @@ sys.path.append(str(ROOT))  # docs.make is not installed
 # Commands that need what a test has not are parsed, not run.
 PARSED = {
     "README.md": "tests/house/test_readme.py runs it",
-    "docs/engines.md": "a study and data; tests/conformance/test_local_engine.py runs the like",
-    "docs/examples.md": "tests/house/test_examples.py runs it",
     "docs/install.md": "an environment; tests/house/test_install.py makes one",
-    "docs/planning.md": "minutes; tests/cli/test_plan_command.py runs the like",
-    "docs/report.md": "a study and data; tests/report/test_report.py runs the like",
-    "docs/reproduction.md": "minutes; tests/paper/test_experiments.py runs the like",
-    "docs/sources.md": "a server; tests/conformance/test_sources.py has one",
-    "docs/spark.md": "a cluster",
+    "docs/planning.md": "minutes; tests/cli runs the like",
+    "docs/report.md": "a study and data; tests/report runs the like",
+    "docs/reproduction.md": "minutes; tests/paper runs the like",
 }
 
 
@@ -117,8 +113,7 @@ class Reader:
         elif name in {"python", ".venv/bin/python"}:
             assert (ROOT / rest[0]).exists(), words
         else:
-            assert name == "export", words
-            assert self.page in PARSED, words
+            raise AssertionError(words)
 
     @staticmethod
     def _pip(act, *words):
@@ -157,13 +152,13 @@ def masked(text):
 
 
 def start(words):
-    from privalue.cli._app import run
+    from privalue.cli import run
 
     assert run(words) == 0, words
 
 
 def parse(words):
-    from privalue.cli._app import app
+    from privalue.cli import app
 
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):
@@ -216,49 +211,38 @@ def test_a_command_that_is_only_parsed_is_checked_too(words):
         parse(words)
 
 
-def test_the_pages_that_are_made_from_the_program_are_current():
-    from docs.make.references import references
-
-    for name, text in references().items():
-        assert (ROOT / name).read_text() == text, f"{name}: make references"
+def test_the_documentation_stays_small():
+    pages = [page for page in written() if page.is_relative_to(ROOT / "docs")]
+    assert len(pages) <= 45
+    assert sum(len(page.read_text().split()) for page in pages) <= 70_000
+    made = (ROOT / "docs" / "make").glob("*.py")
+    assert sum(len(path.read_text().splitlines()) for path in made) <= 200
 
 
 def test_every_test_that_the_documentation_names_exists():
-    """A file by its path; a function beside the file, or files, that it is in."""
-    found = 0
     for page in written():
-        for line in page.read_text().splitlines():
-            files = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", line)
-            for file in files:
-                assert (ROOT / file).exists(), f"{named(page)}: {file}"
-            defined = "".join((ROOT / f).read_text() for f in files if f.endswith(".py"))
-            for name in re.findall(r"`(test_\w+)`", line):
-                found += 1
-                if not files:  # in prose: anywhere
-                    defined = "".join(p.read_text() for p in (ROOT / "tests").rglob("*.py"))
-                assert f"def {name}(" in defined, f"{named(page)}: {name}"
-    assert found > 20
+        for name in re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text()):
+            assert (ROOT / name).exists() or "NAME" in name, f"{named(page)}: {name}"
 
 
 def test_the_numbers_that_are_compared_are_those_of_the_tables():
     """The tables there are made by programs; what is copied from them must not grow old."""
-    readme, compared = (ROOT / "README.md").read_text(), (ROOT / "docs/comparison.md").read_text()
-    peers = (ROOT / "docs" / "peers.md").read_text()
+    readme, peers = (ROOT / "README.md").read_text(), (ROOT / "docs" / "peers.md").read_text()
     measured = peers.partition("### The chain at (1, 1e-6)")[2].partition("#### add-remove")[0]
-    rows = re.findall(r"^\| \**(privalue|PipelineDP|Tumult Analytics|OpenDP)[^,|]*, ([^|]+) \| "
-                      r"([\d.]+) \| ([^|]*) \|$", readme + compared, re.M)  # fmt: skip
-    assert len(rows) == 8
+    rows = re.findall(r"^\| (privalue|PipelineDP|Tumult Analytics|OpenDP), ([^|]+) \| "
+                      r"([\d.]+) \| ([^|]*) \|$", peers, re.M)  # fmt: skip
+    assert len(rows) == 4
     for library, what, error, seconds in rows:
-        took = "" if seconds in {"yes", "no"} else rf" [\d.]+ \| {re.escape(seconds)} \|"
-        named = rf"\| {library} \| (?:Polars, )?{re.escape(what)} \| ([\d.]+) ± [\d.]+ \|{took}"
-        found = re.search(named, measured)
+        took = rf" [\d.]+ \| {re.escape(seconds)} \|"
+        row = rf"\| {library} \| (?:Polars, )?{re.escape(what)} \| ([\d.]+) ± [\d.]+ \|{took}"
+        found = re.search(row, measured)
         assert found, (library, what)
         half_a_digit = 0.5 * 10.0 ** -len(error.partition(".")[2])  # pages may round
         assert abs(float(found[1]) - float(error)) <= half_a_digit * (1 + 1e-9), (library, what)
+        assert f"| {error} |" in readme
     for constant in ("no privacy | 0.000457", "the constant 0.5 | 0.252"):
         assert constant in measured
-        for page in (readme, compared):
-            assert constant.split()[-1] in page
+        assert f"| {constant.split()[-1]} |" in readme
     reproduced = (ROOT / "docs" / "reproduction.md").read_text()
     for first in ("| 1,100,000 |", "| 340 (3,200 x) |"):
         assert first in reproduced
@@ -266,11 +250,7 @@ def test_the_numbers_that_are_compared_are_those_of_the_tables():
 
 
 def test_the_readme_is_short():
-    text = (ROOT / "README.md").read_text()
-    assert len(text.splitlines()) <= 120
-    assert "What a policy is worth, told privately.** Differentially private policy evaluation" in (
-        text
-    )
+    assert len((ROOT / "README.md").read_text().split()) <= 620
 
 
 def test_every_hazard_is_answered():
@@ -281,11 +261,6 @@ def test_every_hazard_is_answered():
         name, _, said = part.partition("\n")
         found[name] = dict(re.findall(r"^- \*\*(privalue|You|Tests):\*\* (\S.*)$", said, re.M))
         assert len(found[name]) == 3, name
-    named_by_nist = "Unit of privacy|Bounded contribution|Data-dependent|Floating point|Timing"
-    ours = "Randomness|Metadata|Tuning|Composition"
-    for hazard in f"{named_by_nist}|{ours}".split("|"):
-        (answer,) = [answer for name, answer in found.items() if name.startswith(hazard)]
-        assert "`tests/" in answer["Tests"] or hazard == "Timing"
     untested = [name for name, answer in found.items() if "`tests/" not in answer["Tests"]]
     assert len(found) > 20
     assert len(untested) == 2, untested

@@ -6,7 +6,7 @@ from pathlib import Path
 import privalue
 
 SOURCE = Path(privalue.__file__).parent
-# Names of classes that mean two things, where both rooms have a claim to them.
+# Names of classes that mean two things, where both packages have a claim to them.
 TWICE = {"Source"}
 
 

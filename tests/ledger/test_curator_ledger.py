@@ -84,7 +84,7 @@ def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, m
         raise RuntimeError
 
     if step == "noise":
-        monkeypatch.setattr("privalue.core._draw._noisy", crash)
+        monkeypatch.setattr("privalue.core.mechanisms.add_noise", crash)
     else:
         monkeypatch.setattr(curator, step, crash)
     with pytest.raises(RuntimeError):

@@ -193,8 +193,8 @@ def test_a_ledger_that_goes_away_after_the_release_takes_nothing_back(folder, mo
 
 
 def job(folder, data="data.csv"):
-    """The script of docs/recurring.md in a folder, with the command and no pauses on its path."""
-    page = (Path(__file__).parents[2] / "docs" / "recurring.md").read_text()
+    """The script of docs/ledger.md in a folder, with the command and no pauses on its path."""
+    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
     (script,) = re.findall(r"```text\n(#!/bin/sh\n.*?)```", page, re.DOTALL)
     command = "from privalue.cli._app import main; main()"
     (folder / "bin").mkdir()
@@ -256,19 +256,6 @@ def test_the_job_of_the_page_begins_with_what_is_paid_for(folder, ledger):
     assert ledger.account("trial").spent.as_floats()[0] == 0.5
     assert start().returncode == 0
     assert ledger.account("trial").spent.as_floats()[0] == 0.5
-
-
-def test_the_pages_say_what_charged_means_for_every_code():
-    docs = Path(__file__).parents[2] / "docs"
-    page = (docs / "recurring.md").read_text()
-    first, rest = page.split("Without such a line, the code decides:")
-    assert 'First look for a line that begins with "charged".** It counts for more' in first
-    assert "run `privalue ledger finish FILE`" in first.split("## Exit codes")[1]
-    codes = [int(code) for code in re.findall(r"^\| (\d+) \|", rest, re.MULTILINE)]
-    assert codes == [0, 2, 3, 4, 5, 6, 7, 70, 130]
-    for name in ("commands.md", "ledger.md"):
-        told = " ".join((docs / name).read_text().split())
-        assert 'a line that begins with "charged"' in told.replace("A line", "a line"), name
 
 
 def test_the_job_of_the_page_tries_again_where_nobody_answers(folder, ledger):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privalue.core._contributions import Contributions, unit_hash
+from privalue.core import Contributions, unit_hash
 
 
 def literal(rows, limits):
@@ -36,18 +36,20 @@ def literal(rows, limits):
             continue
         trajectories = [list(own) for _, own in groupby(unit, key=lambda row: row[0])]
         scalars["persons"] += limits.by_person
-        scalars["surplus_trajectories"] += max(len(trajectories) - limits.most_trajectories, 0)
-        for trajectory in trajectories[: limits.most_trajectories]:
+        scalars["surplus_trajectories"] += max(
+            len(trajectories) - limits.max_trajectories_per_person, 0
+        )
+        for trajectory in trajectories[: limits.max_trajectories_per_person]:
             scalars["trajectories"] += 1
             keys = [key for _, _, key, _ in trajectory]
             distinct = list(dict.fromkeys(keys))
-            scalars["surplus_visits"] += max(len(distinct) - limits.most_keys, 0)
+            scalars["surplus_visits"] += max(len(distinct) - limits.max_states_per_trajectory, 0)
             rewards = [min(max(r, limits.reward_bounds[0]), limits.reward_bounds[1])
                        for *_, r in trajectory]  # fmt: skip
             changed = sum(r != row[-1] for r, row in zip(rewards, trajectory, strict=True))
             scalars["rewards_clamped"] += changed
             level = 0
-            for key in distinct[: limits.most_keys]:
+            for key in distinct[: limits.max_states_per_trajectory]:
                 value = 0.0
                 for reward in reversed(rewards[keys.index(key) :]):
                     value = reward + limits.discount * value

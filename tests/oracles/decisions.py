@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from privalue.simulation import END, MDP, MarkovRewardProcess, Outcomes, Policy
+from privalue.simulation import END, MDP, MarkovRewardProcess, Outcomes
 
 
 def outcomes_of(mdp: MDP) -> list[list[list[tuple[Fraction, int, Fraction]]]]:
@@ -36,10 +36,10 @@ def solved(system: list[list[Fraction]], right: list[Fraction]) -> list[Fraction
     return [line[-1] for line in rows]
 
 
-def action_values(mdp: MDP, policy: Policy) -> list[list[Fraction]]:
+def action_values(mdp: MDP, policy: Any) -> list[list[Fraction]]:
     """Q, from the system of all pairs: Q(s, a) = E[r + gamma sum_a' pi(a' | s') Q(s', a')]."""
     listed, actions = outcomes_of(mdp), mdp.actions
-    pi = [[Fraction(float(p)) for p in row] for row in policy.probabilities]
+    pi = [[Fraction(float(p)) for p in row] for row in policy]
     size, gamma = mdp.states * actions, Fraction(mdp.discount)
     system = [[Fraction(int(r == c)) for c in range(size)] for r in range(size)]
     right = [Fraction(0)] * size
@@ -73,10 +73,10 @@ def best_values(mdp: MDP, sweeps: int) -> list[float]:
     return values
 
 
-def ever_taken(mdp: MDP, policy: Policy, state: int, action: int) -> Fraction:
+def ever_taken(mdp: MDP, policy: Any, state: int, action: int) -> Fraction:
     """The probability that the pair is ever taken: a trajectory stops there, and has succeeded."""
     listed: Any = outcomes_of(mdp)
-    pi = [[Fraction(float(p)) for p in row] for row in policy.probabilities]
+    pi = [[Fraction(float(p)) for p in row] for row in policy]
     system = [[Fraction(int(r == c)) for c in range(mdp.states)] for r in range(mdp.states)]
     right = [Fraction(0)] * mdp.states
     for here in range(mdp.states):
@@ -91,7 +91,7 @@ def ever_taken(mdp: MDP, policy: Policy, state: int, action: int) -> Fraction:
     return sum((Fraction(float(p)) * h for p, h in zip(mdp.start, found, strict=True)), Fraction(0))
 
 
-def pairs_process(mdp: MDP, policy: Policy) -> MarkovRewardProcess:
+def pairs_process(mdp: MDP, policy: Any) -> MarkovRewardProcess:
     """The process of the pairs: its state s * A + a is taking a in s; its values are Q.
 
     P((s, a), (s', a')) = P(s' | s, a) pi(a' | s'), and the start is mu(s) pi(a | s).
@@ -103,11 +103,11 @@ def pairs_process(mdp: MDP, policy: Policy) -> MarkovRewardProcess:
         if successor == END:
             rows.append((row, chance, END, reward))
             continue
-        for action, share in enumerate(policy.probabilities[successor]):
+        for action, share in enumerate(policy[successor]):
             rows.append((row, chance * share, successor * mdp.actions + action, reward))
     row, chances, successors, rewards = zip(*rows, strict=True)
     return MarkovRewardProcess(
-        outcomes=Outcomes.collect(
+        outcomes=Outcomes(
             states=mdp.states * mdp.actions,
             actions=1,
             rows=row,
@@ -115,6 +115,6 @@ def pairs_process(mdp: MDP, policy: Policy) -> MarkovRewardProcess:
             successors=successors,
             rewards=rewards,
         ),
-        start=(mdp.start[:, None] * policy.probabilities).ravel(),
+        start=(mdp.start[:, None] * policy).ravel(),
         discount=mdp.discount,
     )

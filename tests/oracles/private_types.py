@@ -9,8 +9,7 @@ import pyarrow as pa
 import privalue as pv
 from oracles.studies import study
 from privalue import curator
-from privalue.core import Private
-from privalue.core._contributions import Contributions
+from privalue.core import Contributions, Private
 
 # Counts and returns that nothing public contains. The first source is in order, the second is not.
 DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
@@ -50,7 +49,7 @@ def instances():
         for data in (pa.table(ROWS), DATA):
             pv.release(described, data, accept_useless=True, accept_large_delta=True)
         found["Diagnostics"] = diagnostics = pv.inspect(described, DATA)
-        found["VisitStatistics"] = diagnostics.statistics
+        found["Statistics"] = diagnostics.statistics
         found["Perturbation"] = diagnostics.perturbation
         found["PolicyDiagnostics"] = pv.inspect(another_policy(), DECIDED)
     return found

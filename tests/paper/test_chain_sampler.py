@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from oracles.worlds import first_visits
-from privalue.core._contributions import GRID_STEPS
+from privalue.core import GRID_STEPS
 from privalue.errors import UsageError
 from privalue.paper import chain_statistics
 from privalue.paper._chain_sampler import _in_steps, _powers

@@ -12,11 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privalue.core._calibration import nissim
-from privalue.core._design import Design
-from privalue.core._profile import privacy_profile
-from privalue.core._sensitivity_lsl import smooth_lsl
-from privalue.core._sensitivity_lsw import smooth_lsw
+from privalue.core import Design, nissim, privacy_profile, smooth_lsl, smooth_lsw
 from privalue.paper import chain_statistics, theory
 from privalue.simulation import MarkovRewardProcess, parse_world
 from privalue.study._features import aggregation
@@ -213,7 +209,7 @@ def test_one_state_of_lsl_is_wrong_without_limit():
     """docs/proofs/utility.md, section 5: at least about T/(5 + ln T), T = 1/(2 e beta)."""
     from scipy import stats
 
-    from privalue.core._calibration import Calibration
+    from privalue.core import Calibration
 
     previous = 1.0
     for beta in (1e-3, 1e-4, 1e-5):

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import literal
-from privalue.core._calibration import nissim
-from privalue.core._contributions import VisitStatistics
-from privalue.core._least_squares import lsl
+from privalue.core import Statistics, lsl, nissim
 from privalue.errors import UsageError
 from privalue.paper import _claims as claims_module
 from privalue.paper import _runner as runner
@@ -195,7 +193,7 @@ def test_excess_is_the_difference_of_two_risks(size):
     phi = phi_of(MethodSetting(aggregation=size))
     counts = np.bincount([s for s, _ in visits], minlength=40)
     sums = np.bincount([s for s, _ in visits], weights=[f for _, f in visits], minlength=40)
-    gathered = VisitStatistics(
+    gathered = Statistics(
         return_bounds=(0.0, 1.0),
         trajectories=m,
         rows=len(visits),

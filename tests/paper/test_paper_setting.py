@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from oracles.studies import in_sections
-from privalue.core._contributions import VisitStatistics
-from privalue.core._profile import exact_alpha, privacy_profile
+from privalue.core import Statistics, exact_alpha, privacy_profile
 from privalue.curator import prepare
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world
@@ -14,7 +13,7 @@ from privalue.study._terms import mechanism_for, public_size
 
 def perturbation(trajectories, seed, **mechanism):
     drawn = chain_statistics(parse_world("chain"), trajectories=trajectories, seed=seed)
-    gathered = VisitStatistics(
+    gathered = Statistics(
         return_bounds=(0.0, 1.0),
         trajectories=trajectories,
         rows=trajectories,
@@ -31,7 +30,7 @@ def perturbation(trajectories, seed, **mechanism):
     )
     size = public_size(described, gathered)
     mechanism = mechanism_for(described, prepare(described).design, size)
-    return mechanism.perturbation(gathered), gathered.counts
+    return mechanism.perturb(gathered), gathered.counts
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from privalue.cli._reproduce import reproduce
-from privalue.core._calibration import nissim
+from privalue.core import nissim
 from privalue.errors import UsageError
 from privalue.paper import EXPERIMENTS, theory
 from privalue.paper import _surpassed as surpassed

@@ -12,10 +12,8 @@ import scipy.linalg as sl
 import privalue
 from oracles import literal
 from oracles import theory as slow
-from privalue.core._calibration import Calibration, nissim
-from privalue.core._design import Design
+from privalue.core import Calibration, Design, nissim, privacy_profile
 from privalue.core._maximum import TOLERANCE
-from privalue.core._profile import privacy_profile
 from privalue.errors import StudyError, UsageError
 from privalue.paper import theory
 from privalue.study._features import aggregation

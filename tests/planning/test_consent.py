@@ -10,7 +10,7 @@ import pytest
 import privalue as pv
 from oracles.studies import in_sections
 from privalue.cli._app import run
-from privalue.core._terms import PublicSize
+from privalue.core import PublicSize
 from privalue.planning import judge_planned
 from privalue.planning._consent import large_delta
 from privalue.planning._judgement import USELESS, affordable_draws, judge, noise_alone

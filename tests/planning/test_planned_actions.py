@@ -28,7 +28,6 @@ from privalue.planning import _predict as predicting
 from privalue.planning._returns import first_choices, first_visits
 from privalue.report import pairs_in_words
 from privalue.simulation import (
-    Policy,
     parse_world,
     simulate_episodes,
 )
@@ -139,7 +138,7 @@ def never(state, action):
     """The world, with a pair that nobody takes."""
     table = BEHAVIOUR.probabilities.copy()
     table[state, action] = 0.0
-    return WORLD.under(Policy(probabilities=table / table.sum(axis=1, keepdims=True)))
+    return WORLD.under(table / table.sum(axis=1, keepdims=True))
 
 
 def test_pairs_that_nobody_takes_are_to_be_left_out_of_what_is_allowed():
@@ -199,7 +198,7 @@ def test_predictions_agree_with_simulated_releases(released, model):
 
 def test_predictions_that_leave_the_noise_out_do_not(released, model, monkeypatch):
     def without(mechanism, statistics, generator):
-        return predicting.MadeUpDraw(numbers=mechanism.perturbation(statistics).center)
+        return predicting.MadeUpDraw(numbers=mechanism.perturb(statistics).center)
 
     monkeypatch.setattr(predicting, "drawn_numbers", without)
     assert (np.abs(differences(released, predicted(model))) > 3).all()

@@ -14,7 +14,7 @@ import privalue as pv
 from oracles import literal
 from oracles import reading as local
 from oracles.studies import in_sections
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
     Forecaster,
@@ -90,7 +90,7 @@ def small_process(seed, states=5, discount=0.9):
         successors += heads * 2  # two rewards on the way to each
         rewards += generator.normal(size=len(weights)).tolist()
     return MarkovRewardProcess(
-        outcomes=Outcomes.collect(
+        outcomes=Outcomes(
             states=states,
             actions=1,
             rows=rows,
@@ -282,7 +282,7 @@ def test_labels_are_matched_by_position_and_strangers_refused():
 
 
 def test_an_endless_world_is_refused():
-    outcomes = Outcomes.collect(
+    outcomes = Outcomes(
         states=1, actions=1, rows=[0], probabilities=[1.0], successors=[0], rewards=[0.5]
     )
     process = MarkovRewardProcess(outcomes=outcomes, start=[1.0], discount=0.9)

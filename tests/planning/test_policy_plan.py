@@ -19,8 +19,7 @@ def described(world, target, **changes):
     for name, one in (("target", target), ("behaviour", world)):
         _, policy = one.decisions
         tables[name] = {
-            str(s): {str(a): float(p) for a, p in enumerate(row)}
-            for s, row in enumerate(policy.probabilities)
+            str(s): {str(a): float(p) for a, p in enumerate(row)} for s, row in enumerate(policy)
         }
     mdp, _ = world.decisions
     keywords = {

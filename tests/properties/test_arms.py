@@ -14,8 +14,7 @@ from oracles import arms as slow
 from oracles import literal
 from oracles.reading import statistics
 from oracles.studies import study
-from privalue.core import count_weight
-from privalue.core._contributions import Contributions
+from privalue.core import Contributions, count_weight
 from privalue.study._choices import sensitivity
 
 QUARTER, THREE_QUARTERS = Fraction(1, 4), Fraction(3, 4)

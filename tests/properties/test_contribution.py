@@ -14,11 +14,8 @@ from hypothesis import strategies as st
 
 from oracles import contribution as slow
 from oracles.ridge import smooth_ridge
-from privalue.core._design import Design
+from privalue.core import MOST_TRAJECTORIES, Design, smooth_lsl, smooth_lsw
 from privalue.core._maximum import TOLERANCE
-from privalue.core._sensitivity_lsl import smooth_lsl
-from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.study._features import aggregation
 
 BETA = st.one_of(st.floats(1e-6, 3.0), st.sampled_from([1e-12, 50.0]))

@@ -10,7 +10,7 @@ import privalue as pv
 from oracles import literal
 from oracles.reading import statistics
 from oracles.studies import episodes, study
-from privalue.core._contributions import Contributions
+from privalue.core import Contributions
 
 BOUNDS = {"rewards": (-1.0, 1.0), "returns": (-1.5, 2.5)}
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.reading import statistics as gathered
 from oracles.studies import study
-from privalue.core._mechanism import Perturbation
+from privalue.core import Perturbation
 from privalue.curator import prepare
 from privalue.study import public_size
 
@@ -137,8 +137,7 @@ def test_the_conditions_hold_at_the_extremes(mechanism, features):
         prepared = prepare(chosen)
         for pair in extreme_statistics(chosen.limits):
             here, there = (
-                prepared.mechanism_for(public_size(chosen, found)).perturbation(found)
-                for found in pair
+                prepared.mechanism_for(public_size(chosen, found)).perturb(found) for found in pair
             )
             assert_conditions_of_lemma_1(here, there)
 
@@ -148,7 +147,7 @@ def test_what_is_shared_there_is_what_the_curator_sees(mechanism):
     chosen = described(mechanism, FEATURES[0], BOUNDS[0], [1.0, 0.5, 2.0, 1.0])
     data, (found, _) = next(extreme_pairs())[0], extreme_statistics(chosen.limits)[0]
     mechanism = prepare(chosen).mechanism_for(public_size(chosen, found))
-    inspected, here = pv.inspect(chosen, data).perturbation, mechanism.perturbation(found)
+    inspected, here = pv.inspect(chosen, data).perturbation, mechanism.perturb(found)
     assert (here.sigma, here.grids) == (inspected.sigma, inspected.grids)
     assert np.array_equal(here.center, inspected.center)
 

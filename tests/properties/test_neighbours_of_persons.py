@@ -147,7 +147,7 @@ def test_the_bound_of_ssp_is_reached():
 def test_limits_that_are_not_enforced_are_caught(name, mistake, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
     original = statistics._gather
-    limit = {"H is not enforced": "most_keys", "L is not enforced": "most_trajectories"}[mistake]
+    limit = {"H is not enforced": "max_states", "L is not enforced": "max_trajectories"}[mistake]
 
     def careless(ids, steps, keys, rewards, rules, *sums):
         return original(ids, steps, keys, rewards, rules._replace(**{limit: 10**9}), *sums)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from oracles import literal, ssp
 from oracles.shrinkage import posterior
-from privalue.core._design import Design
-from privalue.core._sensitivity_ssp import count_weight
+from privalue.core import Design, count_weight
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics, estimate

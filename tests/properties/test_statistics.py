@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles import literal
 from oracles.reading import statistics
 from oracles.studies import episodes, rows_of, study
-from privalue.core._contributions import Contributions, VisitStatistics
+from privalue.core import Contributions, Statistics
 from privalue.errors import BoundaryError
 
 COLUMNS = ("trajectory", "step", "state", "reward")
@@ -149,7 +149,7 @@ def test_counts_of_clamped_returns_and_rewards():
 def test_too_many_trajectories_are_refused_before_a_sum_can_overflow():
     most = 2**33 - 1
     described = study(1, returns=(0.0, 1.0))
-    full = VisitStatistics(
+    full = Statistics(
         return_bounds=(0.0, 1.0),
         limits=described.limits,
         trajectories=most,
@@ -167,7 +167,7 @@ def test_too_many_trajectories_are_refused_before_a_sum_can_overflow():
 
 def test_arrays_are_copied_and_read_only():
     counts = np.array([1, 2, 3])
-    found = VisitStatistics(
+    found = Statistics(
         return_bounds=(0.0, 1.0),
         trajectories=3,
         rows=3,

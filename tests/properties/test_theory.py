@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from oracles import literal
 from oracles import theory as slow
-from privalue.core._calibration import Calibration
-from privalue.core._design import Design
+from privalue.core import Calibration, Design
 from privalue.paper import theory
 
 STATES = 3

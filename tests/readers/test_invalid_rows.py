@@ -12,7 +12,7 @@ import privalue as pv
 from oracles.reading import statistics
 from oracles.studies import study
 from privalue.cli._app import run
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES
 from privalue.study._terms import declared_size, public_size
 
 COLUMNS = ["person", "trajectory", "step", "state", "reward"]

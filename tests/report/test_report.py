@@ -18,8 +18,8 @@ from scipy.optimize import linprog
 import privalue as pv
 from oracles.studies import in_sections, release_anyway
 from privalue._folder import PRIVATE_MARK, PUBLIC_FILES
-from privalue.artefact._values import StateValues
 from privalue.cli._app import run
+from privalue.releases import ValueTable
 from privalue.report import _states as states
 from privalue.report._answers import answers_in
 from privalue.report._guarantee import detection
@@ -99,7 +99,7 @@ def test_a_page_holds_nothing_private(mechanism):
     told = [
         public_page(release, study=chosen),
         registry_yaml(release),
-        "".join(states.values_csv(states.state_table(release, chosen))),
+        "".join(states.values_csv(states.state_table(release))),
     ]
     secrets = [count for count in private["counts"] if count != release.trajectories]
     assert len(secrets) == 3
@@ -154,12 +154,14 @@ def test_a_hundred_thousand_states_fit_on_a_page_and_nothing_is_lost():
     labels = [f"state number {at}" for at in range(100_000)]
     small = released(study("dp-lsw"), people(50, 50, 50, 50))
     columns = {
+        "state": labels,
+        "flags": [""] * 100_000,
         "value": np.sin(np.arange(100_000) / 5000),
         "total_low": np.full(100_000, -1.5),
         "total_high": np.full(100_000, 2.5),
     }
     release = small.model_copy(
-        update={"values": StateValues(labels, columns), "level": 0.9, "trajectories": None}
+        update={"tables": {"values": ValueTable(columns)}, "level": 0.9, "trajectories": None}
     )
     page = public_page(release)
     assert len(page.encode()) < 500_000
@@ -268,41 +270,7 @@ def test_the_best_test_of_the_worst_mechanism_is_as_good_as_the_table_says(epsil
 
 
 def flags_of(release, chosen=None):
-    return {row.state: row.flags for row in states.state_table(release, chosen)}
-
-
-def test_unsupported_states_are_flagged_by_noisy_counts():
-    release = released(study(), people(2000, 0, 0, 0)[:2000] + [[("ill", 0.5)]] * 10)
-    rare = released(study(), [[("ill", 0.5), ("better", 0.5)]] * 2000)
-    assert flags_of(release) == dict.fromkeys(LABELS, ())
-    assert flags_of(rare)["gone"] == (states.UNSUPPORTED,)
-    assert flags_of(rare)["ill"] == ()
-    row = states.state_table(rare)[0].columns
-    assert row["noisy_visits_low"] < 2000 < row["noisy_visits_high"]
-
-
-def test_a_public_prior_and_public_weights_flag_states_where_counts_are_secret():
-    visits = {"ill": 1.0, "better": 0.5, "well": 0.5, "gone": 0.001}
-    chosen = study(
-        "dp-lsl",
-        states={"labels": LABELS, "visits": visits},
-        weights={"values": [1.0, 0.0, 1.0, 1.0]},
-    )
-    release = released(chosen, people(1000, 0, 0, 1000))
-    for found in (flags_of(release), flags_of(release, chosen)):
-        assert found["gone"] == (states.GUESSED, states.RARE)
-        assert states.WEIGHTLESS in found["better"]
-        assert found["well"] == (states.GUESSED,)
-
-
-def test_a_value_that_noise_took_beyond_the_bounds_is_clipped_and_flagged():
-    release = released(study("dp-lsw"), people(3, 3, 3, 3), accept_large_delta=True)
-    drawn = dict(zip(LABELS, release.theta, strict=True))  # tabular: theta is what was drawn
-    wild = {state for state, value in drawn.items() if not 0 < value < 1}
-    assert wild
-    for state, value in release.as_dict().items():
-        assert value == min(max(drawn[state], 0.0), 1.0)
-        assert (states.AT_A_BOUND in flags_of(release)[state]) == (state in wild)
+    return {row.state: row.flags for row in states.state_table(release)}
 
 
 # Precision

@@ -18,7 +18,6 @@ from privalue.report import public_page, state_table
 from privalue.report._pages import named
 from privalue.report._precision import planned
 from privalue.report._private_page import private_page
-from privalue.report._states import values_csv
 from privalue.report._verdict import verdict_of
 
 ENDS = ("low", "high", "total_low", "total_high")
@@ -122,36 +121,10 @@ def useless():
     return released(study(2, returns=(0.0, 1.0)), crowd(2, 2))
 
 
-def test_a_release_of_no_use_says_so_wherever_it_is_read(useless):
-    assert useless.accepted == ["useless"]
-    mark = "no better than guessing"
-    assert [row.flags[0] for row in state_table(useless)] == [mark, mark]
-    assert all(mark in entry.flags for entry in useless)
-    assert mark in repr(useless["0"])
-    assert mark in repr(useless)
-    assert useless.to_pandas()["flags"].str.contains(mark).all()
-    assert "".join(values_csv(state_table(useless))).count(mark) == 2
-    assert "Do not act on the values." in useless._repr_html_()
-    assert mark in useless.plot().get_title(loc="left")
-    assert "Do not act on the values." in printed(useless)
-    assert "Do not act on the values." in text_of(public_page(useless))
-    assert mark not in useless.to_json()
-
-
 def test_a_release_of_no_use_by_its_plan_is_not_usable():
     found = verdict(released(study(2, returns=(0.0, 1.0), mechanism=SSP), crowd(2, 2)))
     assert (found.kind, found.head) == ("unusable", "Not usable.")
     assert "no better than guessing 0.5, the middle of the bounds" in found.sentence
-
-
-def test_a_release_whose_every_state_has_too_few_visits_is_not_usable(rare):
-    columns = {name: rare.values.column(name)[2:] for name in ("value", "low", "high", "supported")}
-    alone = rare.model_copy(
-        update={"values": type(rare.values)(["2"], columns), "statistics": None}
-    )
-    found = verdict_of(alone, state_table(alone), planned(rare))
-    assert found.kind == "unusable"
-    assert "Every value has too few visits" in found.sentence
 
 
 @pytest.fixture(scope="module")
@@ -160,32 +133,6 @@ def uncertain():
     chosen = study(2, returns=(0.0, 1.0), mechanism=SSP, privacy={"epsilon": 20.0, "delta": 1e-3})
     people = [[(0, float(at % 2)), (1, float(at % 2))] for at in range(3)]
     return released(chosen, [*people, *([(0, float(at % 2))] for at in range(197))], seed=3)
-
-
-def test_an_interval_of_most_of_what_is_possible_is_flagged_everywhere(uncertain):
-    thin = uncertain["1"]
-    assert thin.supported
-    assert thin.total_high - thin.total_low > 0.5 > thin.high - thin.low
-    assert list(uncertain.flags.names).count("wide interval") == 1
-    assert [row.flags for row in state_table(uncertain)] == [(), ("wide interval",)]
-    assert "wide interval" in thin.flags
-    assert "wide interval" in uncertain.to_pandas()["flags"][1]
-    assert "wide interval" in uncertain._repr_html_()
-    assert "wide interval" in "".join(values_csv(state_table(uncertain)))
-    found = verdict(uncertain)
-    assert found.kind == "care"
-    assert found.sentence.startswith("The states cannot be told apart")
-    assert "wide interval" not in uncertain.to_json()
-
-
-def test_a_release_whose_every_interval_is_wide_is_not_usable(uncertain):
-    columns = {name: uncertain.column(name)[1:] for name in ("value", *ENDS, "supported")}
-    alone = uncertain.model_copy(
-        update={"values": type(uncertain.values)(["1"], columns), "statistics": None}
-    )
-    found = verdict_of(alone, state_table(alone), planned(uncertain))
-    assert found.kind == "unusable"
-    assert "its interval spans more than half of what is possible" in found.sentence
 
 
 # In the order in which they are read

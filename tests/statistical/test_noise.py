@@ -17,12 +17,9 @@ import pytest
 from oracles.discrete_laplace import discrete_laplace_mass
 from oracles.draws import gaussian_multiples
 from oracles.gaussian import CHECKS, RoundedGaussian, alarm_of_counts, alarm_of_distance
+from privalue.core import OperatingSystemEntropy, SeededForExperimentsOnly
 from privalue.core import _noise as noise
-from privalue.core._noise import (
-    OperatingSystemEntropy,
-    SeededForExperimentsOnly,
-    discrete_laplace,
-)
+from privalue.core._noise import discrete_laplace
 
 SAMPLES = 100_000
 SETTINGS = {  # center, sigma, grid

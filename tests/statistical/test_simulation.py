@@ -23,7 +23,7 @@ from privalue.simulation import (
     rollout,
     simulate_episodes,
 )
-from privalue.simulation import _simulation as simulation
+from privalue.simulation.walk import sampler
 
 LEVEL = 1e-6
 
@@ -96,9 +96,7 @@ def test_rollouts_of_an_environment_fit_its_table():
     gymnasium = pytest.importorskip("gymnasium")
     world = parse_world("gym:FrozenLake-v1")
     # Under the uniform policy a trajectory of more than 100 rows has a chance below 1e-6.
-    rows = rollout(
-        gymnasium.make("FrozenLake-v1"), "uniform", trajectories=4_000, seed=13, truncated="keep"
-    )
+    rows = rollout(gymnasium.make("FrozenLake-v1"), "uniform", 4_000, seed=13)
     assert rows.truncated == 0
     assert fits(rows, world.process)
 
@@ -114,7 +112,7 @@ def changed(process, **columns):
         for name in ("rows", "probabilities", "successors", "rewards")
     }
     return MarkovRewardProcess(
-        outcomes=Outcomes.collect(states=process.states, actions=1, **(listed | columns)),
+        outcomes=Outcomes(states=process.states, actions=1, **(listed | columns)),
         start=process.start,
         discount=process.discount,
     )
@@ -165,28 +163,20 @@ def test_a_changed_convention_for_gymnasium_is_caught():
     assert not fits(simulate_episodes(right, trajectories=20_000, seed=15), wrong)
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        pytest.param(
-            lambda table: table._replace(
-                rewards=np.where(table.successors == END, 0, table.rewards)
-            ),
-            id="no reward in the last row",
-        ),
-        pytest.param(
-            lambda table: table._replace(thresholds=np.minimum(table.thresholds * 1.05, 1)),
-            id="thresholds five per cent off",
-        ),
-        pytest.param(
-            lambda table: table._replace(aliases=np.arange(table.aliases.size)), id="no aliases"
-        ),
-    ],
-)
-def test_a_simulator_that_departs_from_the_process_is_caught(spoil, monkeypatch):
+@pytest.mark.parametrize("mistake", ["probabilities five per cent off", "the last outcome never"])
+def test_a_simulator_that_departs_from_the_process_is_caught(mistake, monkeypatch):
     process = garnet(states=8, seed=3).process
-    sound = simulation.alias_table
-    monkeypatch.setattr(simulation, "alias_table", lambda process: spoil(sound(process)))
+
+    def spoilt(process):
+        table = sampler(process)
+        cumulative = table.cumulative.copy()
+        if mistake == "the last outcome never":
+            cumulative[table.offsets[1:-1] - 2] = 1.0
+        else:
+            cumulative = np.minimum(1.05 * cumulative, 1.0)
+        return table._replace(cumulative=cumulative)
+
+    monkeypatch.setattr("privalue.simulation.episodes.sampler", spoilt)
     assert not fits(simulate_episodes(process, trajectories=100_000, seed=16), process)
 
 

@@ -17,9 +17,7 @@ from scipy.stats import norm
 from benchmarks.worlds import grid, random_chain
 from oracles import literal
 from oracles.repeats import repeats
-from privalue.core._design import Design
-from privalue.core._profile import exact_alpha
-from privalue.core._sensitivity_ssp import count_weight
+from privalue.core import Design, count_weight, exact_alpha
 from privalue.estimate._ratios import normal_quantile, ratio_intervals
 from privalue.estimate._statistics import SURE, NoisyStatistics, estimate
 from privalue.paper import chain_statistics

@@ -14,8 +14,7 @@ import pytest
 
 from benchmarks.worlds import grid, random_chain
 from oracles.worlds import first_visits
-from privalue.core._design import Design
-from privalue.core._profile import exact_alpha
+from privalue.core import Design, exact_alpha
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes

@@ -28,7 +28,12 @@ def test_keys_are_pairs_state_after_state():
     assert (chosen.state_count, chosen.action_count, chosen.key_count) == (2, 2, 4)
     assert chosen.key_names == PAIRS
     limits = chosen.limits
-    assert (limits.keys, limits.arms, limits.most_keys, limits.touched) == (4, 1, 3, 4)
+    assert (limits.keys, limits.arms, limits.max_states_per_trajectory, limits.touched) == (
+        4,
+        1,
+        3,
+        4,
+    )
     assert described().states_per_trajectory == 4
     assert described(actions={"count": 3}).action_labels == ("0", "1", "2")
 

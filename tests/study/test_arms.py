@@ -21,7 +21,7 @@ def test_keys_are_states_of_every_arm():
     chosen = described(privacy={"max_states_per_trajectory": 7})
     assert (chosen.arm_count, chosen.state_count, chosen.key_count) == (2, 3, 6)
     limits = chosen.limits
-    assert (limits.keys, limits.arms, limits.most_keys) == (6, 2, 3)
+    assert (limits.keys, limits.arms, limits.max_states_per_trajectory) == (6, 2, 3)
     assert chosen.key_names[:4] == ("control: 0", "control: 1", "control: 2", "treated: 0")
     assert chosen.arms.column == "arm"
 
@@ -31,7 +31,7 @@ def test_without_arms_nothing_is_said_of_them():
     plain = study(3, mechanism=SSP)
     assert "arms" not in plain.public_description()
     terms = mechanism_for(plain, design(plain), declared_size(plain)).terms
-    assert not {"arms", "drop_cut"} & described_terms(terms).keys()
+    assert not {"arms", "drop_truncated"} & described_terms(terms).keys()
     assert "truncated" not in plain.public_description()["values"]
     assert plain.key_names == range(3)
     assert described().in_one_arm() == plain
@@ -125,8 +125,8 @@ def test_a_rule_for_cuts_needs_the_column():
 def test_what_is_dropped_makes_sizes_private():
     kept = study(3, mechanism=SSP, data={"truncated": "cut"})
     dropped = study(3, mechanism=SSP, data={"truncated": "cut"}, values={"truncated": "drop-unit"})
-    assert (kept.size_is_public, kept.limits.drop_cut) == (True, False)
-    assert (dropped.size_is_public, dropped.limits.drop_cut) == (False, True)
+    assert (kept.size_is_public, kept.limits.drop_truncated) == (True, False)
+    assert (dropped.size_is_public, dropped.limits.drop_truncated) == (False, True)
     assert not dropped.limits.drop_invalid
     release = pv.release(
         dropped.model_copy(update={"study": {"trajectories": 90}}),
@@ -134,7 +134,7 @@ def test_what_is_dropped_makes_sizes_private():
         accept_useless=True,
     )
     assert release.trajectories is None
-    assert release.terms["drop_cut"] is True
+    assert release.terms["drop_truncated"] is True
     statistics = pv.inspect(dropped, [[(0, 1.0, False)]]).statistics
     assert public_size(dropped, statistics).units is None
 

@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from privalue.core import PublicSize, gaussian
-from privalue.core._calibration import largest_exact_beta, nissim
-from privalue.core._profile import _exact_alpha, exact_alpha
-from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._sensitivity_ssp import count_weight
+from privalue.core import (
+    PublicSize,
+    count_weight,
+    exact_alpha,
+    gaussian,
+    largest_exact_beta,
+    nissim,
+    smooth_lsw,
+)
+from privalue.core._profile import _exact_alpha
 from privalue.errors import StudyError, UsageError
 from privalue.study import design, mechanism_for
 from privalue.study._choices import automatic_beta, sensitivity, shape_weights

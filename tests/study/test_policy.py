@@ -24,7 +24,11 @@ def test_it_resolves_to_two_policies_and_limits():
     study = described()
     assert study.policies.target.tolist() == [0.2, 0.8, 0.0, 1.0]
     assert study.policies.behaviour.tolist() == [0.5, 0.5, 0.3, 0.7]
-    assert (study.limits.keys, study.limits.most_keys, study.limits.clip) == (1, 1, 5.0)
+    assert (study.limits.keys, study.limits.max_states_per_trajectory, study.limits.clip) == (
+        1,
+        1,
+        5.0,
+    )
     assert study.privacy.delta == 0.0
     assert study.public_description()["privacy"]["delta"] == 0.0
     by_start = described(policy={"by": "start"})

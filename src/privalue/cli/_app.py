@@ -242,7 +242,7 @@ def _ran(arguments: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED, debug)
     except PrivalueError as problem:
-        return _failed(str(problem), problem.exit_code, debug)
+        return _failed(problem.with_options(), problem.exit_code, debug)
     except MemoryError:
         return _failed("there is not enough memory for this; use fewer states", 3, debug)
     except UnicodeEncodeError:  # the name of a file, or of what is in it, as the system has it

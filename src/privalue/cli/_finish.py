@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from privalue._folder import FILE_NAME, require_publishable
-from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._given import DEFAULT_LEDGER
@@ -22,6 +21,7 @@ from privalue.curator import finish as finish_release
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
 from privalue.ledger import NAME, Outbox, Paid, open_ledger
 from privalue.ledger.files import remove_litter
+from privalue.releases import Release
 from privalue.report import request_for, require_same_study
 from privalue.study import Study
 

@@ -8,10 +8,10 @@ import typer
 from privalue._improved import WARNING, Improvement
 from privalue._improved import improve as improved_by
 from privalue._written import written
-from privalue.artefact import NOT_PRIVATE
 from privalue.cli._console import Json, log, print_json, say, screen
 from privalue.cli._given import NUMBER
 from privalue.errors import UsageError
+from privalue.releases import NOT_PRIVATE
 
 _MOST = 30  # states on the screen
 

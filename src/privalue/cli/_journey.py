@@ -9,11 +9,11 @@ import numpy as np
 
 from privalue._folder import require_publishable
 from privalue._types import Progress
-from privalue.artefact import Release
 from privalue.curator import Prepared, inspect, prepare, release
 from privalue.errors import UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.planning import Option, predict, public_model
+from privalue.releases import Release
 from privalue.report import (
     Published,
     publish,

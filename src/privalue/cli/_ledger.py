@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, print_json, say, screen
 from privalue.cli._finish import finish
@@ -15,6 +14,7 @@ from privalue.cli._given import DEFAULT_LEDGER, NUMBER, WHOLE
 from privalue.errors import DataError, UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.ledger.files import read_whole
+from privalue.releases import Release
 from privalue.report import account_rows, statement_rows
 
 _LONGEST = 1 << 26  # bytes, of a file of heads

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from privalue._planned import named_world
 from privalue._planned import plan as planned
 from privalue.cli._console import Json, SideFiles, StudyFile, print_json, progress, screen
 from privalue.cli._given import NUMBER, WHOLE
@@ -16,6 +15,7 @@ from privalue.cli._plan_screen import (
 )
 from privalue.errors import UsageError
 from privalue.planning import STEPS, PolicyPlan, plan_policy
+from privalue.simulation import world as find_world
 from privalue.study import Study
 
 
@@ -110,5 +110,5 @@ def _policy_plan(
     """Return the plan of another policy's value."""
     if world is not None and steps is not None:
         raise UsageError("--world and --steps both say how long trajectories are; give one")
-    known = None if world is None else named_world(world)
+    known = None if world is None else find_world(world)
     return plan_policy(study, trajectories, world=known, steps=STEPS if steps is None else steps)

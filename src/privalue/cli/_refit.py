@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from privalue._folder import require_publishable
-from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_release_json, screen
 from privalue.cli._given import NUMBER, WHOLE
@@ -14,6 +13,7 @@ from privalue.cli._paid import require_finished
 from privalue.cli._report import publish_and_tell
 from privalue.errors import UsageError
 from privalue.estimate import refit as refit_release
+from privalue.releases import Release
 
 
 def refit(

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from privalue._folder import require_publishable
-from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import (
     Json,
@@ -38,6 +37,7 @@ from privalue.curator import release as release_data
 from privalue.curator import reuse
 from privalue.errors import UsageError
 from privalue.ledger import open_ledger
+from privalue.releases import Release
 from privalue.report import load_page
 from privalue.study import Study
 

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from privalue._folder import FILE_NAME, PAGE, REGISTRY, VALUES, require_no_private_page
-from privalue.artefact import Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
 from privalue.cli._given import Justification
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
+from privalue.releases import Release
 from privalue.report import (
     answers_in,
     charge_words,

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from privalue._checked import Checked
 from privalue._written import Written, counted, written
-from privalue.artefact import PolicyInterval, Release, TotalInterval
-from privalue.core import DpOpe, privacy_profile
+from privalue.core import Ope, privacy_profile
 from privalue.curator import Prepared, reuse
+from privalue.estimate import MEANINGS
+from privalue.releases import Release
 from privalue.report import (
     DATA_WORDS,
     DIFFERENCES_COVER,
@@ -26,11 +27,15 @@ from privalue.report import (
     heading,
     listed,
     named,
+    policies,
     policy_lines,
+    policy_row,
     restriction_in_words,
+    rows_of,
     state_table,
     unchecked_words,
     verdict_words,
+    whole,
 )
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
@@ -195,7 +200,7 @@ def _constants(prepared: Prepared) -> str:
     mechanism = prepared.mechanism
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
-    if isinstance(mechanism, DpOpe):
+    if isinstance(mechanism, Ope):
         noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
         return f"{noise}; pure epsilon"
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
@@ -258,7 +263,7 @@ def print_release(console: Console, release: Release) -> None:
         table.add_column(head, justify="right")
     table.add_column("flag", no_wrap=True)
     states = state_table(release)
-    for entry, row in zip(release.values[:MOST_ROWS], states[:MOST_ROWS], strict=True):
+    for entry, row in zip(rows_of(release.values, MOST_ROWS), states[:MOST_ROWS], strict=True):
         ends = [(getattr(entry, low), getattr(entry, high)) for low, high in intervals.values()]
         table.add_row(
             *(label for label in (entry.state, entry.action) if label is not None),
@@ -337,7 +342,7 @@ def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:
 
 def _policy(release: Release) -> str:
     """Return the policy's overall value in words, with its intervals."""
-    within = release.policy_interval
+    within = policy_row(release)
     assert release.policy_value is not None
     shown = _shown(release.policy_value, within)
     found = f"Overall value of the policy (averaged over where people start): {shown}"
@@ -352,7 +357,7 @@ def _policy(release: Release) -> str:
 
 def _print_arms(console: Console, release: Release) -> None:
     """Print the values of arms side by side, and how far each is from the first."""
-    states, first = release.state_count, release.arms[0]
+    states, first = len(release.states), release.arms[0]
     differences = release.differences
     assert differences is not None  # every release with arms has them
     level = f"{100 * (release.level or 0):g}%"
@@ -364,8 +369,10 @@ def _print_arms(console: Console, release: Release) -> None:
     for arm in release.arms[1:]:
         table.add_column(Text(f"{arm} less {first}"), justify="right")
     for at in range(min(states, MOST_ROWS)):
-        of_arms = [release.values[at + states * arm] for arm in range(len(release.arms))]
-        compared = [differences[at + states * arm] for arm in range(len(release.arms) - 1)]
+        of_arms = [whole(release.values.row(at + states * arm)) for arm in range(len(release.arms))]
+        compared = [
+            whole(differences.row(at + states * arm)) for arm in range(len(release.arms) - 1)
+        ]
         table.add_row(
             Text(of_arms[0].state),
             *(str(written(entry.value, *ends_of(entry))) for entry in of_arms + compared),
@@ -374,7 +381,7 @@ def _print_arms(console: Console, release: Release) -> None:
     if states > MOST_ROWS:
         console.print(f"... and {states - MOST_ROWS} more states in the file.")
     _print_flags(console, release)
-    for policy in release.policies or ():
+    for policy in policies(release):
         text = f"Overall value of the policy, {policy.arm}: {_shown(policy.value, policy.interval)}"
         if policy.difference is not None:
             apart = _shown(policy.difference, policy.difference_interval)
@@ -391,7 +398,7 @@ def _print_flags(console: Console, release: Release) -> None:
     table = state_table(release)
     if not table.flagged.any():
         console.print("No value is flagged.")
-    for flag in release.flags.names:
+    for flag in MEANINGS:
         found = table.with_flag(flag).tolist()
         if found:
             _print_flag(console, flag, [str(table.names[at]) for at in found])
@@ -404,7 +411,7 @@ def _print_flag(console: Console, flag: str, names: Sequence[str]) -> None:
     console.print(Text(f"Be careful ({flag}): {some}{more}."), soft_wrap=True)
 
 
-def _shown(value: float, within: PolicyInterval | TotalInterval | None) -> Written:
+def _shown(value: float, within: Any) -> Written:
     """Return a number with the interval that is shown first."""
     return written(value, *((None, None) if within is None else ends_of(within)))
 
@@ -424,7 +431,7 @@ def _what_was_public(release: Release) -> str:
     )
     return (
         f"Public beforehand: the study{beside}, its "
-        f"{counted(release.state_count, 'state')}{arms}, discount {values['discount']:g}, the "
+        f"{counted(len(release.states), 'state')}{arms}, discount {values['discount']:g}, the "
         f"bounds of rewards and returns{number}. Mechanism: {release.mechanism}, "
         + (
             "noise on the statistics"

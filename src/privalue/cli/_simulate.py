@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from privalue._planned import named_world
 from privalue._written import counted
 from privalue.cli._console import Json, print_json, progress, say
 from privalue.cli._given import WHOLE, require_absent
 from privalue.errors import UsageError
 from privalue.simulation import CUT, simulate_to_file, write_truth
+from privalue.simulation import world as find_world
 
 
 def simulate(
@@ -35,12 +35,10 @@ def simulate(
     ] = 0,
     truncate_at: Annotated[
         int | None,
-        typer.Option("--truncate-at", **WHOLE, help="Cut trajectories after so many rows."),
-    ] = None,
-    truncated: Annotated[
-        str | None,
         typer.Option(
-            "--truncated", help="What to do with trajectories that were cut: keep or drop."
+            "--truncate-at",
+            **WHOLE,
+            help=f"Cut trajectories after so many rows; {CUT!r} marks them.",
         ),
     ] = None,
     policy: Annotated[
@@ -67,13 +65,11 @@ def simulate(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make up trajectories of a built-in or Gymnasium world."""
-    if truncated not in {None, "keep", "drop"}:
-        raise UsageError(f"--truncated {truncated}: it must be keep or drop")
+    """Simulate trajectories of a built-in or Gymnasium world."""
     require_absent(out, force)
     if truth is not None:
         require_absent(truth / "study.toml", force)
-    chosen = named_world(world, policy)
+    chosen = find_world(world, policy=policy)
     if actions and chosen.mdp is None:
         raise UsageError(f"--actions: nobody chooses in the world {chosen.text}; leave it out")
     with progress("Simulating") as update:
@@ -84,7 +80,6 @@ def simulate(
             out=out,
             progress=lambda done: update(done, trajectories),
             truncate_at=truncate_at,
-            truncated=truncated,  # type: ignore[arg-type]  # checked above
             actions=actions,
         )
     files = []
@@ -94,7 +89,7 @@ def simulate(
             truth,
             trajectories=written.trajectories,
             actions=actions,
-            cut=truncated == "keep",
+            cut=truncate_at is not None,
         )
     if as_json:
         print_json(
@@ -110,7 +105,6 @@ def simulate(
                 "rows": written.rows,
                 "trajectories": written.trajectories,
                 "truncated": written.truncated,
-                "dropped": written.dropped,
             }
         )
     else:
@@ -127,5 +121,4 @@ def simulate(
             names = ", ".join(file.name for file in files)
             say(f"Wrote a study of these rows, and the exact values: {names} in {truth}")
         if written.truncated:
-            kept = f'; the column "{CUT}" marks them' if truncated == "keep" else ""
-            print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped{kept}.")
+            say(f"{written.truncated:,} trajectories were cut; the column {CUT!r} marks them.")

@@ -11,14 +11,10 @@ without breaking the promise. docs/guarantee.md lists the files, docs/proofs has
 from privalue.core._arrays import Integers, Matrix, Vector
 from privalue.core._blocks import block_sensitivity, checked_whole
 from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
-from privalue.core._contributions import SCALARS, Contributions, Covered, VisitStatistics, unit_hash
+from privalue.core._contributions import SCALARS, Contributions, Covered, Statistics, unit_hash
 from privalue.core._design import Design, absolute, column_squares, dense, is_indicator, scaled_rows
-from privalue.core._draw import Mechanism, compile_draw, draw, mechanism_of
 from privalue.core._kernels import kernel
 from privalue.core._least_squares import lsl, lsw
-from privalue.core._lsl import DpLsl, lsl_bound
-from privalue.core._lsw import DpLsw, LswBound, Whitening
-from privalue.core._mechanism import Perturbation, SmoothBound
 from privalue.core._noise import (
     Entropy,
     OperatingSystemEntropy,
@@ -26,15 +22,13 @@ from privalue.core._noise import (
     gaussian_on_grid,
     public_grid,
 )
-from privalue.core._ope import DpOpe
 from privalue.core._private import Private, sealed
 from privalue.core._profile import Profile, divergence, exact_alpha, privacy_profile
 from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._sensitivity_ssp import count_weight, visit_block
-from privalue.core._ssp import DpSsp
-from privalue.core._stages import Chosen, Stage, stage_alphas
-from privalue.core._terms import (
+from privalue.core.limits import (
+    CONSTANTS,
     GRID_STEPS,
     MOST_LEVELS,
     MOST_TRAJECTORIES,
@@ -47,16 +41,99 @@ from privalue.core._terms import (
     StageRules,
     Terms,
 )
+from privalue.core.mechanisms import (
+    MECHANISMS,
+    Draw,
+    Lsl,
+    Lsw,
+    Mechanism,
+    NoiseLaw,
+    Ope,
+    Perturbation,
+    SmoothBound,
+    Ssp,
+    Stage,
+    StatisticsNoise,
+    Whitening,
+    add_noise,
+    bounds_sensitivity,
+    compile_draw,
+    draw,
+    smooth_bound,
+    stage_alphas,
+    weighted_block,
+)
 
 __all__ = [
-    "GRID_STEPS", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS", "Calibration", "Chosen",
-    "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpOpe", "DpSsp", "Entropy", "Integers",
-    "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix", "Mechanism", "OpeTerms",
-    "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
-    "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage", "StageRules", "Terms", "Vector",
-    "VisitStatistics", "Whitening", "absolute", "block_sensitivity", "checked_whole",
-    "column_squares", "compile_draw", "count_weight", "dense", "divergence", "draw", "exact",
-    "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "kernel", "largest_exact_beta",
-    "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim", "privacy_profile", "public_grid",
-    "scaled_rows", "sealed", "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
+    "CONSTANTS",
+    "GRID_STEPS",
+    "MECHANISMS",
+    "MOST_LEVELS",
+    "MOST_TRAJECTORIES",
+    "SCALARS",
+    "Calibration",
+    "Contributions",
+    "Covered",
+    "Design",
+    "Draw",
+    "Entropy",
+    "Integers",
+    "Limits",
+    "Lsl",
+    "LslTerms",
+    "Lsw",
+    "LswTerms",
+    "Matrix",
+    "Mechanism",
+    "NoiseLaw",
+    "Ope",
+    "OpeTerms",
+    "OperatingSystemEntropy",
+    "Perturbation",
+    "Private",
+    "Profile",
+    "PublicSize",
+    "SeededForExperimentsOnly",
+    "SmoothBound",
+    "Ssp",
+    "SspTerms",
+    "Stage",
+    "StageRules",
+    "Statistics",
+    "StatisticsNoise",
+    "Terms",
+    "Vector",
+    "Whitening",
+    "absolute",
+    "add_noise",
+    "block_sensitivity",
+    "bounds_sensitivity",
+    "checked_whole",
+    "column_squares",
+    "compile_draw",
+    "count_weight",
+    "dense",
+    "divergence",
+    "draw",
+    "exact",
+    "exact_alpha",
+    "gaussian",
+    "gaussian_on_grid",
+    "is_indicator",
+    "kernel",
+    "largest_exact_beta",
+    "lsl",
+    "lsw",
+    "nissim",
+    "privacy_profile",
+    "public_grid",
+    "scaled_rows",
+    "sealed",
+    "smooth_bound",
+    "smooth_lsl",
+    "smooth_lsw",
+    "stage_alphas",
+    "unit_hash",
+    "visit_block",
+    "weighted_block",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Vector, q_largest
-from privalue.core._terms import Limits
+from privalue.core.limits import Limits
 from privalue.errors import UsageError
 
 
@@ -82,8 +82,8 @@ def sensitivity_within(
         shape,
         largest=largest,
         furthest=furthest,
-        most_keys=limits.most_keys,
-        most_trajectories=limits.most_trajectories,
+        most_keys=limits.max_states_per_trajectory,
+        most_trajectories=limits.max_trajectories_per_person,
         add_remove=limits.add_remove,
     )
 

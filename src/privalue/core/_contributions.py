@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from privalue.core._arrays import Integers, Vector
 from privalue.core._kernels import kernel
 from privalue.core._private import Private, sealed
-from privalue.core._terms import GRID_STEPS, MOST_TRAJECTORIES, Limits
+from privalue.core.limits import GRID_STEPS, MOST_TRAJECTORIES, Limits
 from privalue.errors import BoundaryError, DataError
 
 LARGEST_REWARD = sys.float_info.max  # NaN and infinities fail the comparison with it
@@ -85,8 +85,8 @@ def _nothing() -> Integers:
 # not count; how many keys an arm has, N where there are none; and the levels.
 _Rules = namedtuple(
     "_Rules",
-    "unit_words span_low span_high discount low high reward_low reward_high most_keys "
-    "most_trajectories dropping marked keys_per_arm reference nearest clip",
+    "unit_words span_low span_high discount low high reward_low reward_high max_states "
+    "max_trajectories dropping marked keys_per_arm reference nearest clip",
 )
 
 
@@ -103,7 +103,7 @@ class Covered(NamedTuple):
 
 @sealed
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
-class VisitStatistics(Private):
+class Statistics(Private):
     """How many trajectories visit each key, and the sum of their returns; ``a + b`` merges.
 
     Surplus trajectories of a person, and visits beyond a trajectory's first H distinct keys, do
@@ -160,7 +160,7 @@ class VisitStatistics(Private):
     def _public_shape(self) -> str:
         return f"states={len(self.counts)}"
 
-    def __add__(self, other: "VisitStatistics") -> "VisitStatistics":
+    def __add__(self, other: "Statistics") -> "Statistics":
         """Return the statistics of both data sets together; raise where they may share a unit.
 
         Sums are whole numbers, so that any order of merging gives the same bits.
@@ -172,11 +172,11 @@ class VisitStatistics(Private):
             name: getattr(self, name) + getattr(other, name)
             for name in (*_ARRAYS, *SCALARS, "covered")
         }
-        return VisitStatistics(return_bounds=bounds, limits=self.limits, **added)
+        return Statistics(return_bounds=bounds, limits=self.limits, **added)
 
     def __eq__(self, other: object) -> bool:
         """Return whether all numbers agree, whatever batches they were added in."""
-        return isinstance(other, VisitStatistics) and all(
+        return isinstance(other, Statistics) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
             for name in (*_ARRAYS, *SCALARS, "return_bounds")
         )
@@ -218,7 +218,7 @@ class VisitStatistics(Private):
         means = share * means + (1 - share) * unvisited
         return np.where(self.counts > 0, np.clip(means, low, high), unvisited)
 
-    def require_data(self, limits: Limits) -> "VisitStatistics":
+    def require_data(self, limits: Limits) -> "Statistics":
         """Refuse an empty data set, but only where its size is public.
 
         Where it is secret (add-remove neighbours, or invalid units dropped), an error for "no
@@ -230,7 +230,7 @@ class VisitStatistics(Private):
 
 
 # The numbers besides those of each key; the curator is shown them.
-SCALARS = tuple(name for name, kind in VisitStatistics.__annotations__.items() if kind is int)
+SCALARS = tuple(name for name, kind in Statistics.__annotations__.items() if kind is int)
 
 
 class Contributions(Private):
@@ -301,8 +301,9 @@ class Contributions(Private):
         covered.append(Covered(span, first, last))
         rules = _Rules(
             *(unit_ids * words, *span, limits.discount, *limits.return_bounds),
-            *(*limits.reward_bounds, limits.most_keys, limits.most_trajectories),
-            *(limits.drop_invalid, limits.drop_invalid or limits.drop_cut),
+            *(*limits.reward_bounds, limits.max_states_per_trajectory),
+            limits.max_trajectories_per_person,
+            *(limits.drop_invalid, limits.drop_invalid or limits.drop_truncated),
             *(limits.keys // limits.arms, limits.reference, limits.nearest, limits.clip),
         )
         # For the longest unit that there could be; only what a unit needs is ever touched, and that
@@ -338,7 +339,7 @@ class Contributions(Private):
         self._rows += other._rows
         other._covered = None
 
-    def finish(self, *, rows_left_out: int = 0) -> VisitStatistics:
+    def finish(self, *, rows_left_out: int = 0) -> Statistics:
         """Return the statistics of all that was added.
 
         Args:
@@ -354,7 +355,7 @@ class Contributions(Private):
             tallied["persons"] = 0
         arrays = zip(_ARRAYS, (counts, steps, *by_level), strict=True)
         named: dict[str, Any] = {**dict(arrays), **tallied}
-        return VisitStatistics(
+        return Statistics(
             return_bounds=self._limits.return_bounds,
             rows=self._rows,
             rows_left_out=rows_left_out,
@@ -443,7 +444,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     Returns:
         (0, 0), or a place in ``REASONS`` and the row at which a check failed.
     """
-    (rows, words), most_keys, dropping = ids.shape, rules.most_keys, rules.dropping
+    (rows, words), most_keys, dropping = ids.shape, rules.max_states, rules.dropping
     low, high, top = rules.low, rules.high, 1.0 * GRID_STEPS  # all doubles: one min to compile
     scale = GRID_STEPS / (high - low)
     # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
@@ -517,7 +518,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         met, units = met + trajectories, units + 1
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
-        for trajectory in range(min(trajectories, rules.most_trajectories)):
+        for trajectory in range(min(trajectories, rules.max_trajectories)):
             counted += 1
             begin, end = begins[trajectory], begins[trajectory + 1]
             value, weight, most_level = 0.0, 1.0, 0

@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Matrix, Vector
-from privalue.core._contributions import VisitStatistics
+from privalue.core._contributions import Statistics
 from privalue.core._design import (
     Design,
     absolute,
@@ -45,7 +45,7 @@ def lsw(mean_returns: Vector, design: Design) -> Vector:
     return _solve(design.weighted_phi, target, design.one_feature_per_state)
 
 
-def lsl(statistics: VisitStatistics, design: Design, ridge: float) -> Vector:
+def lsl(statistics: Statistics, design: Design, ridge: float) -> Vector:
     """Return theta_X^lambda: (Phi^T D Phi + (lambda/2) I) theta = Phi^T Gamma_rho S.
 
     [BGP16] equation 11 multiplied by m: D = diag(rho_s |X_s|), S the sums of returns; there is no

@@ -14,7 +14,6 @@ from privalue.estimate._greedy import (
 )
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._policies import (
-    largest_weights,
     noisy_weights,
     published_policy,
 )
@@ -27,24 +26,42 @@ from privalue.estimate._published import (
     values_of,
 )
 from privalue.estimate._ratios import clear_limit, normal_quantile
-from privalue.estimate._refit import common_value, refit
+from privalue.estimate._refit import common_value, described_actions, refit
 from privalue.estimate._stages import published_stages
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import distinct_values
 from privalue.estimate._weights import SUPPORTED
+from privalue.estimate.flags import (
+    ABOVE,
+    BORROWED,
+    IMPOSSIBLE,
+    LOST,
+    MEANINGS,
+    UNCLEAR,
+    WIDE,
+    cautions,
+)
 
 __all__ = [
+    "ABOVE",
+    "BORROWED",
     "CAUTION",
+    "IMPOSSIBLE",
+    "LOST",
+    "MEANINGS",
     "SUPPORTED",
+    "UNCLEAR",
+    "WIDE",
     "GreedyStep",
     "NoisyStatistics",
     "StateChange",
+    "cautions",
     "clear_limit",
     "common_value",
+    "described_actions",
     "distinct_values",
     "estimates_of",
     "greedy_step_of",
-    "largest_weights",
     "noise_factors",
     "noisy_of",
     "noisy_weights",

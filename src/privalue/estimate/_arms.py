@@ -39,6 +39,7 @@ class ArmPolicy:
     overall: Overall
     difference: float | None = None
     difference_total: tuple[float, float] | None = None
+    supported: bool = False  # every state with weight is, in both arms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,6 +103,7 @@ def arm_differences(
 def policies_by_arm(
     found: list[Overall],
     located: list[Located],
+    supported: list[bool],
     bounds: tuple[float, float],
     *,
     independent: bool,
@@ -111,13 +113,21 @@ def policies_by_arm(
     Args:
         found: of each arm.
         located: of each, at ``level_of_each`` where arms are not independent.
+        supported: whether every state with weight is, in each.
         bounds: of returns.
         independent: whether nobody is in two arms.
     """
     policies = [ArmPolicy(overall=overall) for overall in found[:1]]
-    for overall, place in zip(found[1:], located[1:], strict=True):
+    for overall, place, own in zip(found[1:], located[1:], supported[1:], strict=True):
         apart = overall.value - found[0].value
         low, high = difference_ends(place, located[0], bounds, independent=independent)
         ends = min(float(low[0]), apart), max(float(high[0]), apart)
-        policies.append(ArmPolicy(overall=overall, difference=apart, difference_total=ends))
+        policies.append(
+            ArmPolicy(
+                overall=overall,
+                difference=apart,
+                difference_total=ends,
+                supported=own and supported[0],
+            )
+        )
     return tuple(policies)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import Release
 from privalue.core import Integers, Vector
 from privalue.estimate._ratios import (
     Ratios,
@@ -31,6 +30,7 @@ from privalue.estimate._refit import noisy_statistics, tabular_study
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import Located, difference_ends, total_intervals
 from privalue.estimate.shrinkage import pooled, shrink_pairs
+from privalue.releases import Release
 from privalue.study import Study
 
 # Of the variance that returns can have at most, for the choice of people.

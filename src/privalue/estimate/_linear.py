@@ -7,14 +7,14 @@ are none.
 import numpy as np
 import scipy
 
-from privalue.core import DpLsl, DpLsw, Matrix, Vector, Whitening, dense
+from privalue.core import Lsl, Lsw, Matrix, Vector, Whitening, dense
 from privalue.estimate._arms import Overall
 from privalue.estimate._statistics import Estimates
 
 
-def theta_of(mechanism: DpLsw | DpLsl, drawn: Vector) -> Vector:
+def theta_of(mechanism: Lsw | Lsl, drawn: Vector) -> Vector:
     """Return theta = W^{-1} u where u = W theta was drawn, else what was drawn."""
-    whitening = mechanism.whitening if isinstance(mechanism, DpLsw) else None
+    whitening = mechanism.whitening if isinstance(mechanism, Lsw) else None
     if whitening is None:
         return drawn
     if whitening.diagonal is not None:
@@ -22,14 +22,14 @@ def theta_of(mechanism: DpLsw | DpLsl, drawn: Vector) -> Vector:
     return np.asarray(scipy.linalg.solve_triangular(whitening.triangle, drawn))
 
 
-def noise_factors(mechanism: DpLsw | DpLsl, rows: Matrix) -> Vector:
+def noise_factors(mechanism: Lsw | Lsl, rows: Matrix) -> Vector:
     """Return the standard deviations of rows times theta, over sigma: ||W^{-T} row||, or ||row||.
 
     Args:
         mechanism: with its constants.
         rows: a state's features each, or a mixture of them.
     """
-    whitening = mechanism.whitening if isinstance(mechanism, DpLsw) else None
+    whitening = mechanism.whitening if isinstance(mechanism, Lsw) else None
     if whitening is None:
         return row_norms(rows)
     return _whitened_factors(whitening, rows)
@@ -47,7 +47,7 @@ def _whitened_factors(whitening: Whitening, rows: Matrix) -> Vector:
     )
 
 
-def linear_estimates(mechanism: DpLsw | DpLsl, drawn: Vector, *, start: Vector | None) -> Estimates:
+def linear_estimates(mechanism: Lsw | Lsl, drawn: Vector, *, start: Vector | None) -> Estimates:
     """Return theta and values, without intervals.
 
     Args:

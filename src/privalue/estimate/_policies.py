@@ -1,28 +1,18 @@
 """Make what is published of another policy's value, from the numbers that were drawn."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from privalue.artefact import (
-    Compared,
-    KeptMass,
-    PolicyInterval,
-    PolicyTrust,
-    PolicyTrusts,
-    ReleasedWeights,
-    StateValues,
-    as_numbers,
-    kept_masses,
-)
-from privalue.core import GRID_STEPS, DpOpe, Vector
-from privalue.estimate._weights import NoisyWeights, PolicyEstimates, Quantity, policy_estimates
+from privalue.core import GRID_STEPS, Ope, Vector
+from privalue.estimate._weights import NoisyWeights, Quantity, policy_estimates
+from privalue.estimate.flags import flag_texts, flags_of_policy
+from privalue.releases import ReleasedWeights, ValueTable
 from privalue.study import Study
 
-_INTERVALS = ("total_", "", "total_band_")  # in the order of release.json
 
-
-def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
+def noisy_weights(mechanism: Ope, drawn: Vector) -> NoisyWeights:
     """Return the drawn numbers in units of trajectories, and of returns' range.
 
     Args:
@@ -42,106 +32,55 @@ def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
         sizes=parts[3],
         scales=(scales[0] * steps[0], scales[1] * steps[1], scales[2] * steps[2], scales[3]),
         clip=limits.clip,
-        alike=limits.most_trajectories,
+        alike=limits.max_trajectories_per_person,
     )
 
 
-def largest_weights(mechanism: DpOpe) -> Vector:
-    """Return the largest numbers that could be drawn: what fails on them fails before a charge."""
-    sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(mechanism.scales)]
-    largest = sizes * mechanism.terms.size.most_count + 64 * mechanism.deviations
-    return np.repeat(largest, mechanism.terms.limits.keys)
-
-
-def published_policy(study: Study, mechanism: DpOpe, drawn: Vector) -> dict[str, Any]:
+def published_policy(
+    study: Study, mechanism: Ope, drawn: Vector, every: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the parts of a release that come from the mechanism's output alone.
 
     Args:
         study: what is public; it says whether there is one number for each start.
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
+        every: flags that every row has.
     """
     noisy = noisy_weights(mechanism, drawn)
     found = policy_estimates(noisy, study.return_bounds, study.report.level)
+    labels = {"start": list(map(str, study.start_names))} if study.start_names else {}
+    flags = flags_of_policy(found.supported, found.impossible, refuted=bool(found.refuted.any()))
+    doubtful, plain = (flag_texts(len(found.kept), part, every) for part in (flags, []))
+    more = {
+        "kept_mass": found.kept,
+        "kept_low": found.kept_low,
+        "kept_high": found.kept_high,
+        "clipping_bias": found.bias,
+        "largest_clipping_bias": found.largest_bias,
+        "effective_trajectories": found.effective,
+        "refuted": found.refuted,
+        "supported": found.supported,
+    }
+    target, behaviour, difference = map(_columns, (found.target, found.behaviour, found.difference))
     private = len(mechanism.scales) == 4
-    weights = ReleasedWeights(
-        weighted=as_numbers(noisy.weighted),
-        weights=as_numbers(noisy.weights),
-        returns=as_numbers(noisy.returns),
-        sizes=as_numbers(noisy.sizes) if private else None,
-        scales=as_numbers(np.array(noisy.scales[: len(mechanism.scales)])),
-    )
-    common: dict[str, Any] = {
-        "theta": as_numbers(np.zeros(0)),
+    return {
         "level": found.level,
-        "weights": weights,
-    }
-    if study.start_names:
-        return {**common, **_by_start(study, found)}
-    return {**common, "values": StateValues([], {"value": np.zeros(0)}), **_alone(found)}
-
-
-def _alone(found: PolicyEstimates) -> dict[str, Any]:
-    """Return the fields of a release with one number."""
-    return {
-        "policy_value": float(found.target.value[0]),
-        "policy_interval": _interval(found.target),
-        "kept_mass": KeptMass(
-            value=float(found.kept[0]),
-            low=float(found.kept_low[0]),
-            high=float(found.kept_high[0]),
-            supported=bool(found.supported[0]),
+        "tables": {
+            "policy": ValueTable({**labels, **target, **more, "flags": doubtful}),
+            "behaviour": ValueTable({**labels, **behaviour, "flags": plain}),
+            "differences": ValueTable({**labels, **difference, "flags": doubtful}),
+        },
+        "weights": ReleasedWeights(
+            weighted=noisy.weighted,
+            weights=noisy.weights,
+            returns=noisy.returns,
+            sizes=noisy.sizes if private else None,
+            scales=noisy.scales[: len(mechanism.scales)],
         ),
-        "policy_trust": PolicyTrust(
-            clipping_bias=float(found.bias[0]),
-            largest_clipping_bias=float(found.largest_bias[0]),
-            effective_trajectories=float(found.effective[0]),
-            behaviour_contradicted=bool(found.refuted.any()) or None,
-        ),
-        "behaviour_value": _compared(found.behaviour),
-        "policy_difference": _compared(found.difference),
-    }
-
-
-def _by_start(study: Study, found: PolicyEstimates) -> dict[str, Any]:
-    """Return the fields of a release with one number for each start."""
-    kept = kept_masses(found.kept, found.kept_low, found.kept_high, found.supported)
-    more = {"supported": found.supported, "kept_mass": kept}
-    names = study.start_names
-    return {
-        "values": StateValues(names, {**_columns(found.target), **more}),
-        "policy_trusts": PolicyTrusts(
-            clipping_bias=as_numbers(found.bias),
-            largest_clipping_bias=as_numbers(found.largest_bias),
-            effective_trajectories=as_numbers(found.effective),
-            behaviour_contradicted=bool(found.refuted.any()) or None,
-        ),
-        "behaviour_values": StateValues(names, _columns(found.behaviour)),
-        "differences": StateValues(names, _columns(found.difference)),
     }
 
 
 def _columns(of: Quantity) -> dict[str, Any]:
     """Return a quantity as columns; bands are only of several numbers."""
-    columns = {"value": of.value}
-    for kind in _INTERVALS:
-        for side in ("low", "high"):
-            numbers = getattr(of, f"{kind}{side}")
-            if numbers is not None:
-                columns[f"{kind}{side}"] = numbers
-    return columns
-
-
-def _interval(of: Quantity) -> PolicyInterval:
-    """Return the intervals of the one number."""
-    return PolicyInterval(
-        low=float(of.low[0]),
-        high=float(of.high[0]),
-        total_low=float(of.total_low[0]),
-        total_high=float(of.total_high[0]),
-    )
-
-
-def _compared(of: Quantity) -> Compared:
-    """Return a number with its intervals."""
-    return Compared(value=float(of.value[0]), interval=_interval(of))
+    return {name: numbers for name, numbers in vars(of).items() if numbers is not None}

@@ -3,30 +3,17 @@
 Everything here is handed what was drawn, and public things: nothing here could read the data.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import (
-    FIELDS,
-    PolicyInArm,
-    PolicyInterval,
-    ReleasedStatistics,
-    StateValues,
-    TotalInterval,
-    as_numbers,
-)
 from privalue.core import (
-    GRID_STEPS,
-    Chosen,
     Design,
-    DpLsl,
-    DpLsw,
-    DpSsp,
-    Mechanism,
+    Lsl,
+    Lsw,
+    Ssp,
     Vector,
 )
 from privalue.estimate._arms import ArmEstimates, Overall
@@ -38,17 +25,17 @@ from privalue.estimate._statistics import (
     estimate,
     estimated_values,
 )
-from privalue.study import PairNames, Study, aggregation, ridge_of
-
-FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
+from privalue.estimate.flags import Flag, flag_texts, flags_of_statistics, flags_of_study
+from privalue.releases import COLUMNS, FLAGS_BETWEEN, ReleasedStatistics, ValueTable
+from privalue.study import Study, aggregation, ridge_of
 
 
 def estimates_of(
     study: Study,
-    mechanism: Mechanism,
+    mechanism: Ssp | Lsw | Lsl,
     drawn: Vector,
     *,
-    chosen: Chosen | None = None,
+    level: int | None = None,
 ) -> Estimates:
     """Return what is published.
 
@@ -56,29 +43,29 @@ def estimates_of(
         study: what is public; it says how to fit, and at which level.
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
-        chosen: of dp-ssp: what the stages chose; nothing, if left out.
+        level: of dp-ssp: what a stage chose; nothing, if left out.
 
     Returns:
         Values and, where the scale of the noise is public, intervals and flags.
     """
-    if not isinstance(mechanism, DpSsp):
+    if not isinstance(mechanism, Ssp):
         return linear_estimates(mechanism, drawn, start=study.start_distribution)
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
-    return fitted(noisy_of(mechanism, drawn, chosen), mechanism.design, study, ridge)
+    return fitted(noisy_of(mechanism, drawn, level), mechanism.design, study, ridge)
 
 
 def values_of(
     study: Study,
-    mechanism: Mechanism,
+    mechanism: Ssp | Lsw | Lsl,
     drawn: Vector,
     *,
-    chosen: Chosen | None = None,
+    level: int | None = None,
 ) -> Vector:
     """Return the values of ``estimates_of`` alone, in a fraction of the time."""
-    if not isinstance(mechanism, DpSsp):
+    if not isinstance(mechanism, Ssp):
         return estimates_of(study, mechanism, drawn).values
     noisy, ridge = (
-        noisy_of(mechanism, drawn, chosen),
+        noisy_of(mechanism, drawn, level),
         ridge_of(study, mechanism.terms.size.trajectories),
     )
     return estimated_values(noisy, mechanism.design, ridge=ridge, **_choices(noisy, study))
@@ -98,12 +85,12 @@ def state_values_of(noisy: NoisyStatistics, study: Study) -> Vector:
 
 
 def noisy_of(
-    mechanism: DpSsp,
+    mechanism: Ssp,
     drawn: Vector,
-    chosen: Chosen | None = None,
+    level: int | None = None,
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
-    noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
+    noise, states = mechanism.noise_at(level), mechanism.design.states
     return NoisyStatistics(
         return_bounds=noise.bounds,
         sums=drawn[:states] * noise.step,
@@ -157,124 +144,141 @@ def _choices(noisy: NoisyStatistics, study: Study) -> dict[str, Any]:
     }
 
 
-def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
+def rehearsal(study: Study, mechanism: Ssp | Lsw | Lsl) -> Estimates | None:
     """Return what would be published of the largest numbers that could be drawn.
 
     Whatever fails after the charge fails here before it, from public numbers. None where nothing
     can fail: where every state has a value of its own, that is a quotient of two numbers that
     doubles hold with ease, moved between the bounds; and what shrinkage cannot compute it leaves.
     """
-    if isinstance(mechanism, DpSsp):
+    if isinstance(mechanism, Ssp):
         size = mechanism.terms.size
         if ridge_of(study, size.trajectories) is None and mechanism.design.is_tabular:
             return None
-        most = np.repeat([GRID_STEPS / 2, 1.0], mechanism.design.states) * size.most_count
-        return estimates_of(study, mechanism, most + FAR * mechanism.noise.deviations)
-    sigma = mechanism.sigma(mechanism.bound.most)
-    drawn = np.full(mechanism.design.dimension, _largest_center(mechanism) + FAR * sigma)
-    return estimates_of(study, mechanism, drawn)
+    return estimates_of(study, mechanism, mechanism.largest().numbers)
 
 
-def _largest_center(mechanism: DpLsw | DpLsl) -> float:
-    """Return an upper bound of the norm of what gets noise, for all data sets.
-
-    ||u_X|| <= F_abs sqrt(sum w), and theta_X^w is at most ||(Gamma^{1/2} Phi)^+|| times that;
-    ||theta_X^lambda|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho.
-    """
-    terms, design = mechanism.terms, mechanism.design
-    largest = max(map(abs, terms.limits.return_bounds))
-    weight = float(design.weights.sum())
-    if mechanism.ridge is not None:
-        return largest * math.sqrt(terms.size.most_count * weight / (2 * mechanism.ridge))
-    return largest * math.sqrt(weight) * (1.0 if mechanism.whitened else design.pseudo_inverse_norm)
-
-
-def published(estimates: Estimates, study: Study) -> dict[str, Any]:
+def published(
+    estimates: Estimates, study: Study, trajectories: int | None, every: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the parts of a release that come from the mechanism's output alone.
-
-    Fields that were not computed are left out of the values, for all states alike.
 
     Args:
         estimates: what was computed.
         study: whose states, arms and actions have labels.
+        trajectories: m, where it is public.
+        every: flags that every row has.
     """
-    states, arms, pairs = study.state_names, study.arm_labels, study.pairs
-    more = {} if estimates.arms is None else _compared(estimates.arms, states, arms)
-    columns = _columns(estimates)
-    values = _by_arm(states, arms, columns) if pairs is None else _by_action(pairs, columns)
+    states = np.array(list(map(str, study.state_names)), dtype=object)
+    arms, pairs, noisy = np.array(study.arm_labels, dtype=object), study.pairs, estimates.statistics
+    flags = _flags(estimates)
+    of_study = flags_of_study(
+        study, estimates.values, counted=noisy is not None, trajectories=trajectories
+    )
+    if pairs is not None:
+        actions = np.array(list(map(str, pairs.actions.names)), dtype=object)
+        labels = {"state": states[pairs.state_of], "action": actions[pairs.action_of]}
+    elif len(arms):
+        labels = {"arm": np.repeat(arms, len(states)), "state": np.tile(states, len(arms))}
+    else:
+        labels = {"state": states}
+    tables = {"values": _table(estimates, labels, [*flags, *of_study], every)}
     if estimates.of_states is not None:
-        more["state_values"] = StateValues(states, _columns(estimates.of_states))
+        inner = estimates.of_states
+        tables["states"] = _table(inner, {"state": states}, _flags(inner), every)
+    if estimates.policy is not None:
+        tables["policy"] = _policy_table([estimates.policy], {}, every)
+    if estimates.arms is not None:
+        found = estimates.arms
+        if found.policies:
+            overall = [policy.overall for policy in found.policies]
+            tables["policy"] = _policy_table(overall, {"arm": arms}, every)
+        tables["differences"] = _differences(found, states, arms, [*flags, *of_study], every)
     return {
-        "theta": as_numbers(estimates.theta),
-        "values": values,
-        **more,
+        "theta": None if noisy is not None and estimates.is_own else estimates.theta,
+        "tables": tables,
+        "actions": () if pairs is None else tuple(map(str, pairs.actions.names)),
         "level": estimates.level,
-        "policy_value": estimates.policy and estimates.policy.value,
-        "policy_interval": _interval(estimates.policy),
-        "statistics": estimates.statistics
+        "statistics": noisy
         and ReleasedStatistics(
-            **{
-                name: as_numbers(getattr(estimates.statistics, name))
-                for name in ReleasedStatistics.model_fields
-            }
+            **{name: getattr(noisy, name) for name in ReleasedStatistics.model_fields}
         ),
     }
 
 
-def _interval(overall: Overall | None) -> PolicyInterval | None:
-    """Return the intervals of the overall value of the policy; None where there are none."""
-    if overall is None or overall.interval is None or overall.total is None:
-        return None
-    (low, high), (total_low, total_high) = overall.interval, overall.total
-    return PolicyInterval(low=low, high=high, total_low=total_low, total_high=total_high)
+def _flags(estimates: Estimates) -> list[Flag]:
+    """Return the flags that noisy statistics give; none where there are none."""
+    noisy = estimates.statistics
+    if noisy is None or estimates.clear is None or estimates.supported is None:
+        return []
+    assert estimates.total_low is not None
+    assert estimates.total_high is not None
+    total = estimates.total_low, estimates.total_high
+    return flags_of_statistics(estimates.clear, estimates.supported, total, noisy.return_bounds)
 
 
-def _columns(estimates: Estimates) -> dict[str, NDArray[Any]]:
-    """Return the fields of values that were computed."""
-    return {"value": estimates.values} | {
-        name: getattr(estimates, name)
-        for name in FIELDS
-        if getattr(estimates, name, None) is not None
+def _table(
+    estimates: Estimates, labels: dict[str, NDArray[Any]], flags: list[Flag], every: Sequence[str]
+) -> ValueTable:
+    """Return what was computed as a table; what was not is absent."""
+    found = {name: getattr(estimates, name, None) for name in COLUMNS}
+    columns = {name: column for name, column in found.items() if column is not None}
+    texts = flag_texts(len(estimates.values), flags, every)
+    return ValueTable({**columns, **labels, "value": estimates.values, "flags": texts})
+
+
+def _policy_table(
+    policies: Sequence[Overall], labels: dict[str, NDArray[Any]], every: Sequence[str]
+) -> ValueTable:
+    """Return the overall value of the policy, by arm where there are any."""
+    columns: dict[str, Any] = {"value": [policy.value for policy in policies]}
+    for names, ends in (
+        (("low", "high"), [policy.interval for policy in policies]),
+        (("total_low", "total_high"), [policy.total for policy in policies]),
+    ):
+        if None not in ends:
+            columns |= dict(zip(names, zip(*ends, strict=True), strict=True))
+    return ValueTable({**columns, **labels, "flags": flag_texts(len(policies), [], every)})
+
+
+def _differences(
+    found: ArmEstimates,
+    states: NDArray[Any],
+    arms: NDArray[Any],
+    flags: list[Flag],
+    every: Sequence[str],
+) -> ValueTable:
+    """Return how the other arms differ from the first, state by state and overall.
+
+    The row of the overall value has no state, and no band.
+    """
+    each, others = len(states), len(arms) - 1
+
+    def both(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return np.asarray(mask[each:] | np.tile(mask[:each], others))
+
+    texts = flag_texts(others * each, [(word, both(mask)) for word, mask in flags], every)
+    columns: dict[str, Any] = {
+        "arm": np.repeat(arms[1:], each).tolist(),
+        "against": [arms[0]] * (others * each),
+        "state": np.tile(states, others).tolist(),
+        **{name: column.tolist() for name, column in found.differences.items()},
+        "flags": texts.tolist(),
     }
-
-
-def _by_action(pairs: PairNames, columns: dict[str, NDArray[Any]]) -> StateValues:
-    """Return an entry for each pair of a state and an action, state after state."""
-    states = tuple(map(str, pairs.states.names))
-    actions = np.array(list(map(str, pairs.actions.names)))
-    names = tuple(states[at] for at in pairs.state_of.tolist())
-    return StateValues(names, {"action": actions[pairs.action_of], **columns})
-
-
-def _by_arm(
-    states: Sequence[str] | range, arms: Sequence[str], columns: dict[str, NDArray[Any]]
-) -> StateValues:
-    """Return an entry for each state, or for each state of each arm, arm after arm."""
-    if not arms:
-        return StateValues(states, columns)
-    names = tuple(map(str, states)) * len(arms)
-    return StateValues(names, {"arm": np.repeat(np.array(arms), len(states)), **columns})
-
-
-def _compared(
-    found: ArmEstimates, states: Sequence[str] | range, arms: Sequence[str]
-) -> dict[str, Any]:
-    """Return how the other arms differ from the first, and the policy's number in each."""
-
-    policies = [
-        PolicyInArm(
-            arm=arm,
-            value=policy.overall.value,
-            interval=_interval(policy.overall),
-            difference=policy.difference,
-            difference_interval=policy.difference_total
-            and TotalInterval(
-                total_low=policy.difference_total[0], total_high=policy.difference_total[1]
-            ),
-        )
-        for arm, policy in zip(arms, found.policies, strict=False)
-    ]
-    return {
-        "differences": _by_arm(states, arms[1:], found.differences),
-        "policies": policies or None,
-    }
+    for arm, policy in zip(arms[1:], found.policies[1:], strict=False):
+        assert policy.difference_total is not None
+        row = {
+            "arm": arm,
+            "against": arms[0],
+            "state": None,
+            "value": policy.difference,
+            "total_low": policy.difference_total[0],
+            "total_high": policy.difference_total[1],
+            "total_band_low": None,
+            "total_band_high": None,
+            "supported": policy.supported,
+            "flags": FLAGS_BETWEEN.join(every),
+        }
+        for name, column in columns.items():
+            column.append(row[name])
+    return ValueTable(columns)

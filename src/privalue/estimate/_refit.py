@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact import Release, Software
 from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
 from privalue.estimate._ratios import normal_quantile, plain_values, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import total_intervals
+from privalue.estimate.flags import cautions
+from privalue.releases import Release
 from privalue.study import (
     Study,
     described_values,
@@ -91,15 +92,18 @@ def refit(
     built = design(study)
     refuse_early(study, built)
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
+    estimates = fitted(noisy, built, study, ridge)
+    every = cautions(private=release.private, accepted=release.accepted)
     return Release(
         **{
             **{name: getattr(release, name) for name in _KEPT},
             "study": study.public_description(),
             "ridge": ridge,
-            **published(fitted(noisy, built, study, ridge), study),
+            **published(estimates, study, release.trajectories, every),
+            "theta": estimates.theta,
             "refit_of": release.sha256,
             "created": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "software": Software(version=VERSION),
+            "software": f"privalue {VERSION}",
         }
     )
 
@@ -153,7 +157,7 @@ def tabular_study(release: Release) -> Study:
 
 _KEPT = (
     *("private", "privacy", "mechanism", "terms", "noise", "trajectories", "persons"),
-    *("accepted", "ledger_head", "gaussian_mu", "restriction", "stages"),
+    *("accepted", "ledger_head", "gaussian_mu", "zcdp_rho", "restriction", "stages"),
 )
 
 
@@ -198,6 +202,20 @@ def _study(
         "states": bins or labels,
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
-        **release.described_actions(),
+        **described_actions(release),
     }
     return Study.from_description(described, start=start, **given)
+
+
+def described_actions(release: Release) -> dict[str, Any]:
+    """Return the section of actions without the files that it names; nothing without any."""
+    described = release.study.get("actions")
+    if not described:
+        return {}
+    allowed: dict[str, list[str]] = {}
+    for state, action in zip(
+        *(release.values.columns[name].tolist() for name in ("state", "action")), strict=True
+    ):
+        allowed.setdefault(state, []).append(action)
+    only = {"allowed": allowed} if "allowed" in described else {}
+    return {"actions": {"labels": list(release.actions), **only}}

@@ -15,53 +15,58 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact import ReleasedStage, Restriction, Share, StageChoice, as_numbers
-from privalue.core import Chosen, DpSsp, Mechanism, Stage
+from privalue.core import Mechanism, Ssp, Stage, StatisticsNoise
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
+from privalue.releases import ReleasedStage, Restriction, Share, StageChoice
 
 _MOST_ODDS = 1e12
 
 
-def published_stages(
-    mechanism: Mechanism, stages: Sequence[Stage], chosen: Chosen | None, level: float
-) -> dict[str, Any]:
+def published_stages(mechanism: Mechanism, stages: Sequence[Stage], level: float) -> dict[str, Any]:
     """Return the parts of a release that describe stages; none for mechanisms without.
 
     Args:
         mechanism: with its public constants.
         stages: what was drawn, stage by stage.
-        chosen: what the stages chose.
         level: of the intervals.
     """
-    if not isinstance(mechanism, DpSsp) or chosen is None:
+    if not isinstance(mechanism, Ssp):
         return {}
-    (low, high), study = mechanism.noise_for(chosen).bounds, mechanism.terms.limits.return_bounds
+    noise, study = mechanism.noise_at(mechanism.level(stages)), mechanism.terms.limits.return_bounds
+    low, high = noise.bounds
+    mu = 1 / mechanism.calibration.alpha
     return {
-        "gaussian_mu": 1 / mechanism.calibration.alpha,
+        "gaussian_mu": mu,
+        "zcdp_rho": mu**2 / 2,
         "restriction": None if (low, high) == study else Restriction(low=low, high=high),
-        "stages": [_stage(mechanism, stage, chosen, level) for stage in stages],
+        "stages": tuple(_stage(mechanism, stage, noise, level) for stage in stages),
     }
 
 
-def _stage(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> ReleasedStage:
+def _stage(mechanism: Ssp, stage: Stage, noise: StatisticsNoise, level: float) -> ReleasedStage:
     """Return one stage; the numbers of the values are the release's statistics."""
     choice = StageChoice()
     if stage.name == "bounds":
-        low, high = mechanism.noise_for(chosen).bounds
-        beyond = _beyond(mechanism, stage, chosen, level)
-        choice = StageChoice(level=chosen.level, low=low, high=high, beyond=beyond)
-    numbers = None if stage.name == "values" else as_numbers(stage.numbers)
+        low, high = noise.bounds
+        beyond = _beyond(mechanism, stage, noise.level, level)
+        choice = StageChoice(level=noise.level, low=low, high=high, beyond=beyond)
+    numbers = None if stage.name == "values" else stage.numbers
     return ReleasedStage(
         name=stage.name,
         alpha=stage.alpha,
         mu=1 / stage.alpha,
         chosen=choice,
         numbers=numbers,
-        noise=None if numbers is None else float(np.max(stage.noise)),
+        noise=None if numbers is None else _sigma(stage),
     )
 
 
-def _beyond(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Share | None:
+def _sigma(stage: Stage) -> float:
+    """Return the largest standard deviation of its numbers, which is public for dp-ssp."""
+    return 0.0 if stage.sigma is None else float(np.max(stage.sigma))
+
+
+def _beyond(mechanism: Ssp, stage: Stage, chosen: int, level: float) -> Share | None:
     """Return the share of trajectories with a return outside of the bound that was chosen.
 
     The histogram chose the bound itself: of its J bins, J - 1 bounds have something outside. So
@@ -70,10 +75,10 @@ def _beyond(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Sha
     independent numbers above and below the line (Fieller). None, if the study's own bounds were
     chosen: the histogram says nothing about returns outside of these.
     """
-    outside, inside = stage.numbers[chosen.level + 1 :], stage.numbers[: chosen.level + 1]
+    outside, inside = stage.numbers[chosen + 1 :], stage.numbers[: chosen + 1]
     if not len(outside):
         return None
-    noise = float(np.max(stage.noise))
+    noise = _sigma(stage)
     z = normal_quantile(level, len(stage.numbers) - 1)
     m = mechanism.terms.size.units if mechanism.terms.limits.counts_trajectories else None
     number, deviation = float(outside.sum()), noise * len(outside) ** 0.5

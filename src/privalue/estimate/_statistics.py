@@ -120,7 +120,9 @@ class Estimates:
     high: Vector | None = None
     total_band_low: Vector | None = None
     total_band_high: Vector | None = None
+    clear: NDArray[np.bool_] | None = None  # the count is above what nobody's visits give
     supported: NDArray[np.bool_] | None = None
+    is_own: bool = False  # every state has a value of its own, which theta is
     policy: Overall | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
     arms: ArmEstimates | None = None  # how the arms differ, where there are several
@@ -182,7 +184,8 @@ def estimate(
     low, high = made.privacy(z)
     total_low, total_high = made.total(z)
     band_low, band_high = made.band(level)
-    supported = _clear(noisy, design, level) & (own >= OWN)
+    clear = _clear(noisy, design, level)
+    supported = clear & (own >= OWN)
     found = Estimates(
         theta=fit.theta,
         values=made.values,
@@ -193,7 +196,9 @@ def estimate(
         high=high,
         total_band_low=band_low,
         total_band_high=band_high,
+        clear=clear,
         supported=supported,
+        is_own=ridge is None and design.is_tabular,
         statistics=noisy,
     )
     if arms == 1:
@@ -218,6 +223,7 @@ def estimate(
     policies = policies_by_arm(
         [made.overall(mixture, z) for mixture in starts],
         [made.mixture(mixture, at) for mixture in starts],
+        [bool(supported[mixture > 0].all()) for mixture in starts],
         bounds,
         independent=independent,
     )

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privalue.core import Vector, VisitStatistics
+from privalue.core import Statistics, Vector
 from privalue.paper._chain_sampler import chain_statistics
 from privalue.paper._settings import SEED, WORLD
 from privalue.simulation import World, parse_world
@@ -47,12 +47,12 @@ def _seed(*numbers: int) -> int:
 
 
 @lru_cache(maxsize=512)
-def batch(trajectories: int, run: int, bound: float) -> VisitStatistics:
+def batch(trajectories: int, run: int, bound: float) -> Statistics:
     """Return the first-visit statistics of one batch, with returns counted in [0, bound]."""
     drawn = chain_statistics(
         world(), trajectories=trajectories, seed=batch_seed(trajectories, run), returns=(0.0, bound)
     )
-    return VisitStatistics(
+    return Statistics(
         return_bounds=(0.0, bound),
         trajectories=trajectories,
         rows=int(drawn.counts.sum()),  # first visits; nothing depends on the other rows

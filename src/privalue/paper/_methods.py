@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privalue.core import Calibration, Design, Mechanism, PublicSize, Vector, lsl, lsw
+from privalue.core import Calibration, Design, Lsl, Lsw, PublicSize, Ssp, Vector, lsl, lsw
 from privalue.estimate import estimates_of
 from privalue.paper._batches import batch, normals, world
 from privalue.paper._settings import DELTA, EPSILON, STATES
@@ -100,7 +100,7 @@ class PreparedMethod:
 
     study: Study
     design: Design
-    mechanism: Mechanism | None  # of a private algorithm
+    mechanism: Ssp | Lsw | Lsl | None  # of a private algorithm
 
     @property
     def constants(self) -> Calibration:
@@ -164,7 +164,7 @@ def outcome(method: Method, setting: MethodSetting, trajectories: int, run: int)
         else:
             theta = lsl(statistics, ready.design, method.ridge)
         return Outcome(ready.design.values(theta), theta, theta)
-    perturbed = ready.mechanism.perturbation(statistics)
+    perturbed = ready.mechanism.perturb(statistics)
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
     theta = estimates_of(ready.study, ready.mechanism, perturbed.center + noise).theta
     clean = theta_before_noise(ready.study, ready.mechanism, statistics)

@@ -40,7 +40,7 @@ from privalue.planning._judgement import (
     quick_prediction,
 )
 from privalue.planning._model import public_model
-from privalue.planning._noiseless import likely_choice, noise_by_state, theta_before_noise
+from privalue.planning._noiseless import likely_level, noise_by_state, theta_before_noise
 from privalue.planning._options import Option, main_options, options_of
 from privalue.planning._predict import (
     Forecast,
@@ -75,7 +75,7 @@ __all__ = [
     "judge",
     "judge_planned",
     "large_delta",
-    "likely_choice",
+    "likely_level",
     "main_options",
     "noise_by_state",
     "options_of",

@@ -19,20 +19,20 @@ import warnings
 from typing import NamedTuple
 
 from privalue._written import counted
-from privalue.artefact import Accepted
-from privalue.core import Design, DpOpe, DpSsp, Mechanism, PublicSize
+from privalue.core import Design, Lsl, Lsw, Ope, PublicSize, Ssp
 from privalue.errors import PrivalueWarning, StudyError
 from privalue.planning._judgement import Judgement, judge, most_helpful
 from privalue.planning._predict import USELESS
 from privalue.planning._rare_states import rare_state_words
 from privalue.planning._shown import shown
+from privalue.releases import Accepted
 from privalue.study import Study
 
 
 def require_useful(
     study: Study,
     built: Design,
-    mechanism: Mechanism | None,
+    mechanism: Ssp | Lsw | Lsl | None,
     trajectories: int | None,
     *,
     accepted: bool,
@@ -66,7 +66,7 @@ def require_useful(
         warn_caller(doubtful_words(found))
     if not found.useless:
         return []
-    if isinstance(mechanism, DpSsp) and "bounds" in mechanism.alphas:
+    if isinstance(mechanism, Ssp) and "bounds" in mechanism.stages:
         # The prediction keeps the whole range: what the stage will find is not public yet.
         warn_caller(
             "with the whole range of returns this release would be no better than guessing; it is "
@@ -99,7 +99,7 @@ def doubtful_words(judged: Judgement) -> str:
 
 
 def require_useful_policy(
-    mechanism: DpOpe, trajectories: int | None, *, accepted: bool
+    mechanism: Ope, trajectories: int | None, *, accepted: bool
 ) -> list[Accepted]:
     """Refuse to value a policy where the noise alone is as large as the error of guessing.
 

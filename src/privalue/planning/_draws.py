@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from privalue.core import GRID_STEPS, Integers, Vector, VisitStatistics
+from privalue.core import GRID_STEPS, Integers, Statistics, Vector
 from privalue.planning._public_model import SEED, PublicModel
 from privalue.study import Study
 
@@ -40,7 +40,7 @@ class Draws:
         self._limits = study.limits
         self._scores = normal_scores(model, count)
 
-    def statistics(self, trajectories: int) -> list[VisitStatistics]:
+    def statistics(self, trajectories: int) -> list[Statistics]:
         """Return the statistics of every made-up data set with m trajectories."""
         model, states = self._model, len(self._model.visits)
         counts = binomial_quantiles(self._scores[:, :states], trajectories, model.visits)
@@ -49,19 +49,19 @@ class Draws:
             self._gathered(trajectories, n, mean) for n, mean in zip(counts, means, strict=True)
         ]
 
-    def expected(self, trajectories: int) -> VisitStatistics:
+    def expected(self, trajectories: int) -> Statistics:
         """Return the expected statistics; each state that can be visited has a visit at least."""
         visits = self._model.visits
         counts = np.maximum(np.rint(trajectories * visits), visits > 0).astype(np.int64)
         return self._gathered(trajectories, counts, self._model.means)
 
-    def _gathered(self, trajectories: int, counts: Integers, means: Vector) -> VisitStatistics:
+    def _gathered(self, trajectories: int, counts: Integers, means: Vector) -> Statistics:
         """Return the statistics with these counts and mean returns, in whole steps of the grid."""
         low, high = self._bounds
         share = np.clip((means - low) / (high - low), 0.0, 1.0)
         steps = np.rint(share * (counts * float(GRID_STEPS))).astype(np.int64)
         steps = np.minimum(steps, counts * GRID_STEPS)
-        return VisitStatistics(
+        return Statistics(
             return_bounds=self._bounds,
             trajectories=trajectories,
             rows=int(counts.sum()),

@@ -27,10 +27,9 @@ from scipy import special
 
 from privalue.core import (
     Design,
-    DpLsl,
-    DpLsw,
-    DpSsp,
-    Mechanism,
+    Lsl,
+    Lsw,
+    Ssp,
     Vector,
     column_squares,
     scaled_rows,
@@ -85,7 +84,7 @@ class Judgement:
         return not self.useless and not self.cautious < USELESS * self.guess
 
 
-def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
+def judge(study: Study, design: Design, mechanism: Ssp | Lsw | Lsl, trajectories: int) -> Judgement:
     """Judge a study with m trajectories; the answer is the same every time.
 
     Args:
@@ -122,7 +121,7 @@ def quick_prediction(
     trajectories: int,
     *,
     built: Design | None = None,
-    mechanism: Mechanism | None = None,
+    mechanism: Ssp | Lsw | Lsl | None = None,
 ) -> Prediction:
     """Predict the error of the study's own mechanism from the study alone, in a moment.
 
@@ -152,7 +151,7 @@ _predictions: dict[tuple[str, int], Prediction] = {}
 
 
 def _quickly(
-    study: Study, trajectories: int, built: Design | None, mechanism: Mechanism | None
+    study: Study, trajectories: int, built: Design | None, mechanism: Ssp | Lsw | Lsl | None
 ) -> Prediction:
     """Make up as few data sets as will do."""
     ready = design_of(study) if built is None else built
@@ -222,7 +221,7 @@ def most_helpful(study: Study, trajectories: int) -> str:
 def noise_alone(
     study: Study,
     design: Design,
-    mechanism: Mechanism,
+    mechanism: Ssp | Lsw | Lsl,
     trajectories: int,
     case: Case = MIDDLE,
 ) -> float:
@@ -240,7 +239,7 @@ def noise_alone(
     """
     visits = np.tile(assumed_visits(study, case) / study.arm_count, study.arm_count)
     expected = trajectories * visits
-    if isinstance(mechanism, DpSsp):
+    if isinstance(mechanism, Ssp):
         if ridge_of(study, trajectories) is not None:
             return 0.0  # no simple lower bound is known with a ridge
         errors = _of_means(mechanism, design, np.maximum(expected, 1.0), study.return_bounds)
@@ -250,7 +249,7 @@ def noise_alone(
 
 
 def _of_means(
-    mechanism: DpSsp, design: Design, visits: Vector, bounds: tuple[float, float]
+    mechanism: Ssp, design: Design, visits: Vector, bounds: tuple[float, float]
 ) -> Vector:
     """Return the squared errors of dp-ssp: tau^2 q/(tau^2 + q) of a mean.
 
@@ -270,7 +269,7 @@ def _of_means(
 
 
 def _of_values(
-    mechanism: DpLsw | DpLsl, design: Design, visits: Vector, bounds: tuple[float, float]
+    mechanism: Lsw | Lsl, design: Design, visits: Vector, bounds: tuple[float, float]
 ) -> Vector:
     """Return the squared errors of dp-lsw and dp-lsl for values spread evenly over the bounds."""
     low, high = bounds

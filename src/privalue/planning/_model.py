@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from privalue.core import Contributions, Integers, Limits, Vector, VisitStatistics
+from privalue.core import Contributions, Integers, Limits, Statistics, Vector
 from privalue.errors import StudyError, UsageError
 from privalue.planning._assumed import study_model
 from privalue.planning._public_model import MOST_STATES, SEED, Levels, PublicModel
@@ -203,7 +203,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     places = np.searchsorted(pairs.codes, codes)
     known = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
     found = np.where(known & (state_of >= 0)[:, None], places, -1)
-    taken = world.process.reachable[:, None] & (policy.probabilities > 0)
+    taken = world.process.reachable[:, None] & (policy > 0)
     strange = np.argwhere(taken & (found < 0))
     if strange.size:
         state, action = strange[0]
@@ -251,7 +251,7 @@ def _gathered(
     rewards: tuple[float, float],
     *,
     batches: int | None = None,
-) -> list[VisitStatistics]:
+) -> list[Statistics]:
     """Return the statistics of equal batches of simulated trajectories.
 
     The core counts them by the code that counts real rows, so the limits and bounds apply.
@@ -292,16 +292,16 @@ def _free_means(study: Study, rows: Episodes, state_of: Integers, *, unlimited: 
     largest = float(np.abs(rows.reward).max() * np.sum(study.values.discount**longest))
     free = replace(study.limits, return_bounds=(-max(largest, 1.0), max(largest, 1.0)))
     if unlimited:
-        free = replace(free, most_keys=study.keys_per_arm)
+        free = replace(free, max_states_per_trajectory=study.keys_per_arm)
     return _moments(_gathered(rows, state_of, free, (-np.inf, np.inf), batches=1)).means
 
 
-def _total(batches: list[VisitStatistics]) -> int:
+def _total(batches: list[Statistics]) -> int:
     """Return the number of trajectories of all batches."""
     return sum(batch.trajectories for batch in batches)
 
 
-def _moments(batches: list[VisitStatistics]) -> FirstVisits:
+def _moments(batches: list[Statistics]) -> FirstVisits:
     """Estimate p, F and v from batches: v_s = sum_b (S_b - n_b F_s)^2 / sum_b n_b."""
     counts = np.array([batch.counts for batch in batches])
     sums = np.array([batch.return_sums for batch in batches])
@@ -312,7 +312,7 @@ def _moments(batches: list[VisitStatistics]) -> FirstVisits:
     return FirstVisits(visits=total / _total(batches), means=means, variances=variances)
 
 
-def _levels(batches: list[VisitStatistics]) -> Levels:
+def _levels(batches: list[Statistics]) -> Levels:
     """Return where the returns of all batches lie."""
     counts = np.sum([batch.level_counts for batch in batches], axis=0)
     steps = np.sum([batch.level_steps for batch in batches], axis=0)
@@ -324,7 +324,7 @@ def _levels(batches: list[VisitStatistics]) -> Levels:
     )
 
 
-def _together(batches: list[VisitStatistics], visits: Vector, means: Vector) -> Vector:
+def _together(batches: list[Statistics], visits: Vector, means: Vector) -> Vector:
     """Return how far each batch is from its expectation, scaled to variance 1.
 
     Columns 0 .. N-1 are n_b - |b| p, columns N .. 2N-1 are S_b - n_b F. A column of NaN belongs to

@@ -28,14 +28,15 @@ import numpy as np
 from privalue._types import Progress
 from privalue.core import (
     MOST_TRAJECTORIES,
-    Chosen,
     Design,
-    DpSsp,
-    Mechanism,
+    Lsl,
+    Lsw,
     Perturbation,
     PublicSize,
+    Ssp,
+    Stage,
+    Statistics,
     Vector,
-    VisitStatistics,
 )
 from privalue.errors import StudyError, UsageError
 from privalue.estimate import NoisyStatistics, clear_limit, noisy_of, state_values_of, values_of
@@ -58,7 +59,7 @@ class MadeUpDraw:
     """What one release of made-up statistics drew."""
 
     numbers: Vector
-    chosen: Chosen | None = None
+    level: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -282,7 +283,7 @@ def forecast(
 
 
 def drawn_numbers(
-    mechanism: Mechanism, statistics: VisitStatistics, generator: np.random.Generator
+    mechanism: Ssp | Lsw | Lsl, statistics: Statistics, generator: np.random.Generator
 ) -> MadeUpDraw:
     """Return what one release of made-up statistics draws, its stages included.
 
@@ -294,25 +295,25 @@ def drawn_numbers(
         noise = generator.standard_normal(len(perturbed.center))
         return np.asarray(perturbed.center + perturbed.deviations * noise)
 
-    if not isinstance(mechanism, DpSsp):
-        return MadeUpDraw(numbers=noisy(mechanism.perturbation(statistics)))
-    chosen = mechanism.unchosen
-    if "bounds" in mechanism.alphas and statistics.level_counts.size > 0:
-        numbers = noisy(mechanism.perturbation(statistics, "bounds"))
-        chosen = mechanism.choose("bounds", numbers, chosen)
-    drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
-    return MadeUpDraw(numbers=drawn, chosen=chosen)
+    if not isinstance(mechanism, Ssp):
+        return MadeUpDraw(numbers=noisy(mechanism.perturb(statistics)))
+    released: list[Stage] = []
+    if "bounds" in mechanism.stages and statistics.level_counts.size > 0:
+        numbers = noisy(mechanism.perturb(statistics, "bounds"))
+        released.append(Stage(name="bounds", alpha=1.0, numbers=numbers, sigma=None))
+    drawn = noisy(mechanism.perturb(statistics, "values", released))
+    return MadeUpDraw(numbers=drawn, level=mechanism.level(released))
 
 
-def released_values(study: Study, mechanism: Mechanism, drawn: MadeUpDraw) -> Vector:
+def released_values(study: Study, mechanism: Ssp | Lsw | Lsl, drawn: MadeUpDraw) -> Vector:
     """Return the values of a release that drew these numbers."""
-    return values_of(study, mechanism, drawn.numbers, chosen=drawn.chosen)
+    return values_of(study, mechanism, drawn.numbers, level=drawn.level)
 
 
-def noisy_pairs(mechanism: Mechanism, drawn: MadeUpDraw) -> NoisyStatistics:
+def noisy_pairs(mechanism: Ssp | Lsw | Lsl, drawn: MadeUpDraw) -> NoisyStatistics:
     """Return the noisy statistics of a release of pairs, which only dp-ssp makes."""
-    assert isinstance(mechanism, DpSsp)
-    return noisy_of(mechanism, drawn.numbers, drawn.chosen)
+    assert isinstance(mechanism, Ssp)
+    return noisy_of(mechanism, drawn.numbers, drawn.level)
 
 
 class Forecaster:
@@ -345,7 +346,7 @@ class Forecaster:
             if other is not None
         ]
 
-    def at(self, trajectories: int, mechanism: Mechanism | None = None) -> Forecast:
+    def at(self, trajectories: int, mechanism: Ssp | Lsw | Lsl | None = None) -> Forecast:
         """Predict the error with m trajectories; ``mechanism`` is the study's, if at hand."""
         study, built = self.option.study, self._design
         if mechanism is None:

@@ -7,7 +7,7 @@ public prior of visits shows that its author does, so it gets no warning.
 
 import numpy as np
 
-from privalue.core import Design, DpLsl, DpLsw, Mechanism
+from privalue.core import Design, Lsl, Lsw, Ssp
 from privalue.errors import StudyError
 from privalue.estimate import noise_factors
 from privalue.planning._predict import planned_size
@@ -27,7 +27,7 @@ def planned_rare_state_words(study: Study, trajectories: int) -> str | None:
 
 
 def rare_state_words(
-    study: Study, built: Design, mechanism: Mechanism | None, trajectories: int | None
+    study: Study, built: Design, mechanism: Ssp | Lsw | Lsl | None, trajectories: int | None
 ) -> str | None:
     """Return the warning in one sentence, or None where there is nothing to say.
 
@@ -45,7 +45,7 @@ def rare_state_words(
         return None
     begin = f"{name} without a public prior of visits ([states] visits): "
     end = "; dp-ssp has no such threshold"
-    if not isinstance(mechanism, DpLsw | DpLsl) or trajectories is None:
+    if not isinstance(mechanism, Lsw | Lsl) or trajectories is None:
         return (
             f"{begin}the noise of all values follows the least visited state, and one that nobody "
             f"visits may drown every other{end}"

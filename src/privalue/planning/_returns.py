@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from privalue.core import Integers, Vector
-from privalue.simulation import END, MDP, MarkovRewardProcess, Outcomes, Policy
+from privalue.simulation import END, MDP, MarkovRewardProcess, Outcomes
 
 MOST_EXACT = 20_000  # raw states; more would take minutes
 MOST_EXACT_WITH_ACTIONS = 3000  # raw states; a matrix of all pairs of them is held
@@ -126,9 +126,9 @@ class _ExpectedRows:
 class _ExpectedChoices:
     """The same for pairs, numbered s A + a, from the expected rows in states."""
 
-    def __init__(self, mdp: MDP, policy: Policy, process: MarkovRewardProcess) -> None:
+    def __init__(self, mdp: MDP, policy: Vector, process: MarkovRewardProcess) -> None:
         self._actions = mdp.actions
-        self._taken = policy.probabilities.ravel()
+        self._taken = policy.ravel()
         kept = np.flatnonzero(process.reachable)
         self._place = np.full(process.states, -1)
         self._place[kept] = np.arange(kept.size)
@@ -177,7 +177,7 @@ def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) 
 
 
 def first_choices(
-    mdp: MDP, policy: Policy, process: MarkovRewardProcess, key_of: Integers, keys: int
+    mdp: MDP, policy: Vector, process: MarkovRewardProcess, key_of: Integers, keys: int
 ) -> FirstVisits:
     """Return the exact moments for every pair (state, action) of a study.
 
@@ -192,7 +192,7 @@ def first_choices(
     gamma, values = mdp.discount, process.values
     second = _expected_squares(mdp.outcomes, gamma, values)
     second += gamma**2 * np.asarray(mdp.outcomes.transitions @ second_moments(process))
-    taken = np.repeat(process.reachable, mdp.actions) & (policy.probabilities.ravel() > 0)
+    taken = np.repeat(process.reachable, mdp.actions) & (policy.ravel() > 0)
     return _grouped(
         _ExpectedChoices(mdp, policy, process),
         mdp.q(policy).ravel(),

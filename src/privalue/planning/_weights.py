@@ -308,7 +308,7 @@ def _simulated(study: Study, world: World) -> tuple[Vector, Vector, float]:
     assert rows.action is not None
     target = np.zeros((mdp.states, mdp.actions))
     target[pairs.state_of, pairs.action_of] = policies.target
-    behaviour = acting.probabilities
+    behaviour = acting
     if policies.behaviour is not None:
         behaviour = np.zeros_like(target)
         behaviour[pairs.state_of, pairs.action_of] = policies.behaviour
@@ -325,7 +325,7 @@ def _simulated(study: Study, world: World) -> tuple[Vector, Vector, float]:
     weights = np.multiply.reduceat(ratios, starts)
     unclipped = float((weights * y).mean()) / max(float(weights.mean()), 1e-9)
     try:
-        exact = mdp.value(type(acting)(probabilities=target))
+        exact = mdp.value(target)
         return weights, y, (exact - low) / (high - low) - 0.5
     except StudyError:  # e.g. a target of a state that never ends
         return weights, y, unclipped

@@ -10,7 +10,7 @@ quote the data: it is for the curator, before anything has been computed.
 from collections.abc import Callable
 from typing import Any
 
-from privalue.core import Limits, VisitStatistics
+from privalue.core import Limits, Statistics
 from privalue.errors import UsageError
 from privalue.readers.declaration import Declaration
 from privalue.readers.local import default_memory, read_locally, require_threads
@@ -32,7 +32,7 @@ def read_statistics(
     memory: int | None = None,
     threads: int | None = None,
     progress: Callable[[int, int | None], None] | None = None,
-) -> VisitStatistics:
+) -> Statistics:
     """Return the first-visit statistics of ``data``; every engine gives the same bits.
 
     Args:

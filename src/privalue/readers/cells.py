@@ -123,7 +123,7 @@ BLANK = Missing.of(())
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """Return the same cells without dictionary or runs; texts as strings, true and false as 1, 0."""
+    """Return the same cells without dictionary or runs; texts as strings, booleans as 1 and 0."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):

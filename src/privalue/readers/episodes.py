@@ -235,15 +235,15 @@ def _step(step: Any, dialect: Dialect) -> tuple[Any, ...] | None:
         return (state, *(step.get(dialect.columns[role]) for role in roles[1:]))
     if isinstance(step, str | bytes):
         return None
-    step = tuple(step)
-    if len(step) == len(roles):
-        return step
+    cells_of: tuple[Any, ...] = tuple(step)
+    if len(cells_of) == len(roles):
+        return cells_of
     # As an environment has them: state, action, reward, next state, terminated, truncated.
-    counted = step[:3] if "action" in dialect.columns else (step[0], *step[2:3])
+    counted = cells_of[:3] if "action" in dialect.columns else (cells_of[0], *cells_of[2:3])
     marks = roles[len(counted) :]
-    if not marks and 3 <= len(step) <= 6:
-        return tuple(counted)
-    return (*counted, step[5]) if marks == ["truncated"] and len(step) == 6 else None
+    if not marks and 3 <= len(cells_of) <= 6:
+        return counted
+    return (*counted, cells_of[5]) if marks == ["truncated"] and len(cells_of) == 6 else None
 
 
 # Recordings

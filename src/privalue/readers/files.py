@@ -34,12 +34,12 @@ def open_files(data: str | Path, dialect: Dialect) -> Source:
     )
 
 
-def list_files(data: str | Path, dialect: Dialect) -> "list[CsvFile] | list[ParquetFile]":
+def list_files(data: str | Path, dialect: Dialect) -> "list[CsvFile | ParquetFile]":
     """Open the files that a name, a folder or a glob stands for; all are of one kind."""
-    files: Any = [_open_file(path, dialect) for path in find_files(data)]
+    files = [_open_file(path, dialect) for path in find_files(data)]
     if len({type(file) for file in files}) > 1:
         raise DataError(f"{data} holds both CSV and Parquet files; name one kind, e.g. *.parquet")
-    return files  # type: ignore[no-any-return]
+    return files
 
 
 def _open_file(path: Path, dialect: Dialect) -> "CsvFile | ParquetFile":

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from privalue._types import Progress
-from privalue.core import Contributions, Integers, Limits, VisitStatistics
+from privalue.core import Contributions, Integers, Limits, Statistics
 from privalue.errors import DataError, UsageError
 from privalue.readers import grouping
 from privalue.readers.conflicts import ConflictError, Wanted, add_to_core, explain
@@ -74,7 +74,7 @@ def read_locally(
     memory: int,
     threads: int,
     progress: Progress | None = None,
-) -> VisitStatistics:
+) -> Statistics:
     """Return the first-visit statistics of a source. They are private."""
     for place, schema in source.schemas:
         declaration.require_columns(place, schema)
@@ -119,7 +119,7 @@ class _Reading:
 
     # In order
 
-    def in_order(self) -> VisitStatistics:
+    def in_order(self) -> Statistics:
         """Add whole units as they come; raise ConflictError where rows are not in order."""
         total, open_unit, left_out, done = Contributions(self._limits), list[Rows](), 0, 0
         with self._tasks() as tasks:
@@ -175,7 +175,7 @@ class _Reading:
 
     # In any order
 
-    def in_any_order(self, memory: int) -> VisitStatistics:
+    def in_any_order(self, memory: int) -> Statistics:
         """Bring rows together by unit; read the source once for each part that fits into memory."""
         total, left_out, done, first = Contributions(self._limits), 0, 0, 0
         room = max(memory - RESERVED_BYTES, memory // 4, LEAST_BYTES)

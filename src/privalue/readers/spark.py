@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from privalue._types import Progress
-from privalue.core import SCALARS, Contributions, Covered, Limits, VisitStatistics
+from privalue.core import SCALARS, Contributions, Covered, Limits, Statistics
 from privalue.errors import DataError, MissingComponentError, UsageError
 from privalue.readers import grouping
 from privalue.readers.conflicts import ConflictError, add_to_core, explain
@@ -72,7 +72,7 @@ appender.stderr.layout.pattern = Spark: %m%n%ex{0}
 
 def read_with_spark(
     data: Any, declaration: Declaration, limits: Limits, progress: Progress | None = None
-) -> VisitStatistics:
+) -> Statistics:
     """Return the first-visit statistics of ``data``: the local engine's, bit for bit.
 
     Args:
@@ -285,7 +285,7 @@ def _local_name(data: str | Path) -> str | Path:
     return data
 
 
-def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> VisitStatistics:
+def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> Statistics:
     """Let tasks read the parts of files, as the local engine does."""
     files = list_files(data, declaration.dialect)
     for file in files:  # before a session is started, which takes seconds
@@ -317,9 +317,7 @@ def _cores(spark: "SparkSession") -> int:
 # Tasks
 
 
-def _compute(
-    frame: "DataFrame", read: Any, declaration: Declaration, limits: Limits
-) -> VisitStatistics:
+def _compute(frame: "DataFrame", read: Any, declaration: Declaration, limits: Limits) -> Statistics:
     """Run the tasks, and return the statistics."""
     said = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     buckets = int(said) if said.isdigit() else _DEFAULT_BUCKETS  # some vendors' say "auto"
@@ -329,7 +327,7 @@ def _compute(
     return add_up(rows.sortWithinPartitions("bucket").mapInArrow(add, SUMMED).toArrow(), limits)
 
 
-def add_up(output: pa.Table, limits: Limits) -> VisitStatistics:
+def add_up(output: pa.Table, limits: Limits) -> Statistics:
     """Return the statistics that the output of all tasks adds up to.
 
     Raises:
@@ -443,7 +441,7 @@ def _summed(numbers: bytes, note: dict[str, Any]) -> pa.RecordBatch:
     return pa.record_batch(columns, names=["numbers", "note"])
 
 
-def _numbers(found: VisitStatistics) -> bytes:
+def _numbers(found: Statistics) -> bytes:
     """Return the arrays of statistics, for those keys that somebody visits. PRIVATE."""
     visited = np.flatnonzero(found.counts)
     arrays = {name: getattr(found, name) for name in BY_KEY}
@@ -453,9 +451,9 @@ def _numbers(found: VisitStatistics) -> bytes:
     return content.getvalue()
 
 
-def _statistics(numbers: bytes, note: dict[str, Any], limits: Limits) -> VisitStatistics:
+def _statistics(numbers: bytes, note: dict[str, Any], limits: Limits) -> Statistics:
     """Return the statistics of a task."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     with np.load(io.BytesIO(numbers), allow_pickle=False) as found:
         for name in set(BY_KEY) & set(found.files):
             arrays[name] = np.zeros((limits.keys, *found[name].shape[1:]), np.int64)
@@ -465,7 +463,7 @@ def _statistics(numbers: bytes, note: dict[str, Any], limits: Limits) -> VisitSt
         Covered((low, high), *(tuple(map(tuple, unit)) for unit in ends))
         for (low, high), *ends in note["covered"]
     )
-    return VisitStatistics(
+    return Statistics(
         return_bounds=limits.return_bounds,
         limits=limits,
         largest_levels=largest,

@@ -8,7 +8,6 @@ shape alone.
 from privalue.report._another_policy import (
     doubts,
     policy_lines,
-    policy_table,
     unchecked_words,
     verdict_words,
 )
@@ -34,8 +33,9 @@ from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
 from privalue.report._public_page import public_page
 from privalue.report._publish import Published, publish, release_page, write_report, write_text
+from privalue.report._rows import is_refuted, kept_mass, policies, policy_row, rows_of, whole
 from privalue.report._spending import account_rows, charge_words, request_for, statement_rows
-from privalue.report._states import flags_by_state, flags_of_states, state_table
+from privalue.report._states import bits_of, state_table
 from privalue.report._verdict import accepted_in_words
 
 __all__ = [
@@ -49,14 +49,15 @@ __all__ = [
     "answer_in_words",
     "answers_in",
     "approximation_shown",
+    "bits_of",
     "charge_words",
     "doubts",
     "ends_of",
-    "flags_by_state",
-    "flags_of_states",
     "guess",
     "guessed_json",
     "heading",
+    "is_refuted",
+    "kept_mass",
     "keys_of",
     "listed",
     "load_page",
@@ -65,9 +66,10 @@ __all__ = [
     "named",
     "pairs_in_words",
     "paragraph",
+    "policies",
     "policy_lines",
     "policy_page",
-    "policy_table",
+    "policy_row",
     "public_page",
     "publish",
     "release_page",
@@ -75,12 +77,14 @@ __all__ = [
     "require_private_place",
     "require_same_study",
     "restriction_in_words",
+    "rows_of",
     "state_table",
     "statement_rows",
     "steadied",
     "unchecked_words",
     "verdict",
     "verdict_words",
+    "whole",
     "write_private_page",
     "write_report",
     "write_text",

@@ -4,13 +4,14 @@ What must not be overlooked comes first: the four assumptions that no data can c
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privalue._written import counted, written
-from privalue.artefact import NOT_PRIVATE, Compared, KeptMass, PolicyInterval, Release, StateValues
+from privalue.estimate import IMPOSSIBLE, LOST
 from privalue.ledger import Account
+from privalue.releases import NOT_PRIVATE, Release
 from privalue.report._page_facts import budget_context
 from privalue.report._pages import (
     LABEL,
@@ -24,12 +25,10 @@ from privalue.report._pages import (
     render,
 )
 from privalue.report._plots import MOST_ROWS, Series, figure
-from privalue.report._states import IMPOSSIBLE, LOST, above_words
+from privalue.report._rows import compared, is_refuted, kept_mass, policy_row, rows_of
+from privalue.report._states import above_words
 from privalue.report._valued import valued_facts
 from privalue.study import as_cell
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ANOTHER_MARK = "privalue-public-page"  # it is a public page like every other
 MOST_STARTS = 500  # that a table lists; values.csv has them all
@@ -55,8 +54,8 @@ def another_policy_page(
         account: how the dataset stands on its ledger.
         justification: why these parameters, in the words of whoever decided.
     """
-    name, by_start = release.study["study"]["name"], len(release.values) > 0
-    policy, trust = release.study["policy"], release.policy_trust or release.policy_trusts
+    name, by_start = release.study["study"]["name"], bool(release.main.keys)
+    policy = release.study["policy"]
     left_out = set() if by_start else {"starts"}
     return render(
         "another.html",
@@ -65,7 +64,7 @@ def another_policy_page(
         private=False,
         **headed(release, f"{name}: what another policy would have been worth"),
         kicker=f"What another policy would have been worth, told privately. Released on "
-        f"{release.created} by dp-ope, privalue {release.software.version}.",
+        f"{release.created} by dp-ope, {release.software}.",
         name=named(name),
         contents=[(key, title) for key, title in _CONTENTS.items() if key not in left_out],
         verdict=verdict_words(release),
@@ -75,7 +74,7 @@ def another_policy_page(
         kept=_kept(release),
         starts=_starts(release) if by_start else None,
         clip=f"{policy['clip']:g}",
-        contradicted=IMPOSSIBLE if getattr(trust, "behaviour_contradicted", None) else None,
+        contradicted=IMPOSSIBLE if is_refuted(release) else None,
         logged=policy["behaviour"] == "column",
         level=f"{100 * (release.level or 0):g}%",
         sentence=release.sentence(),
@@ -83,7 +82,7 @@ def another_policy_page(
         budget=budget_context(release, account),
         sha256=hashed(release.sha256),
         created=release.created,
-        version=release.software.version,
+        version=release.software.rpartition(" ")[2],
     )
 
 
@@ -93,10 +92,9 @@ def verdict_words(release: Release) -> str:
     Where the released numbers refute the behaviour, that comes first; where whoever made it
     accepted that it is of no use, that comes before everything.
     """
-    trust = release.policy_trust or release.policy_trusts
     told = _USELESS if "useless" in release.accepted else ""
     told += _words(release)
-    if trust is not None and trust.behaviour_contradicted and _drops(release):
+    if is_refuted(release) and _drops(release):
         told += _SELECTED
     return told
 
@@ -113,24 +111,22 @@ def _words(release: Release) -> str:
         "Under the four assumptions below (recorded actions, no hidden confounding, overlap, known "
         "behaviour): "
     )
-    if release.kept_mass is None or release.policy_trust is None:
+    row = policy_row(release)
+    kept = kept_mass(row)
+    if row is None or kept is None:
         return _words_by_start(release, assumed)
-    value, apart, trust = release.policy_value, release.policy_difference, release.policy_trust
-    assert value is not None
-    assert release.policy_interval is not None
-    assert apart is not None
-    shown = written(value, *_total(release.policy_interval))
-    more = written(apart.value, *_total(apart.interval))
-    kept = release.kept_mass
-    if trust.behaviour_contradicted:
+    apart = compared(release.differences)
+    shown = written(row.value, *_total(row))
+    more = written(apart.value, *_total(apart))
+    if is_refuted(release):
         return (
             f"{_REFUTED} The kept mass is {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f} at "
             f"the level of {100 * (release.level or 0):g}%), and 1 is the most that it "
             "can be. Do not use the target's number, "
             f"{shown.value} ({shown.within}), nor its difference, {more.value} ({more.within})."
         )
-    low, high = _total(apart.interval)
-    most = trust.largest_clipping_bias  # it may be all on the side of 0
+    low, high = _total(apart)
+    most = row.largest_clipping_bias  # it may be all on the side of 0
     direction = "more" if apart.value > 0 else "less"
     clearly = kept.supported and (low - most > 0 or high + most < 0)
     told = (
@@ -147,11 +143,9 @@ def _words(release: Release) -> str:
 
 def _words_by_start(release: Release, assumed: str) -> str:
     """Return the same where there is a number for each start."""
-    trusts, count = release.policy_trusts, len(release.values)
-    assert trusts is not None
-    supported = sum(bool(entry.supported) for entry in release.values)
-    if trusts.behaviour_contradicted:
-        above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
+    count, supported = len(release), int(release.supported.sum())
+    if is_refuted(release):
+        above = int((release.main.columns["kept_low"] > 1).sum())
         return (
             f"{_REFUTED} The kept mass is above 1, the most that it can be, at {above:,} of "
             f"{counted(count, 'start')}, each at the level of {100 * (release.level or 0):g}%. "
@@ -168,8 +162,7 @@ def _words_by_start(release: Release, assumed: str) -> str:
 
 def unchecked_words(release: Release) -> str:
     """Return what became of the assumptions: none can be checked, or one is refuted."""
-    trust = release.policy_trust or release.policy_trusts
-    if trust is not None and trust.behaviour_contradicted:
+    if is_refuted(release):
         return "the released numbers refute the last of these, and the others cannot be checked"
     return "none of that can be checked here"
 
@@ -190,14 +183,14 @@ _USELESS = (
 )
 
 
-def doubts(release: Release, kept: KeptMass) -> list[str]:
+def doubts(release: Release, kept: Any) -> list[str]:
     """Return the flag of a kept mass that vouches for nothing; or none."""
     if kept.supported:
         return []
     return [above_words(release) if kept.low > 1 else LOST]
 
 
-def _total(interval: PolicyInterval) -> tuple[float, float]:
+def _total(interval: Any) -> tuple[float, float]:
     """Return the ends of the interval with both noise and the choice of people in it."""
     return interval.total_low, interval.total_high
 
@@ -206,14 +199,9 @@ def _worth(release: Release) -> Any:
     """Return the plot of both policies side by side, or of the target's value by start."""
     level = release.level
     if release.policy_value is not None:
-        assert release.policy_interval is not None
-        assert release.behaviour_value is not None
-        found = [
-            Compared(value=release.policy_value, interval=release.policy_interval),
-            release.behaviour_value,
-        ]
-        ends = np.array([_total(each.interval) for each in found])
-        inner = np.array([(each.interval.low, each.interval.high) for each in found])
+        found = [compared(release.policy), compared(release.behaviour)]
+        ends = np.array([_total(each) for each in found])
+        inner = np.array([(each.low, each.high) for each in found])
         series = Series(
             names=["the target", "the behaviour"],
             values=np.array([each.value for each in found]),
@@ -222,9 +210,9 @@ def _worth(release: Release) -> Any:
         )
         caption = "Both policies, each with its intervals. Their difference has one of its own."
     else:
-        values = release.values
+        values = release.main
         series = Series(
-            names=[str(state) for state in values.states],
+            names=list(release.states),
             values=values.value,
             outer=(values.column("total_low"), values.column("total_high")),
             inner=(values.column("low"), values.column("high")),
@@ -259,18 +247,17 @@ def _valued(release: Release) -> PageTable:
 
 def _both(release: Release) -> PageTable | None:
     """Return the table of both policies and of their difference; None by start."""
-    if release.policy_value is None or release.policy_interval is None:
+    if release.policy_value is None:
         return None
     found = {
-        "the target": Compared(value=release.policy_value, interval=release.policy_interval),
-        "the behaviour": release.behaviour_value,
-        "the target's less the behaviour's": release.policy_difference,
+        "the target": compared(release.policy),
+        "the behaviour": compared(release.behaviour),
+        "the target's less the behaviour's": compared(release.differences),
     }
     rows = []
     for name, one in found.items():
-        assert one is not None
-        shown = written(one.value, *_total(one.interval))
-        alone = written(one.value, one.interval.low, one.interval.high)
+        shown = written(one.value, *_total(one))
+        alone = written(one.value, one.low, one.high)
         rows.append([name, shown.value, shown.within, alone.within])
     return PageTable(
         name="Both policies",
@@ -284,7 +271,8 @@ def _both(release: Release) -> PageTable | None:
 
 def _kept(release: Release) -> PageTable | None:
     """Return the kept mass as a bar, and what follows from it; None by start."""
-    kept, trust = release.kept_mass, release.policy_trust
+    trust = policy_row(release)
+    kept = kept_mass(trust)
     if kept is None or trust is None:
         return None
     return PageTable(
@@ -305,43 +293,35 @@ def _kept(release: Release) -> PageTable | None:
     )
 
 
-def _bar(kept: KeptMass) -> Any:
+def _bar(kept: Any) -> Any:
     """Return the kept mass with a bar."""
     return bar(kept.value, f"{100 * kept.value:.1f}%")
 
 
 def _starts(release: Release) -> PageTable:
     """Return the table of values by start."""
-    differences, trusts = release.differences, release.policy_trusts
+    differences = release.differences
     assert differences is not None
-    assert trusts is not None
-    told = (
-        release.values,
-        differences,
-        trusts.clipping_bias,
-        trusts.largest_clipping_bias,
-        trusts.effective_trajectories,
-    )
     rows = []
-    for entry, apart, bias, largest, effective in zip(
-        *(column[:MOST_STARTS] for column in told), strict=True
+    for entry, apart in zip(
+        *(rows_of(table, MOST_STARTS) for table in (release.main, differences)), strict=True
     ):
-        assert entry.kept_mass is not None
+        kept = kept_mass(entry)
         shown = written(entry.value, entry.total_low, entry.total_high)
         more = written(apart.value, apart.total_low, apart.total_high)
         rows.append(
             [
-                named(entry.state, LABEL),
+                named(entry.start, LABEL),
                 shown.value,
                 shown.within,
                 f"{more.value} ({more.within})",
-                _bar(entry.kept_mass),
-                f"{bias:.3g} to {largest:.3g}",
-                f"{effective:,.0f}",
-                flags(doubts(release, entry.kept_mass)),
+                _bar(kept),
+                f"{entry.clipping_bias:.3g} to {entry.largest_clipping_bias:.3g}",
+                f"{entry.effective_trajectories:,.0f}",
+                flags(doubts(release, kept)),
             ]
         )
-    more_of = len(release.values) - MOST_STARTS
+    more_of = len(release) - MOST_STARTS
     return PageTable(
         name="Values by start",
         caption="One number for each start, each with intervals of its own. Clipping moves a value "
@@ -371,14 +351,6 @@ def policy_csv(release: Release) -> Iterator[str]:
         yield ",".join([_cell(start), of, *map(_plain, cells), careful]) + "\n"
 
 
-def policy_table(release: Release) -> "pa.Table":
-    """Return the rows of values.csv as an Arrow table; its metadata says what is promised."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and most uses of a release need none of it
-
-    table = pa.Table.from_pylist(list(_rows(release)))
-    return table.replace_schema_metadata({"privalue": release.sentence()})
-
-
 def _rows(release: Release) -> Iterator[dict[str, Any]]:
     """Yield the rows of values.csv, by column."""
     told = [] if release.private else [NOT_PRIVATE]
@@ -402,33 +374,18 @@ def _plain(cell: float | bool | None) -> str:
     return str(cell).lower() if isinstance(cell, bool) else repr(cell)
 
 
-def policy_lines(release: Release) -> Iterator[tuple[str, str, dict[str, Any], KeptMass | None]]:
+def policy_lines(release: Release) -> Iterator[tuple[str, str, dict[str, Any], Any]]:
     """Yield start, what a number is of, its fields, and the kept mass."""
-    if release.policy_value is not None:
-        found = {
-            "target": Compared(value=release.policy_value, interval=release.policy_interval),
-            "behaviour": release.behaviour_value,
-            "difference": release.policy_difference,
-        }
-        for of, one in found.items():
-            assert one is not None
-            fields = {"value": one.value, **one.interval.model_dump()}
-            yield "", of, fields, release.kept_mass if of == "target" else None
-        return
-    kinds: dict[str, StateValues | None] = {
-        "target": release.values,
-        "behaviour": release.behaviour_values,
+    tables = {
+        "target": release.policy,
+        "behaviour": release.behaviour,
         "difference": release.differences,
     }
-    for of, values in kinds.items():
-        assert values is not None
-        for entry in values:
-            yield (
-                entry.state,
-                of,
-                {n: getattr(entry, n) for n in ("value", *_ENDS)},
-                (entry.kept_mass),
-            )
+    for of, table in tables.items():
+        assert table is not None
+        for row in rows_of(table):
+            fields = {name: getattr(row, name) for name in ("value", *_ENDS)}
+            yield row.start or "", of, fields, kept_mass(row)
 
 
 def _cell(text: str) -> str:

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from privalue.artefact import Guarantee, Release
+from privalue.releases import Guarantee, Release
 from privalue.report._pages import PageTable
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -1,7 +1,7 @@
 """Name what values are where a stage chose bounds of returns: a restricted mean."""
 
 from privalue._written import Written, written, written_exactly
-from privalue.artefact import Release, ReleasedStage, Share
+from privalue.releases import Release, ReleasedStage, Share
 from privalue.study import described_values
 
 

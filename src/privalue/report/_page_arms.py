@@ -3,10 +3,11 @@
 from typing import Any
 
 from privalue._written import written
-from privalue.artefact import PolicyInterval, Release, StateValue, TotalInterval
+from privalue.releases import Release
 from privalue.report._page_values import HEAD_ROWS, MOST_LISTED, state_names
 from privalue.report._pages import LABEL, PageHtml, PageTable, flags, named
 from privalue.report._plots import MOST_ROWS, Series, figure
+from privalue.report._rows import policies, whole
 from privalue.report._states import StateTable, flags_of
 
 DIFFERENCES_COVER = "the difference among people at large, by noise and sampling together"
@@ -30,7 +31,7 @@ def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
             f"{DIFFERENCES_COVER}. {_how(release)} A band holds for all states and all arms at "
             "once.",
         ],
-        "policies": _policies(release) if release.policies else None,
+        "policies": _policies(release) if policies(release) else None,
         "figure": _figure(release, states),
         "tables": [_differences(release, states, arm) for arm in release.arms[1:]],
     }
@@ -51,9 +52,7 @@ def _how(release: Release) -> str:
     )
 
 
-def ends_of(
-    entry: StateValue | PolicyInterval | TotalInterval,
-) -> tuple[float | None, float | None]:
+def ends_of(entry: Any) -> tuple[float | None, float | None]:
     """Return the interval that is shown first: for privacy and sampling."""
     return entry.total_low, entry.total_high
 
@@ -61,7 +60,7 @@ def ends_of(
 def _policies(release: Release) -> PageTable:
     """Return the table of the policy's overall value in each arm."""
 
-    def cell(value: float | None, ends: PolicyInterval | TotalInterval | None) -> str:
+    def cell(value: float | None, ends: Any) -> str:
         return "" if value is None else str(written(value, *(ends_of(ends) if ends else ())))
 
     return PageTable(
@@ -75,7 +74,7 @@ def _policies(release: Release) -> PageTable:
                 cell(policy.value, policy.interval),
                 cell(policy.difference, policy.difference_interval),
             ]
-            for policy in release.policies or ()
+            for policy in policies(release)
         ],
         kind="small",
         numbers=(1, 2),
@@ -86,15 +85,14 @@ def _figure(release: Release, states: StateTable) -> Any:
     """Return the plot of differences: an arm below the other, where there are several."""
     found = release.differences
     assert found is not None  # every release with arms has them
-    value = found.column("value")
-    assert value is not None
+    every = len(states) - len(release.states)  # the rows after these are overall values
     bits = states.bits_of_differences
-    few = release.state_count <= MOST_ROWS
+    few = len(release.states) <= MOST_ROWS
     return figure(
         Series(
             names=state_names(states),
-            values=value,
-            outer=(found.column("total_low"), found.column("total_high")),
+            values=found.value[:every],
+            outer=(found.total_low[:every], found.total_high[:every]),
             flags=["; ".join(flags_of(number)) for number in bits.tolist()] if few else None,
             flagged=bits != 0,
             arms=release.arms[1:] if len(release.arms) > 2 else ("",),
@@ -115,14 +113,14 @@ def _differences(release: Release, table: StateTable, arm: str) -> PageTable:
     """Return the table of one arm's differences from the first."""
     differences = release.differences
     assert differences is not None  # every release with arms has them
-    states = release.state_count
+    states = len(release.states)
     bits = table.bits_of_differences
     before = (release.arms.index(arm) - 1) * states
     seen = HEAD_ROWS if states > MOST_LISTED else states
 
     def cells(at: int) -> list[object]:
-        entry = differences[before + at]
-        both = release.values[at], release.values[before + states + at]
+        entry = whole(differences.row(before + at))
+        both = [whole(release.values.row(place)) for place in (at, before + states + at)]
         shown = written(entry.value, *ends_of(entry))
         return [
             named(entry.state, LABEL),

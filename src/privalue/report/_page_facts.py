@@ -3,8 +3,8 @@
 from typing import Any
 
 from privalue._written import counted, written_exactly
-from privalue.artefact import Release
 from privalue.ledger import Account, study_hash
+from privalue.releases import Release
 from privalue.report._guarantee import readable
 from privalue.report._limits import bounds_stage
 from privalue.report._numbers import interval
@@ -48,7 +48,7 @@ def public_context(release: Release) -> dict[str, Any]:
         ["number in the data", size],
         ["declared beforehand", counted(declared, "trajectory") if declared else "no number"],
         ["contribution limits", ", ".join(bounds) or "none but the states themselves"],
-        ["states", f"{release.state_count:,}"],
+        ["states", f"{len(release.states):,}"],
         *_arms(release),
         ["discount", f"{values['discount']:g} per step"],
         ["rewards within", interval(*values["rewards"])],
@@ -209,7 +209,7 @@ def method_context(release: Release, justification: str | None) -> dict[str, Any
             "randomness",
             "the operating system's entropy" if release.private else "seeded: NOT PRIVATE",
         ],
-        ["software", f"privalue {release.software.version}"],
+        ["software", release.software],
         ["created", release.created],
     ]
     return {

@@ -3,8 +3,8 @@
 from typing import Any
 
 from privalue._written import counted
-from privalue.artefact import Release
 from privalue.planning import Prediction, shown
+from privalue.releases import Release
 from privalue.report._guarantee import cut_units
 from privalue.report._numbers import interval, percent
 from privalue.report._pages import PageTable, bar

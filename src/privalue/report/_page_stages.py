@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from privalue.artefact import Release, ReleasedStage
+from privalue.releases import Release, ReleasedStage
 from privalue.report._limits import restriction_in_words
 from privalue.report._numbers import interval, percent
 from privalue.study import described_values

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue._written import written, written_count
-from privalue.artefact import NOT_PRIVATE, Release, StateValue
-from privalue.estimate import greedy_step_of
+from privalue.estimate import MEANINGS, greedy_step_of
+from privalue.releases import Release
 from privalue.report._heat import HeatTable, heat_table
 from privalue.report._limits import counted_between, heading, restriction_in_words
 from privalue.report._pages import LABEL, PageHtml, PageTable, flags, listed, named
 from privalue.report._plots import MOST_ROWS, Series, figure
-from privalue.report._states import MEANINGS, StateTable
+from privalue.report._rows import own_flags, rows_of
+from privalue.report._states import StateTable, bits_of
 
 MOST_LISTED = 2000  # rows of a whole table; values.csv has any number
 HEAD_ROWS = 100  # rows that are shown of a longer one
@@ -68,21 +69,16 @@ def _series_of_states(release: Release) -> Series:
     """Return V for the plot, where values are of states and actions: a map has these."""
     found = release.state_values
     assert found is not None
-    column, bits = found.column, found.flags.bits
+    column = found.column
     few = len(found) <= MOST_ROWS
     return Series(
-        names=found.states,
+        names=release.states,
         values=found.value,
         outer=(column("total_low"), column("total_high")),
         inner=(column("low"), column("high")),
-        flags=[_flags_in_words(entry) for entry in found] if few else None,
-        flagged=bits != 0,
+        flags=["; ".join(own_flags(entry.flags)) for entry in rows_of(found)] if few else None,
+        flagged=bits_of(found) != 0,
     )
-
-
-def _flags_in_words(entry: StateValue) -> str:
-    """Return the flags of one state beside a plot; that nothing is private stands above it."""
-    return "; ".join(flag for flag in entry.flags if flag != NOT_PRIVATE)
 
 
 def _maps(release: Release, states: StateTable) -> list[HeatTable]:
@@ -133,10 +129,10 @@ def _states(release: Release) -> PageTable | None:
         return None
     seen = HEAD_ROWS if len(found) > MOST_LISTED else len(found)
 
-    def cells(entry: StateValue) -> list[object]:
+    def cells(entry: Any) -> list[object]:
         total = written(entry.value, entry.total_low, entry.total_high)
         privacy = written(entry.value, entry.low, entry.high).within
-        known = tuple(flag for flag in entry.flags if flag != NOT_PRIVATE)
+        known = own_flags(entry.flags)
         return [named(entry.state, LABEL), total.value, total.within, privacy, flags(known)]
 
     more = f"The first {seen:,} of {len(found):,} states. " if seen < len(found) else ""
@@ -149,7 +145,7 @@ def _states(release: Release) -> PageTable | None:
             *("State", "value", f"{100 * (release.level or 0):g}% total interval"),
             *("privacy interval", "Flag"),
         ],
-        rows=[cells(entry) for entry in found[:seen]],
+        rows=[cells(entry) for entry in rows_of(found, seen)],
         numbers=range(1, 4),
         kind="long" if seen > 12 else "",
         flags=True,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privalue._forest import style as plot_style
-from privalue.artefact import NOT_PRIVATE, Release
+from privalue.releases import NOT_PRIVATE, Release
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from privalue._written import written
-from privalue.artefact import Release
 from privalue.estimate import GreedyStep, StateChange
+from privalue.releases import Release
 from privalue.report._heat import HeatTable, heat_table
 from privalue.report._pages import LABEL, PageHtml, PageTable, hashed, headed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
@@ -70,7 +70,7 @@ def policy_page(
         sentence=release.sentence(),
         sha256=hashed(release.sha256),
         created=release.created,
-        version=release.software.version,
+        version=release.software.rpartition(" ")[2],
     )
 
 

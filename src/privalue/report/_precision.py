@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact import Release
 from privalue.errors import PrivalueError, UsageError
+from privalue.estimate import described_actions
 from privalue.planning import Prediction, quick_prediction
+from privalue.releases import Release
 from privalue.report._states import StateTable
 from privalue.study import Study, files_named
 
@@ -96,13 +97,13 @@ def study_of(release: Release) -> Study:
         )
         raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
     states: dict[str, Any] = (
-        {"count": release.state_count}
+        {"count": len(release.states)}
         if "count" in described["states"]
         else {"labels": list(release.states)}
     )
     if "visits" in described["states"]:
         states["visits"] = described["states"]["visits"]
-    return Study.from_description(described, states=states, **release.described_actions())
+    return Study.from_description(described, states=states, **described_actions(release))
 
 
 def require_same_study(release: Release, study: Study) -> None:

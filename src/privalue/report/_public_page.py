@@ -6,8 +6,8 @@ values, their precision, the promise, and last what is for the record.
 """
 
 from privalue._written import counted, written
-from privalue.artefact import NOT_PRIVATE, Release
 from privalue.ledger import Account
+from privalue.releases import NOT_PRIVATE, Release
 from privalue.report._guarantee import guarantee_context, readable
 from privalue.report._limits import counted_between
 from privalue.report._page_arms import arms_context, ends_of
@@ -16,6 +16,7 @@ from privalue.report._page_precision import limits_context, precision_context
 from privalue.report._page_values import flags_context, values_context
 from privalue.report._pages import hashed, headed, named, render
 from privalue.report._precision import planned
+from privalue.report._rows import policies, policy_row
 from privalue.report._states import StateTable, state_table
 from privalue.report._verdict import verdict_of
 from privalue.study import Study
@@ -56,7 +57,7 @@ def public_page(
     Returns:
         The HTML document.
     """
-    states = state_table(release, study)
+    states = state_table(release)
     plan = planned(release, study)
     name = release.study["study"]["name"]
     return render(
@@ -66,7 +67,7 @@ def public_page(
         private=False,
         **headed(release, f"{name}: what the policy is worth"),
         kicker=f"What a policy is worth, told privately. Released on {release.created[:10]} by "
-        f"{release.mechanism}, privalue {release.software.version}.",
+        f"{release.mechanism}, {release.software}.",
         name=named(name),
         contents=[(k, short) for k, short in _CONTENTS.items() if k != "arms" or release.arms],
         protected=release.private,
@@ -83,7 +84,7 @@ def public_page(
         method=method_context(release, justification),
         budget=budget_context(release, account),
         sha256=hashed(release.sha256),
-        version=release.software.version,
+        version=release.software.rpartition(" ")[2],
         created=release.created,
     )
 
@@ -101,7 +102,7 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
     level = f"{100 * (release.level or 0):g}%"
     tiles = []
     if release.policy_value is not None:
-        within = release.policy_interval
+        within = policy_row(release)
         ends = (None, None) if within is None else ends_of(within)
         shown = written(release.policy_value, *ends)
         tiles.append(
@@ -114,12 +115,12 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
                 + ("; exact only where nobody returns to a state" if release.actions else ""),
             )
         )
-    elif not release.policies:
+    elif not policies(release):
         least, largest = float(states.value.min()), float(states.value.max())
         shown = written(least, least, largest)
         over = "over states and actions" if release.actions else "over the states"
         tiles.append(("Values", shown.within, f"{over}; the study declares no start"))
-    for policy in release.policies or ():
+    for policy in policies(release):
         ends = (None, None) if policy.interval is None else ends_of(policy.interval)
         shown = written(policy.value, *ends)
         tiles.append(
@@ -132,7 +133,7 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
     tiles.append(
         (
             "States",
-            f"{release.state_count:,}"
+            f"{len(release.states):,}"
             + (f" in {len(release.arms)} arms" if release.arms else "")
             + (f", {counted(len(release.actions), 'action')}" if release.actions else ""),
             f"{flagged:,} to be careful with" if flagged else "none is flagged",

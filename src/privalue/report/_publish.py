@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privalue._folder import PAGE, REGISTRY, VALUES, require_publishable
-from privalue.artefact import Release
 from privalue.errors import UsageError
 from privalue.ledger import Account
 from privalue.ledger.files import write_whole
+from privalue.releases import Release
 from privalue.report._another_policy import another_policy_page, policy_csv
 from privalue.report._answers import answers_in
 from privalue.report._precision import require_same_study
@@ -121,7 +121,7 @@ def write_report(
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
         "values": (
             VALUES,
-            table or values_csv(state_table(release, study), private=release.private),
+            table or values_csv(state_table(release), private=release.private),
         ),
         "registry": (
             REGISTRY,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from privalue._written import counted
-from privalue.artefact import Release
 from privalue.ledger import Account, study_hash
+from privalue.releases import Release
 from privalue.report._answers import Answers
 from privalue.report._guarantee import unit_words, validity_words
 from privalue.report._limits import bounds_stage
@@ -197,7 +197,7 @@ def registry_entry(
             "mechanisms": "\n".join(
                 [
                     f"- {mechanism_words(release)}.",
-                    f"- Software: privalue {release.software.version}.",
+                    f"- Software: {release.software}.",
                     *(f"- {name}: {what}." for name, what in SIDE_CHANNELS.items()),
                 ]
             ),
@@ -221,9 +221,7 @@ def _description(release: Release) -> str:
     """Return what was released, in a sentence."""
     discount = f"{release.study['values']['discount']:g}"
     if release.mechanism == "dp-ope":
-        starts = (
-            f", for each of {counted(len(release.values), 'start')}" if len(release.values) else ""
-        )
+        starts = f", for each of {counted(len(release), 'start')}" if release.main.keys else ""
         return (
             f"What another policy (the target) than the one that produced the data (the behaviour) "
             f"would have been worth{starts}: an estimate of its expected return from the start of "
@@ -232,7 +230,7 @@ def _description(release: Release) -> str:
             f"Target: {policy_words(release, 'target')}. "
             f"Behaviour: {policy_words(release, 'behaviour')}."
         )
-    states, arms, actions = release.state_count, len(release.arms), len(release.actions)
+    states, arms, actions = len(release.states), len(release.arms), len(release.actions)
     each = counted(states, "state")
     each += f" in each of {arms} arms" if arms else ""
     each += f" and {counted(actions, 'action')}" if actions else ""
@@ -338,7 +336,7 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
             "refit_of": release.refit_of,
             "accepted": list(release.accepted),
             "created": release.created,
-            "software": f"{release.software.name} {release.software.version}",
+            "software": release.software,
         },
     }
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from privalue.artefact import Release
 from privalue.ledger import Account, Amount, ReleaseRequest, StatementLine, study_hash
+from privalue.releases import Release
 from privalue.report._registry import gaussian_alpha
 
 

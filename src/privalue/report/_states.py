@@ -11,47 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pydantic_core
 from numpy.typing import NDArray
 
-from privalue.artefact import NOT_PRIVATE, Flags, Release, StateValues, json_cells
 from privalue.core import Vector
-from privalue.estimate import normal_quantile
-from privalue.report._limits import counted_between
-from privalue.study import Study, as_cell, described_values
+from privalue.estimate import ABOVE, IMPOSSIBLE, MEANINGS, normal_quantile
+from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, Release, ValueTable
+from privalue.report._rows import is_refuted, own_flags
+from privalue.study import as_cell, described_values
 
-FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
 _AT_ONCE = 1 << 14
 _SPECIAL = re.compile('[,"\r\n]')
 _WORD = re.compile(r"[\w.+-]+")
 
-UNSUPPORTED = "too few visits"
-WIDE = "wide interval"
-RARE = "rarely visited, by the public prior"
-WEIGHTLESS = "weight 0"
-AT_A_BOUND = "at a bound of returns"
-GUESSED = "no better than guessing"
-# Of another policy's value.
-LOST = "not supported: clipping may have lost too much"
-IMPOSSIBLE = (
-    "not supported: weights exceed what any right behaviour allows, so the behaviour is wrong"
-)
-ABOVE = "not supported: the kept mass is above 1, by chance or because the behaviour is wrong"
-
-MEANINGS = {
-    GUESSED: "by its own plan the whole release is no better than guessing, which whoever made it "
-    "was told and accepted explicitly: do not act on this value",
-    UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
-    "the state's own numbers make up less than half of the value, the rest coming from other "
-    "states: do not act on this value",
-    WIDE: "the interval that is shown first, with all that it covers, spans more than half of what "
-    "is possible: do not act on this value",
-    RARE: f"the study's public prior expects fewer than {FEW_VISITS} of these trajectories to "
-    "visit the state: its value is likely to be mostly noise",
-    WEIGHTLESS: "the study gives the state no weight: it takes no part in the fit, and its value "
-    "is what the features make of the other states",
-    AT_A_BOUND: "noise, or features that stretch beyond the states they were fitted to, may have "
-    "taken the value where no return can be: the bound is published in its place",
-}
 FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
 _TOTALS = ("total_low", "total_high")
 _ENDS = ("low", "high")
@@ -138,42 +110,28 @@ def return_bounds(release: Release) -> tuple[float, float]:
     return described_values(release.study).return_bounds
 
 
-def state_table(release: Release, study: Study | None = None) -> StateTable:
+def state_table(release: Release) -> StateTable:
     """Return every state of a release with its flags.
 
     Args:
         release: what was released.
-        study: its study; with it, flags also use what side files say of states.
     """
     value = release.values.column("value")
     assert value is not None  # every state has one
     released = {name: release.values.column(name) for name in (*_TOTALS, *_ENDS, *_MORE)}
     counts = _counts(release)
     actions = release.values.column("action")
-    states = release.values.states
+    states = release.values.columns["state"].tolist()
     return StateTable(
         arms=release.arms,
-        pairs=() if actions is None else list(zip(map(str, states), actions.tolist(), strict=True)),
+        pairs=() if actions is None else list(zip(states, actions.tolist(), strict=True)),
         names=_names(release),
         value=value,
         columns={name: c for name, c in released.items() if c is not None}
         | counts
         | _restriction(release, len(value)),
-        bits=_bits(release, study, value, counted=bool(counts)),
+        bits=bits_of(release.values),
     )
-
-
-def flags_by_state(release: Release) -> Flags:
-    """Return what to be careful about in every state of a release, from the release alone."""
-    supported = release.values.column("supported")
-    if release.mechanism == "dp-ope":  # its values are of starts, and have one flag of their own
-        bits = np.zeros(len(release.values), dtype=np.uint8)
-        if supported is not None:
-            above = release.values.column("kept_mass")["low"] > 1  # type: ignore[index]
-            bits[~supported], bits[above] = 1, 2
-        words = (LOST, above_words(release))
-        return Flags(words, bits, () if release.private else (NOT_PRIVATE,))
-    return _as_flags(state_table(release).bits, private=release.private)
 
 
 def above_words(release: Release) -> str:
@@ -181,85 +139,31 @@ def above_words(release: Release) -> str:
 
     At the level of each start some of many are above 1 even where the behaviour is right.
     """
-    trust = release.policy_trust or release.policy_trusts
-    return IMPOSSIBLE if trust is not None and trust.behaviour_contradicted else ABOVE
+    return IMPOSSIBLE if is_refuted(release) else ABOVE
 
 
-def flags_of_states(release: Release) -> Flags:
-    """Return what to be careful about in V of every state, where values are of actions, too."""
-    found = release.state_values
-    assert found is not None
-    return _as_flags(_own_bits(release, found), private=release.private)
-
-
-def _as_flags(bits: NDArray[np.uint8], *, private: bool) -> Flags:
-    """Return flags as texts; those of a seeded experiment begin with what it is."""
-    return Flags(FLAGS, bits, () if private else (NOT_PRIVATE,))
+def bits_of(table: ValueTable) -> NDArray[np.uint8]:
+    """Return the flags of every row, as bits; that nothing is private is none of them."""
+    texts = table.flags.tolist()
+    bits = {
+        text: sum(_bit(flag) for flag in text.split(FLAGS_BETWEEN) if flag in MEANINGS)
+        for text in set(texts)
+    }
+    others = {text: 1 << 7 for text in bits if not bits[text] and own_flags(text and (text,))}
+    return np.array([others.get(text, bits[text]) for text in texts], dtype=np.uint8)
 
 
 def _names(release: Release) -> Sequence[str] | range:
     """Return what each value is of: the state, with the arm before it, or the action after."""
     actions, arms = release.values.column("action"), release.values.column("arm")
+    states: list[str] = release.values.columns["state"].tolist()
     if actions is not None:
-        named = zip(release.values.states, actions.tolist(), strict=True)
+        named = zip(states, actions.tolist(), strict=True)
         return [f"{state}, {action}" for state, action in named]
     if arms is None:
-        return release.values.states
-    both = zip(arms.tolist(), release.values.states, strict=True)
+        return states
+    both = zip(arms.tolist(), states, strict=True)
     return [f"{arm}: {state}" for arm, state in both]
-
-
-def _bits(
-    release: Release, study: Study | None, value: Vector, *, counted: bool
-) -> NDArray[np.uint8]:
-    """Return the flags of every state, as bits.
-
-    Args:
-        release: what was released.
-        study: its study, for a prior or weights in side files.
-        value: the released values.
-        counted: whether noisy counts were released; then the prior is not needed.
-    """
-    bits = _own_bits(release, release.values)
-    # A released count, though noisy, says more than the prior.
-    prior = None if counted else _prior(release, study)
-    number = release.trajectories or release.study["study"].get("trajectories")
-    if prior is not None and number is not None:
-        bits[number * prior < FEW_VISITS] |= _bit(RARE)
-    weights = _weights(release, study)
-    if weights is not None:
-        bits[weights == 0] |= _bit(WEIGHTLESS)
-    # The intervals of means show how far these may be from a bound. Other values have no such
-    # interval, so they are flagged.
-    if release.statistics is None or release.study["features"].get("kind") == "matrix":
-        low, high = return_bounds(release)
-        bits[(value <= low) | (value >= high)] |= _bit(AT_A_BOUND)
-    return bits
-
-
-def _own_bits(release: Release, values: StateValues) -> NDArray[np.uint8]:
-    """Return the flags that values have by what was released of each."""
-    bits = np.zeros(len(values), dtype=np.uint8)
-    supported = values.column("supported")
-    if supported is not None:
-        bits[~supported] |= _bit(UNSUPPORTED)
-    bits[_wide(release, values) & (bits == 0)] |= _bit(WIDE)
-    if "useless" in release.accepted:
-        bits |= _bit(GUESSED)
-    return bits
-
-
-def _wide(release: Release, values: StateValues) -> NDArray[np.bool_]:
-    """Return which total intervals span more than half of what is possible.
-
-    A mean of few people may be as uncertain as this whatever the noise is, which is all that
-    ``supported`` looks at.
-    """
-    bounds = counted_between(release)
-    low, high = map(values.column, _TOTALS)
-    if low is None or high is None:
-        return np.zeros(len(values), dtype=np.bool_)
-    return np.asarray(0.5 * high - 0.5 * low > 0.5 * (0.5 * bounds[1] - 0.5 * bounds[0]))
 
 
 def _restriction(release: Release, count: int) -> dict[str, Vector]:
@@ -284,29 +188,6 @@ def _counts(release: Release) -> dict[str, Vector]:
     }
 
 
-def _prior(release: Release, study: Study | None) -> Vector | None:
-    """Return the public prior of visits, from the study or the release; None without one."""
-    if study is not None:
-        return study.key_visits
-    described = release.study["states"].get("visits")
-    if not isinstance(described, dict) or release.actions:
-        return None
-    arms = max(len(release.arms), 1)
-    return np.array([float(described[str(name)]) / arms for name in release.values.states])
-
-
-def _weights(release: Release, study: Study | None) -> Vector | None:
-    """Return the weights of the states, from the study or the release; None if uniform."""
-    if study is not None:
-        return study.key_weights
-    described = release.study["weights"].get("values")
-    if described is not None and release.actions:
-        by_state = dict(zip(release.states, described, strict=True))
-        return np.array([by_state[str(state)] for state in release.values.states])
-    arms = max(len(release.arms), 1)
-    return None if described is None else np.tile(np.array(described, dtype=np.float64), arms)
-
-
 def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
     """Yield the states as CSV, some thousands at a time, with every digit that was released.
 
@@ -317,7 +198,8 @@ def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
     heads = list(table.columns)
     labels = ["state", *(["arm"] if table.arms else ["action"] if table.pairs else [])]
     yield ",".join([*labels, "value", *heads, "flags"]) + "\n"
-    words = [_quoted(text) for text in _as_flags(table.bits, private=private).texts]
+    told = () if private else (NOT_PRIVATE,)
+    words = [_quoted("; ".join([*told, *flags_of(bits)])) for bits in range(1 << len(FLAGS))]
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
@@ -328,7 +210,8 @@ def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
             both = table.pairs[part]
             names = [",".join(_label(as_cell(one)) for one in pair) for pair in both]
         cells = [
-            json_cells(column[part].tolist()) for column in (table.value, *table.columns.values())
+            pydantic_core.to_json(column[part].tolist(), indent=0)[2:-2].decode().split(",\n")
+            for column in (table.value, *table.columns.values())
         ]
         flags = [words[bits] for bits in table.bits[part].tolist()]
         yield "".join(f"{line % row}\n" for row in zip(names, *cells, flags, strict=True))

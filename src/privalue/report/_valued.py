@@ -6,7 +6,7 @@ All of it comes from the description of the study that a release holds.
 from typing import Any
 
 from privalue._written import counted
-from privalue.artefact import Release
+from privalue.releases import Release
 from privalue.report._states import return_bounds
 
 _MOST_ENTRIES = 24  # of a table of probabilities that is written out

@@ -11,14 +11,14 @@ doubtful at its cautious end, or noise of unknown size call for care.
 from dataclasses import dataclass
 
 from privalue._written import written, written_exactly
-from privalue.artefact import Release
-from privalue.estimate import common_value, distinct_values
+from privalue.estimate import BORROWED, UNCLEAR, WIDE, common_value, distinct_values
 from privalue.planning import shown
+from privalue.releases import Release
 from privalue.report._limits import counted_between
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
-from privalue.report._states import FLAGS, UNSUPPORTED, WIDE, StateTable, return_bounds
+from privalue.report._states import FLAGS, StateTable, return_bounds
 
 _HEADS = {"usable": "Usable.", "care": "Usable with care.", "unusable": "Not usable."}
 _DOUBTFUL = (
@@ -58,7 +58,7 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
     doubtful = f" {_DOUBTFUL}" if predicted is not None and predicted.doubtful else ""
     if apart == 1:
         return _together(release, states, doubtful)
-    if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
+    if sum(len(states.with_flag(flag)) for flag in (UNCLEAR, BORROWED, WIDE)) == len(states):
         return Verdict(
             kind="unusable",
             sentence="Every value has too few visits to say anything, or its interval spans more "

@@ -89,10 +89,12 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool)
     intervals = [limits.interval(level) for level in range(limits.levels)]
     delta = sensitivity(
         shape,
-        most_states=limits.most_keys,
-        trajectories_per_person=limits.most_trajectories,
+        most_states=limits.max_states_per_trajectory,
+        trajectories_per_person=limits.max_trajectories_per_person,
         add_remove=limits.add_remove,
-        count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
+        count_weight=count_weight(
+            limits.keys, limits.max_states_per_trajectory, add_remove=limits.add_remove
+        ),
     )
     return StageRules(
         name="privalue.study",

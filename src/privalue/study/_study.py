@@ -532,17 +532,17 @@ class Study(Section):
             unit=self.privacy.unit,
             neighbours=self.privacy.neighbours,
             keys=max(len(self.start_names), 1) if weighted else self.key_count,
+            arms=self.arm_count,
+            max_states_per_trajectory=1 if weighted else self.states_per_trajectory,
+            max_trajectories_per_person=self.trajectories_per_person,
             discount=self.values.discount,
             return_bounds=self.return_bounds,
-            most_keys=1 if weighted else self.states_per_trajectory,
-            most_trajectories=self.trajectories_per_person,
-            drop_invalid=self.data.invalid == "drop-unit",
-            size_is_public=self.size_is_public,
-            arms=self.arm_count,
-            drop_cut=self.drops_cut,
             reward_bounds=self.values.rewards,
             levels=MOST_LEVELS if "bounds" in self.stages else 1,
             clip=float(self.policy.clip or 0.0),
+            drop_invalid=self.data.invalid == "drop-unit",
+            drop_truncated=self.drops_cut,
+            size_is_public=self.size_is_public,
         )
 
     # What is known of each state

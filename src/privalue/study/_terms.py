@@ -13,23 +13,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from privalue.core import (
+    MECHANISMS,
     Design,
-    DpOpe,
+    Lsl,
     LslTerms,
-    LswBound,
+    Lsw,
     LswTerms,
-    Mechanism,
+    Ope,
     OpeTerms,
     PublicSize,
-    SmoothBound,
+    Ssp,
     SspTerms,
+    Statistics,
     Terms,
-    VisitStatistics,
     count_weight,
     gaussian,
     largest_exact_beta,
-    lsl_bound,
-    mechanism_of,
+    smooth_bound,
     stage_alphas,
 )
 from privalue.errors import DataError, StudyError
@@ -58,7 +58,7 @@ def declared_size(study: Study) -> PublicSize:
     return PublicSize.of(study.limits, declared, trajectories=declared, persons=None)
 
 
-def public_size(study: Study, statistics: VisitStatistics) -> PublicSize:
+def public_size(study: Study, statistics: Statistics) -> PublicSize:
     """Return the public sizes of a data set; refuse a declaration that the data contradicts."""
     declared, m = study.study.trajectories, statistics.trajectories
     if study.limits.counts_trajectories and declared is not None and declared != m:
@@ -70,7 +70,7 @@ def public_size(study: Study, statistics: VisitStatistics) -> PublicSize:
     return PublicSize.of(study.limits, declared, trajectories=m, persons=persons)
 
 
-def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
+def mechanism_for(study: Study, design: Design, size: PublicSize) -> Ssp | Lsw | Lsl:
     """Return the study's mechanism with its constants, or refuse it, from public numbers alone.
 
     Args:
@@ -80,12 +80,15 @@ def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
     """
     refuse_early(study, design)
     try:
-        return mechanism_of(terms_for(study, design, size))
+        terms = terms_for(study, design, size)
+        mechanism = MECHANISMS[terms.mechanism](terms)
     except (OverflowError, ZeroDivisionError):
         raise StudyError(_TOO_EXTREME) from None
+    assert isinstance(mechanism, Ssp | Lsw | Lsl)  # terms_for makes no others
+    return mechanism
 
 
-def policy_mechanism(study: Study, size: PublicSize) -> DpOpe:
+def policy_mechanism(study: Study, size: PublicSize) -> Ope:
     """Return the mechanism that values another policy, or refuse it, from public numbers alone.
 
     Args:
@@ -107,9 +110,10 @@ def policy_mechanism(study: Study, size: PublicSize) -> DpOpe:
         limits=limits,
         size=size,
         design=Design(phi=sp.eye_array(limits.keys, format="csr"), weights=np.ones(limits.keys)),
+        mechanism="dp-ope",
         constants=constants,
     )
-    return DpOpe(terms, constants)
+    return Ope(terms)
 
 
 def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
@@ -128,6 +132,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
         limits=study.limits,
         size=size,
         design=design,
+        mechanism=study.mechanism.name,
         constants=resolved[study.mechanism.name](study, size),
     )
     if isinstance(terms.constants, SspTerms | OpeTerms) or study.mechanism.calibration != "exact":
@@ -147,8 +152,8 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     shape = shape_weights(
         study.key_visits,
         limits.keys,
-        most_states=limits.most_keys,
-        trajectories_per_person=limits.most_trajectories,
+        most_states=limits.max_states_per_trajectory,
+        trajectories_per_person=limits.max_trajectories_per_person,
         add_remove=limits.add_remove,
         expected_trajectories=size.trajectories,
         alpha=alpha,
@@ -157,7 +162,9 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
         shape=shape,
-        count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
+        count_weight=count_weight(
+            limits.keys, limits.max_states_per_trajectory, add_remove=limits.add_remove
+        ),
         shares=shares,
         rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
     )
@@ -186,12 +193,7 @@ def _lsl(study: Study, size: PublicSize) -> LslTerms:
 
 def _automatic_beta(study: Study, terms: Terms) -> float:
     """Return the beta with the least noise at counts that are guessed from public numbers."""
-    bound: SmoothBound
-    if isinstance(terms.constants, LswTerms):
-        bound = LswBound(terms, terms.constants)
-    else:
-        assert isinstance(terms.constants, LslTerms)
-        bound = lsl_bound(terms, terms.constants)
+    bound = smooth_bound(terms)
     bound.require_representable()
     guess = guessed_counts(study, required_trajectories(terms.size.trajectories, 'beta = "auto"'))
     return automatic_beta(

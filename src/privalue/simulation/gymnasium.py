@@ -1,0 +1,214 @@
+"""Make worlds from Gymnasium's transition tables, and roll out any environment.
+
+``env.unwrapped.P[s][a]`` lists (probability, next state, reward, terminated). There is one row per
+transition, and the final observation gets none: a terminated transition is the outcome ``END``. The
+time limit that ``gymnasium.make`` puts around an environment is not part of the table, and so not
+of the world: trajectories run until they terminate. ``rollout`` has rows as they are under the
+limit.
+"""
+
+import importlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from privalue.errors import MissingComponentError, PrivalueWarning, StudyError, UsageError
+from privalue.policies import policy_table
+from privalue.simulation.episodes import CUT, Episodes, check_count
+from privalue.simulation.mdp import END, MDP, Outcomes
+from privalue.simulation.walk import NO_LIMIT
+from privalue.simulation.worlds import Parameter, World
+
+
+def _gymnasium() -> Any:
+    try:
+        return importlib.import_module("gymnasium")
+    except ImportError as error:
+        raise MissingComponentError(
+            "Gymnasium is not installed; install it with: pip install gymnasium"
+        ) from error
+
+
+def from_gymnasium(
+    environment: Any, *, policy: Any = "uniform", discount: float = 0.99, **options: Parameter
+) -> World:
+    """Return the world of an environment with a table ``P`` and an ``initial_state_distrib``.
+
+    Args:
+        environment: that has them; ``options`` are those that it was made with.
+        policy: in any form of ``World.of``.
+        discount: gamma, in (0, 1].
+        options: for the world's text.
+
+    Raises:
+        StudyError: if it has no table, or its dynamics are not all in the table.
+    """
+    env = getattr(environment, "unwrapped", environment)
+    name = getattr(getattr(env, "spec", None), "id", type(env).__name__)
+    table = getattr(env, "P", None)
+    start = getattr(env, "initial_state_distrib", None)
+    if table is None or start is None:
+        raise StudyError(
+            f"{name} has no transition table; FrozenLake, CliffWalking and Taxi have one. "
+            "Trajectories of other environments come from privalue.rollout"
+        )
+    if getattr(env, "fickle_passenger", False):
+        raise StudyError(
+            f"{name} with fickle_passenger changes the destination outside its table; "
+            "leave the option out, or use privalue.rollout"
+        )
+    states, actions = len(table), len(table[0])
+    listed = [
+        (state * actions + action, *outcome)
+        for state in range(states)
+        for action in range(actions)
+        for outcome in table[state][action]
+    ]
+    rows, probabilities, successors, rewards, terminated = (
+        np.array(column) for column in zip(*listed, strict=True)
+    )
+    mdp = MDP(
+        outcomes=Outcomes(
+            states=states,
+            actions=actions,
+            rows=rows,
+            probabilities=probabilities,
+            successors=np.where(terminated, END, successors),
+            rewards=rewards,
+        ),
+        start=start,
+        discount=discount,
+    )
+    parameters = {"policy": "", "discount": float(discount), **options}
+    return World.of(mdp, policy, name=f"gym:{name}", parameters=parameters)
+
+
+def make(environment: str, **options: Any) -> Any:
+    """Return a registered environment; raise UsageError if there is none with these options."""
+    module = _gymnasium()
+    try:
+        return module.make(environment, disable_env_checker=True, **options)
+    except (module.error.Error, ImportError, TypeError, ValueError, KeyError) as error:
+        raise UsageError(f"Gymnasium cannot make {environment} {options or ''}: {error}") from error
+
+
+def rollout(
+    env: Any, policy: Any, episodes: int, *, seed: int = 0, truncate_at: int | None = None
+) -> Episodes:
+    """Play episodes of a Gymnasium environment under a policy, and return their rows.
+
+    One row per transition: the observation acted on and the reward received; the final observation
+    gets no row. The environment is asked for one step at a time, so this is some thousand times
+    slower than ``simulate`` of a world. Where a time limit cuts episodes, the column ``cut`` marks
+    them, and a warning says so: to keep them or to leave them out biases the values, and a study's
+    ``truncated`` column says which.
+
+    Args:
+        env: an environment whose observations are ``Discrete``, or its name.
+        policy: "uniform" over discrete actions; a function from the observation to the action; or
+            an array of states by actions, nested lists, a DataFrame, a mapping, a CSV file.
+        episodes: how many.
+        seed: of the environment and of the choice of actions.
+        truncate_at: a time limit of your own, for environments without one.
+
+    Returns:
+        The rows, which ``release`` takes, with ``action`` and ``probability`` where these are
+        known.
+
+    Raises:
+        UsageError: if a number is not allowed, or the environment does not fit.
+        StudyError: if the policy is not for this environment.
+    """
+    wanted = check_count(episodes, name="episodes", least=1)
+    check_count(seed, name="seed", least=0)
+    limit = (
+        NO_LIMIT if truncate_at is None else check_count(truncate_at, name="truncate_at", least=1)
+    )
+    if isinstance(env, str):
+        env = make(env)
+    if not _is_discrete(env.observation_space):
+        raise UsageError(
+            f"the observations of this environment are {env.observation_space}; they must be "
+            "Discrete, one number per state"
+        )
+    discrete = _is_discrete(env.action_space)
+    first_state = int(env.observation_space.start)
+    first_action = int(env.action_space.start) if discrete else 0
+    table = _table_of(env, policy)
+    act = _chooser(table, policy, np.random.default_rng(seed), first_state, first_action)
+
+    rows: list[tuple[int, int, int, float, Any, int]] = []
+    for episode in range(wanted):
+        observation, _ = env.reset(seed=seed if episode == 0 else None)
+        step, over, stopped = 0, False, False
+        while not (over or stopped):
+            state, action = int(observation) - first_state, act(observation)
+            observation, reward, over, stopped, _ = env.step(action)
+            stopped = bool(stopped) or step + 1 >= limit
+            cut = int(stopped and not over)
+            rows.append((episode, step, state, float(reward), action, cut))
+            step += 1
+    trajectory, steps, states, rewards, taken, cuts = map(np.array, zip(*rows, strict=True))
+    if cuts.any():
+        warnings.warn(
+            f"{cuts.sum()} of {wanted} episodes were cut by a time limit; the column {CUT!r} marks "
+            "them: name it as the study's truncated column",
+            PrivalueWarning,
+            stacklevel=2,
+        )
+    actions = taken.astype(np.int64) - first_action if discrete else None
+    return Episodes(
+        trajectory=trajectory,
+        step=steps,
+        state=states,
+        reward=rewards,
+        trajectories=wanted,
+        truncated=int(cuts.sum()),
+        action=actions,
+        probability=None if table is None else table[states, actions],
+        cut=cuts,
+    )
+
+
+def _is_discrete(space: Any) -> bool:
+    return isinstance(space, _gymnasium().spaces.Discrete)
+
+
+def _table_of(env: Any, policy: Any) -> Any:
+    """Return pi(a | s); None of a function, which does not tell."""
+    if callable(policy):
+        return None
+    if not _is_discrete(env.action_space):
+        raise UsageError(
+            f"the actions of this environment are {env.action_space}; give a function from the "
+            "observation to the action"
+        )
+    states, actions = int(env.observation_space.n), int(env.action_space.n)
+    if isinstance(policy, str) and policy == "uniform":
+        return np.full((states, actions), 1 / actions)
+    table = policy_table(policy, states=states, actions=actions)
+    return table / table.sum(axis=1, keepdims=True)
+
+
+def _chooser(
+    table: Any, policy: Any, generator: np.random.Generator, first_state: int, first_action: int
+) -> Callable[[Any], Any]:
+    """Return the function that chooses an action for an observation."""
+    if table is not None:
+        return lambda observation: (
+            first_action
+            + int(generator.choice(table.shape[1], p=table[int(observation) - first_state]))
+        )
+
+    def act(observation: Any) -> Any:
+        action = policy(observation)
+        if isinstance(action, list | tuple | dict):
+            raise UsageError(
+                f"the policy returned {action} for the observation {observation}; a function must "
+                "return one action; for probabilities, give an array of states by actions"
+            )
+        return action
+
+    return act

@@ -1,0 +1,516 @@
+"""Define finite MDPs and the Markov reward processes that policies induce, with exact answers.
+
+A trajectory is a sequence of rows (s_t, r_t). From a state (and an action) the next thing that
+happens is one *outcome*: a reward r_t for this row, and then either another row, in the successor
+state, or the end. Two endings are in use, and both are the outcome ``END``:
+
+=======================  =============================================  ==========================
+ending                   from                                           as outcomes
+=======================  =============================================  ==========================
+one last row             an absorbing state, as on the chain            (1, END, reward of being
+                                                                        there), from that state
+no row                   a final observation, as in Gymnasium           (probability, END, reward
+                                                                        of the transition), from
+                                                                        the state before
+=======================  =============================================  ==========================
+
+================  ===================  ===========  ================================================
+symbol            code                 shape        meaning
+================  ===================  ===========  ================================================
+N, A              states, actions      ()           a row of the tables is state * A + action
+P(k | s, a)       probabilities        (K,)         of outcome k, which belongs to ``rows[k]``
+s'                successors           (K,)         0..N-1, or END: no further row
+r_k               rewards              (K,)         of the row of s
+P                 transitions          (N * A, N)   sub-stochastic: what a row lacks ends after it
+r                 expected_rewards     (N * A,)     sum_k P(k) r_k
+mu                start                (N,)         distribution of the first row's state
+gamma             discount             ()           in (0, 1]
+pi(a | s)         policy               (N, A)       of taking action a in state s
+V                 values               (N,)         V = r + gamma P V
+Q                 MDP.q                (N, A)       r(s, a) + gamma sum_s' P(s'|s, a) V(s')
+J                 MDP.value            ()           sum_s mu(s) V(s)
+================  ===================  ===========  ================================================
+
+V(s) is the expected discounted return from the first visit of s, [BGP16] section 2.2: after a
+first visit the process is as if it had started there. Everything here is public.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from privalue.core import Integers, Vector
+from privalue.errors import StudyError
+from privalue.policies import policy_table
+from privalue.simulation.visits import VisitProbabilities, key_visits, visit_probabilities
+
+Sparse: TypeAlias = sparse.csr_array[Any, Any]
+Table: TypeAlias = NDArray[Any] | sparse.coo_array[Any, Any] | sparse.csr_array[Any, Any]
+
+END = -1  # the successor of a row that is the last
+TOLERANCE = 1e-9  # how far from one probabilities may sum; they are then divided by their sum
+TIE = 1e-9  # actions whose values differ by less count as equal, and the first of them is taken
+MAX_SWEEPS = 1_000_000  # of value iteration
+RETURN_SWEEPS = 20_000  # of the search for the largest return
+
+
+def read_only(values: ArrayLike, dtype: type[Any] = np.float64) -> NDArray[Any]:
+    """Return a copy that nobody can write to."""
+    array = np.array(values, dtype=dtype)
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcomes:
+    """The outcomes of every state and action: listed in any order, kept in order of their rows.
+
+    Impossible outcomes are left out. Two rewards on the way to the same successor are two outcomes,
+    since a simulated row shows the one it received.
+    """
+
+    states: int
+    actions: int
+    rows: Integers
+    probabilities: Vector
+    successors: Integers
+    rewards: Vector
+
+    def __post_init__(self) -> None:
+        self._check()
+        # Adding zero turns -0.0, which a file would show, into 0.0.
+        object.__setattr__(self, "rewards", np.asarray(self.rewards, dtype=np.float64) + 0.0)
+        order = np.argsort(self.rows, kind="stable")
+        order = order[np.asarray(self.probabilities)[order] > 0]
+        for name in ("rows", "probabilities", "successors", "rewards"):
+            kind = np.int64 if name in {"rows", "successors"} else np.float64
+            object.__setattr__(self, name, read_only(np.asarray(getattr(self, name))[order], kind))
+        sums = self._row_sums(self.probabilities)
+        wrong = np.flatnonzero(np.abs(sums - 1) > TOLERANCE)
+        if wrong.size:
+            raise StudyError(
+                f"the probabilities of {self._label(wrong[0])} sum to {sums[wrong[0]]:.12g}; "
+                "they must sum to one"
+            )
+        normalised = self.probabilities / sums[self.rows]
+        object.__setattr__(self, "probabilities", read_only(normalised))
+
+    def _check(self) -> None:
+        if self.states < 1 or self.actions < 1:
+            raise StudyError(
+                f"states = {self.states}, actions = {self.actions}; both must be at least 1"
+            )
+        size = np.shape(self.rows)
+        last_row = self.states * self.actions - 1
+        for name, low, high in (
+            ("rows", 0, last_row),
+            ("probabilities", 0, math.inf),
+            ("rewards", -math.inf, math.inf),
+            ("successors", END, self.states - 1),
+        ):
+            values = np.asarray(getattr(self, name))
+            if values.shape != size or values.ndim != 1:
+                raise StudyError(f"{name} has shape {values.shape}; it must be {size}, as rows")
+            fine = (values >= low) & (values <= high) & np.isfinite(values)
+            if not fine.all():
+                at = int(np.flatnonzero(~fine)[0])
+                row = self._label(np.asarray(self.rows)[at])
+                raise StudyError(
+                    f"{name} of {row} has {values[at]}; it must be from {low} to {high}, and finite"
+                )
+
+    def _label(self, row: int) -> str:
+        state, action = divmod(int(row), self.actions)
+        return f"state {state}" if self.actions == 1 else f"state {state}, action {action}"
+
+    def _row_sums(self, values: Vector) -> Vector:
+        return np.bincount(self.rows, weights=values, minlength=self.states * self.actions).astype(
+            np.float64
+        )
+
+    @cached_property
+    def transitions(self) -> Sparse:
+        """P, sparse."""
+        going_on = self.successors != END
+        return sparse.csr_array(
+            (self.probabilities[going_on], (self.rows[going_on], self.successors[going_on])),
+            shape=(self.states * self.actions, self.states),
+        )
+
+    @cached_property
+    def expected_rewards(self) -> Vector:
+        """Return r = sum_k P(k) r_k for every row."""
+        return read_only(self._row_sums(self.probabilities * self.rewards))
+
+
+def distribution(values: ArrayLike, *, size: int, name: str) -> Vector:
+    """Return a checked probability vector, read-only, divided by its sum."""
+    array: Vector = read_only(values)
+    if array.shape != (size,):
+        raise StudyError(f"{name} has shape {array.shape}; it must be ({size},): one per state")
+    if not np.all(array >= 0):
+        state = int(np.flatnonzero(~(array >= 0))[0])
+        raise StudyError(f"{name} of state {state} is {array[state]}; it must be at least 0")
+    total = float(array.sum())
+    if not abs(total - 1) <= TOLERANCE:
+        raise StudyError(f"{name} sums to {total:.12g}; it must sum to one")
+    return read_only(array / total)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Process:
+    """The parts that both kinds of process have: outcomes, start and discount."""
+
+    outcomes: Outcomes
+    start: Vector
+    discount: float
+
+    def __post_init__(self) -> None:
+        start = distribution(self.start, size=self.outcomes.states, name="start")
+        object.__setattr__(self, "start", start)
+        if not 0 < self.discount <= 1:
+            raise StudyError(f"discount is {self.discount}; it must be above 0 and at most 1")
+        object.__setattr__(self, "discount", float(self.discount))
+
+    @property
+    def states(self) -> int:
+        """N, the number of states."""
+        return self.outcomes.states
+
+    @classmethod
+    def tabular(
+        cls,
+        *,
+        transitions: Table,
+        rewards: Table,
+        start: ArrayLike,
+        discount: float,
+        absorbing: Iterable[int] = (),
+        terminal: Iterable[int] = (),
+    ) -> Self:
+        """Build the process of a transition table.
+
+        Args:
+            transitions: (N, A, N), or (N * A, N) dense or sparse, in rows of state * A + action;
+                of a reward process (N, N). Rows sum to one.
+            rewards: on states (N,), on states and actions (N, A), or on transitions, in the shape
+                of ``transitions``.
+            start: distribution of the first state.
+            discount: gamma, in (0, 1].
+            absorbing: states that get one last row. Their own transitions must be loops; the
+                reward of that row is the reward of the loop.
+            terminal: states that end the trajectory when entered and get no row.
+
+        Raises:
+            StudyError: if a shape, a probability or a reward is wrong, an absorbing state can be
+                left, or a trajectory could start in a terminal state.
+        """
+        table = _as_rows(transitions, name="transitions")
+        states = int(table.shape[1])
+        actions = int(table.shape[0]) // states
+        row, successor = (index.astype(np.int64) for index in table.coords)
+        state = row // actions
+        reward = _rewards_of(rewards, row, successor, states=states, actions=actions)
+        last = _state_numbers(absorbing, states=states, name="absorbing")
+        ends = _state_numbers(terminal, states=states, name="terminal")
+        both = np.intersect1d(last, ends)
+        if both.size:
+            raise StudyError(
+                f"state {both[0]} is listed as absorbing and as terminal; "
+                "it gets either one last row or none"
+            )
+        left = np.isin(state, last) & (state != successor) & (table.data > 0)
+        if left.any():
+            raise StudyError(
+                f"absorbing state {state[left][0]} can be left for state {successor[left][0]}; "
+                "the transitions of an absorbing state must be loops"
+            )
+        if distribution(start, size=states, name="start")[ends].any():
+            raise StudyError(
+                "the start has a positive probability on a terminal state; "
+                "such a trajectory would have no row at all"
+            )
+        # A terminal state is never occupied: its rows in the table mean nothing, and end at once.
+        over = np.isin(state, last) | np.isin(state, ends) | np.isin(successor, ends)
+        outcomes = Outcomes(
+            states=states,
+            actions=actions,
+            rows=row,
+            probabilities=table.data,
+            successors=np.where(over, END, successor),
+            rewards=np.where(np.isin(state, ends), 0.0, reward),
+        )
+        return cls(outcomes=outcomes, start=np.asarray(start), discount=discount)
+
+
+def _as_rows(table: Table, *, name: str) -> sparse.coo_array[Any, tuple[int, int]]:
+    """Return the table with one row per state and action."""
+    shape = table.shape
+    fits = all(shape) and (
+        (len(shape) == 3 and shape[0] == shape[2]) or (len(shape) == 2 and shape[0] % shape[1] == 0)
+    )
+    if not fits:
+        raise StudyError(f"{name} has shape {shape}; it must be (N, A, N) or (N * A, N)")
+    # NaN counts as non-zero, so it reaches the checks.
+    array = sparse.coo_array(table.reshape((-1, shape[-1])), dtype=np.float64)
+    array.sum_duplicates()
+    return array
+
+
+def _rewards_of(
+    rewards: Table, row: Integers, successor: Integers, *, states: int, actions: int
+) -> Vector:
+    """Return the reward of each listed transition, from any of the allowed shapes."""
+    if isinstance(rewards, np.ndarray):
+        if rewards.shape == (states,):
+            return rewards.astype(np.float64)[row // actions]
+        if rewards.shape == (states, actions):
+            return rewards.astype(np.float64).ravel()[row]
+    if rewards.shape not in ((states, actions, states), (states * actions, states)):
+        raise StudyError(
+            f"rewards has shape {rewards.shape}; it must be ({states},) on states, "
+            f"({states}, {actions}) on states and actions, or that of the transitions"
+        )
+    table = _as_rows(rewards, name="rewards").tocsr()
+    return np.asarray(table[row, successor], dtype=np.float64).ravel()
+
+
+def _state_numbers(values: Iterable[int], *, states: int, name: str) -> Integers:
+    numbers = np.unique(np.fromiter((int(value) for value in values), dtype=np.int64))
+    wrong = numbers[(numbers < 0) | (numbers >= states)]
+    if wrong.size:
+        raise StudyError(f"{name} lists state {wrong[0]}; states are 0 to {states - 1}")
+    return numbers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MarkovRewardProcess(_Process):
+    """A policy at work: the outcomes of each state, the start of trajectories, and the discount.
+
+    Of an MDP under a policy, ``action_of`` is the action by which each outcome comes about.
+    """
+
+    action_of: Integers | None = None
+    policy: Vector | None = None
+
+    def __post_init__(self) -> None:
+        if self.outcomes.actions != 1:
+            raise StudyError(
+                f"a Markov reward process has no actions, and this table has "
+                f"{self.outcomes.actions}; choose them by a policy, with MDP.under"
+            )
+        super().__post_init__()
+
+    @property
+    def transitions(self) -> Sparse:
+        """P, as a sparse matrix."""
+        return self.outcomes.transitions
+
+    @property
+    def expected_rewards(self) -> Vector:
+        """r, the expected reward of a row in each state."""
+        return self.outcomes.expected_rewards
+
+    @property
+    def reward_bounds(self) -> tuple[float, float]:
+        """Return the smallest and largest reward that a row can show."""
+        seen = self.outcomes.rewards[self.reachable[self.outcomes.rows]]
+        return float(seen.min()), float(seen.max())
+
+    @cached_property
+    def reachable(self) -> NDArray[np.bool_]:
+        """Return whether a trajectory can visit each state."""
+        return _reached(self.transitions, self.start > 0)
+
+    @cached_property
+    def surely_ends(self) -> NDArray[np.bool_]:
+        """Return whether a trajectory from each state ends with probability one."""
+        backwards = self.transitions.T.tocsr()
+        last = np.zeros(self.states, dtype=bool)
+        last[self.outcomes.rows[self.outcomes.successors == END]] = True
+        return ~_reached(backwards, ~_reached(backwards, last))
+
+    def require_end(self) -> None:
+        """Refuse a process whose trajectories may never end: their expected length is infinite.
+
+        Raises:
+            StudyError: if a trajectory can reach a state from which it may never end.
+        """
+        endless = np.flatnonzero(self.reachable & ~self.surely_ends)
+        if endless.size:
+            raise StudyError(
+                f"a trajectory that visits state {endless[0]} may never end: give the process an "
+                "absorbing or terminal state that is always reached, or truncate the trajectories"
+            )
+
+    @cached_property
+    def values(self) -> Vector:
+        """Return V, from the sparse system (I - gamma P) V = r.
+
+        Without discounting V is NaN in the states from which a trajectory may never end.
+        """
+        solvable = self.surely_ends if self.discount == 1 else np.ones(self.states, dtype=bool)
+        kept = np.flatnonzero(solvable)
+        values = np.full(self.states, np.nan)
+        if kept.size:
+            # A kept state never leads to one that is left out: a trajectory that surely ends cannot
+            # reach a state from which it may not.
+            system = sparse.eye_array(kept.size) - self.discount * self.transitions[kept][:, kept]
+            values[kept] = sparse.linalg.splu(system.tocsc()).solve(self.expected_rewards[kept])
+        return read_only(values)
+
+    @property
+    def start_value(self) -> float:
+        """Return J = sum_s mu(s) V(s), the expected return of a trajectory."""
+        started = self.start > 0
+        return float(self.start[started] @ self.values[started])
+
+    @cached_property
+    def visits(self) -> VisitProbabilities:
+        """Return p_s, p_{s,s'} and pbar_{s,s'} of one trajectory, and its expected length."""
+        self.require_end()
+        return visit_probabilities(self.transitions, self.start, self.reachable)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MDP(_Process):
+    """A finite Markov decision process: outcomes of every state and action, start, discount.
+
+    A policy has any form that ``privalue.policies`` reads.
+    """
+
+    @property
+    def actions(self) -> int:
+        """A, the number of actions."""
+        return self.outcomes.actions
+
+    def policy_table(self, policy: Any) -> Vector:
+        """Return pi(a | s) as a read-only array whose rows sum to one."""
+        table = policy_table(policy, states=self.states, actions=self.actions)
+        return read_only(table / table.sum(axis=1, keepdims=True))
+
+    def under(self, policy: Any) -> MarkovRewardProcess:
+        """Return the Markov reward process in which every action is drawn from the policy."""
+        table = self.policy_table(policy)
+        outcomes = self.outcomes
+        chances = table.ravel()[outcomes.rows] * outcomes.probabilities
+        kept = np.flatnonzero(chances)
+        state, action = np.divmod(outcomes.rows[kept], self.actions)
+        return MarkovRewardProcess(
+            outcomes=Outcomes(
+                states=self.states,
+                actions=1,
+                rows=state,
+                probabilities=chances[kept],
+                successors=outcomes.successors[kept],
+                rewards=outcomes.rewards[kept],
+            ),
+            start=self.start,
+            discount=self.discount,
+            action_of=read_only(action, np.int64),
+            policy=table,
+        )
+
+    def q(self, policy: Any) -> Vector:
+        """Return Q, (N, A): the value of taking an action once, and of the policy from then on."""
+        return self._action_values(self.under(policy).values)
+
+    def _action_values(self, values: Vector) -> Vector:
+        following = self.outcomes.transitions @ values
+        table = self.outcomes.expected_rewards + self.discount * following
+        return read_only(table.reshape(self.states, self.actions))
+
+    def value(self, policy: Any) -> float:
+        """Return J, the expected return of a trajectory under the policy."""
+        return self.under(policy).start_value
+
+    def optimal(self) -> Vector:
+        """Return a policy that no other one beats, in any state, by value iteration.
+
+        V <- max_a [r(s, a) + gamma sum_s' P(s' | s, a) V(s')] until no value moves by more than
+        1e-12 of the largest; then the first action within ``TIE`` of the best. Without discounting
+        the sweeps may never settle, and that is an error.
+        """
+        values = np.zeros(self.states)
+        for _ in range(MAX_SWEEPS):
+            action_values = self._action_values(values)
+            previous, values = values, action_values.max(axis=1)
+            scale = max(1.0, float(np.abs(values).max()))
+            if float(np.abs(values - previous).max()) <= 1e-12 * scale:
+                break
+        else:
+            raise StudyError(
+                f"value iteration did not settle in {MAX_SWEEPS} sweeps at discount "
+                f"{self.discount}; use a smaller discount, or give a policy"
+            )
+        near_best = action_values >= values[:, None] - TIE * scale
+        return read_only(np.eye(self.actions)[near_best.argmax(axis=1)])
+
+    def key_visits(self, policy: Any) -> Vector:
+        """Return (N, A): the probability that a trajectory ever takes each action in each state."""
+        process = self.under(policy)
+        process.require_end()
+        assert process.policy is not None
+        return key_visits(
+            process.transitions,
+            self.start,
+            process.reachable,
+            outcomes=self.outcomes.transitions,
+            policy=process.policy,
+        )
+
+
+def _reached(graph: Sparse, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the states that paths from the sources lead to, sources included."""
+    states = graph.shape[0]
+    # One more node leads to all sources.
+    first = sparse.csr_array(sources.astype(float)[None, :])
+    extended: Sparse = sparse.block_array(
+        [[graph, None], [first, sparse.csr_array((1, 1))]], format="csr"
+    )
+    reached = np.zeros(states + 1, dtype=bool)
+    reached[sparse.csgraph.breadth_first_order(extended, states, return_predecessors=False)] = True
+    return reached[:-1]
+
+
+def return_range(process: MarkovRewardProcess) -> tuple[float, float]:
+    """Return the least and the largest return from a state that a trajectory can visit.
+
+    An end is infinite if returns have no bound, as with rewards on a loop and no discount; and so
+    are both where a trajectory may never end, without a discount.
+    """
+    if process.discount == 1 and not process.surely_ends[process.reachable].all():
+        return -math.inf, math.inf
+    return 0.0 - _largest_return(process, -1.0), _largest_return(process, 1.0)
+
+
+def _largest_return(process: MarkovRewardProcess, sign: float) -> float:
+    """Return the largest u_s = max_k (r_k + gamma u_{s'_k}), over the outcomes k that can happen.
+
+    With a discount, sweeps from zero converge; what moved in the last of them bounds what is left.
+    Without one, u is that of paths that have ended within as many rows as there were sweeps. A
+    path without a loop has at most N rows: if u moves at all after N sweeps, a loop pays, however
+    little.
+    """
+    outcomes, gamma = process.outcomes, process.discount
+    going_on, rewards = outcomes.successors != END, sign * outcomes.rewards
+    first_of_row = np.searchsorted(outcomes.rows, np.arange(process.states))
+    tolerance = 1e-12 * float(np.abs(rewards).max()) if gamma < 1 else 0.0
+    values = np.full(process.states, 0.0 if gamma < 1 else -np.inf)
+    for _ in range(RETURN_SWEEPS if gamma < 1 else min(process.states + 1, RETURN_SWEEPS)):
+        following = np.where(going_on, values[outcomes.successors], 0.0)
+        largest = np.maximum.reduceat(rewards + gamma * following, first_of_row)
+        with np.errstate(invalid="ignore"):  # no path has ended, before or after
+            moved = float(np.abs(largest - values)[process.reachable].max())
+        values = largest
+        if moved <= tolerance:
+            return float(values[process.reachable].max())
+    if gamma == 1:
+        return math.inf
+    return float(values[process.reachable].max()) + moved * gamma / (1 - gamma)

@@ -1,0 +1,107 @@
+"""Draw trajectories in compiled code, outcome by outcome.
+
+An outcome is drawn by one uniform number and a search in the cumulative probabilities of its row.
+NumPy's generator draws the numbers; nothing here is fit to be the noise of a mechanism.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from privalue.core import Integers, Vector, kernel
+from privalue.simulation.mdp import END, MarkovRewardProcess
+
+NO_LIMIT = np.iinfo(np.int64).max  # a truncation that never happens
+
+# Places of the position that ``walk`` carries over between two calls: trajectories that are
+# finished, of these truncated; the step and the state of the current one.
+FINISHED, TRUNCATED, STEP, STATE = range(4)
+
+
+class Sampler(NamedTuple):
+    """Outcomes ``offsets[row]`` to ``offsets[row + 1]`` follow a state; row N draws the start."""
+
+    offsets: Integers
+    cumulative: Vector
+    successors: Integers
+
+
+def sampler(process: MarkovRewardProcess) -> Sampler:
+    """Return what ``walk`` draws from."""
+    outcomes = process.outcomes
+    starts = np.flatnonzero(process.start)
+    rows = np.concatenate([outcomes.rows, np.full(starts.size, process.states)])
+    offsets = np.searchsorted(rows, np.arange(process.states + 2))
+    probabilities = np.concatenate([outcomes.probabilities, process.start[starts]])
+    successors = np.concatenate([outcomes.successors, starts])
+    return Sampler(offsets, _accumulate(offsets, probabilities), successors)
+
+
+@kernel()
+def _accumulate(offsets: Integers, probabilities: Vector) -> Vector:  # pragma: no cover - compiled
+    """Return cumulative probabilities, row by row; the last of a row is 1."""
+    cumulative = np.ones(probabilities.size)
+    for row in range(offsets.size - 1):
+        total = 0.0
+        for k in range(offsets[row], offsets[row + 1] - 1):
+            total += probabilities[k]
+            cumulative[k] = total
+    return cumulative
+
+
+@kernel()
+def _draw(row: int, table: Sampler, uniform: float) -> int:  # pragma: no cover - compiled
+    """Return the first outcome of a row whose cumulative probability exceeds a uniform number."""
+    low, high = table.offsets[row], table.offsets[row + 1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if table.cumulative[middle] > uniform:
+            high = middle
+        else:
+            low = middle + 1
+    return int(low)
+
+
+@kernel()
+def walk(
+    table: Sampler,
+    generator: np.random.Generator,
+    position: Integers,
+    trajectories: int,
+    limit: int,
+    trajectory_of: Integers,
+    step_of: Integers,
+    outcome_of: Integers,
+) -> int:  # pragma: no cover - compiled
+    """Write rows until the arrays are full or all trajectories are done; return how many.
+
+    Args:
+        table: what follows each state.
+        generator: of uniform numbers.
+        position: where the walk is, so that the rows do not depend on the size of the arrays.
+        trajectories: how many to walk in all.
+        limit: the most rows of a trajectory: one that has not ended then is truncated.
+        trajectory_of: the array to fill with the number of the trajectory.
+        step_of: the array to fill with the number of the row in its trajectory.
+        outcome_of: the array to fill with the outcome that was drawn.
+    """
+    start = table.offsets.size - 2
+    written, step, state = 0, position[STEP], position[STATE]
+    while position[FINISHED] < trajectories:
+        if state == END:
+            state, step = table.successors[_draw(start, table, generator.random())], 0
+        while state != END and step < limit and written < outcome_of.size:
+            k = _draw(state, table, generator.random())
+            trajectory_of[written] = position[FINISHED]
+            step_of[written] = step
+            outcome_of[written] = k
+            written += 1
+            step += 1
+            state = table.successors[k]
+        if state != END and step < limit:
+            break
+        position[FINISHED] += 1
+        position[TRUNCATED] += state != END
+        state = END
+    position[STEP], position[STATE] = step, state
+    return written

@@ -1,0 +1,437 @@
+"""Define worlds, which are processes with a name that rebuilds them, and the built-in ones.
+
+The chain is the domain of [BGP16] section 6: N stages, a probability p of staying in one, and a
+last, absorbing stage that gets one row, with the only reward.
+"""
+
+import difflib
+import inspect
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from privalue.core import Vector
+from privalue.errors import StudyError, UsageError
+from privalue.simulation.mdp import END, MDP, MarkovRewardProcess, Outcomes
+
+Parameter = str | int | float | bool
+
+MOST_STATES = 10_000_000  # what a machine of ordinary size can hold
+SHORT = {"N": "states", "A": "actions", "p": "stay"}  # keys of a text, for arguments of builders
+NAMES = "uniform, greedy (or optimal), optimal:SHARE with a share from 0 to 1"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class World:
+    """A Markov reward process with the name and the parameters that made it.
+
+    ``text`` spells out every parameter; ``parse_world(world.text)`` is the same world again,
+    unless a policy was handed over as a table, which the text calls ``given``.
+
+    Where people choose, ``mdp`` has the outcomes of every choice, ``policy`` is what they follow,
+    and ``process`` is the one under the other. ``behaviour`` is the world's own policy.
+    """
+
+    name: str
+    parameters: Mapping[str, Parameter]
+    process: MarkovRewardProcess
+    mdp: MDP | None = None
+    behaviour: Vector | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    @classmethod
+    def of(
+        cls,
+        mdp: MDP,
+        policy: Any = "uniform",
+        *,
+        name: str = "given",
+        parameters: Mapping[str, Parameter] | None = None,
+        behaviour: Any = None,
+    ) -> "World":
+        """Return the world of an MDP under a policy.
+
+        Args:
+            mdp: what follows every choice.
+            policy: "uniform"; "greedy" or "optimal", which are the same; "optimal:0.5", half of
+                the way there from the behaviour; "expert", which is the behaviour; or an array,
+                lists, a DataFrame, a mapping, a CSV file, a function of the state.
+            name: of the world.
+            parameters: that made it; "policy" is set here.
+            behaviour: the world's own policy; uniform, if left out.
+        """
+        own = None if behaviour is None else mdp.policy_table(behaviour)
+        by_name = isinstance(policy, str) and not policy.lower().endswith(".csv")
+        return cls(
+            name=name,
+            parameters={**(parameters or {}), "policy": policy if by_name else "given"},
+            process=mdp.under(_policy_by_name(mdp, policy, own) if by_name else policy),
+            mdp=mdp,
+            behaviour=own,
+        )
+
+    def under(self, policy: Any) -> "World":
+        """Return the world in which people follow another policy, in any form of ``World.of``.
+
+        Raises:
+            StudyError: if nobody chooses in this world, or the policy is not for it.
+        """
+        mdp, _ = self.decisions
+        return World.of(
+            mdp, policy, name=self.name, parameters=self.parameters, behaviour=self.behaviour
+        )
+
+    @property
+    def decisions(self) -> tuple[MDP, Vector]:
+        """Return the MDP and the policy; raise StudyError where nobody chooses."""
+        if self.mdp is None or self.policy is None:
+            raise StudyError(
+                f"nobody chooses in the world {self.text}; worlds with actions are garnet, "
+                "gym:FrozenLake-v1 and its like, and icu-sepsis"
+            )
+        return self.mdp, self.policy
+
+    @property
+    def policy(self) -> Vector | None:
+        """Return pi(a | s), (N, A); None where nobody chooses."""
+        return self.process.policy
+
+    @property
+    def values(self) -> Vector:
+        """Return V, exact: the expected return from each state."""
+        return self.process.values
+
+    @property
+    def value(self) -> float:
+        """Return J, exact: the expected return of a trajectory."""
+        return self.process.start_value
+
+    @property
+    def q(self) -> Vector:
+        """Return Q(s, a), (N, A), exact."""
+        mdp, policy = self.decisions
+        return mdp.q(policy)
+
+    @property
+    def optimal_policy(self) -> Vector:
+        """Return a policy that none beats, as an array of states by actions."""
+        return self.decisions[0].optimal()
+
+    @property
+    def visits(self) -> Vector:
+        """Return p_s, exact: the probability that a trajectory visits each state."""
+        return self.process.visits.single
+
+    @property
+    def key_visits(self) -> Vector:
+        """Return (N, A): the probability that a trajectory ever takes each action in each state."""
+        mdp, policy = self.decisions
+        return mdp.key_visits(policy)
+
+    @property
+    def text(self) -> str:
+        """Return the name and the parameters, as ``parse_world`` reads them."""
+        settings = ",".join(
+            f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+            for key, value in self.parameters.items()
+        )
+        joint = "," if ":" in self.name else ":"
+        return self.name + joint + settings if settings else self.name
+
+    def __repr__(self) -> str:
+        return f"World({self.text})"
+
+
+def _policy_by_name(mdp: MDP, name: str, behaviour: Vector | None) -> Vector:
+    """Return the policy that a name stands for."""
+    if name == "expert" and behaviour is not None:
+        return behaviour
+    uniform = np.full((mdp.states, mdp.actions), 1 / mdp.actions)
+    if name == "uniform":
+        return uniform
+    word, _, number = name.partition(":")
+    share = math.nan
+    if name in {"greedy", "optimal"}:
+        share = 1.0
+    elif word == "optimal":
+        with suppress(ValueError):
+            share = float(number)
+    if not 0 <= share <= 1:
+        own = "" if behaviour is None else "expert, "
+        raise UsageError(f"policy is {name!r}; it must be {own}{NAMES}, or a CSV file")
+    return (1 - share) * (uniform if behaviour is None else behaviour) + share * mdp.optimal()
+
+
+def _start_of(start: str, states: int) -> Vector:
+    if start == "uniform":
+        return np.full(states, 1 / states)
+    if start == "first":
+        first: Vector = np.eye(1, states)[0]
+        return first
+    raise StudyError(f"start is {start!r}; it must be 'uniform' or 'first'")
+
+
+def _whole(value: int, least: int, name: str, most: float = MOST_STATES) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        above = f" and at most {most}" if most < math.inf else ""
+        raise StudyError(
+            f"{name} is {value!r}; it must be a whole number of at least {least}{above}"
+        )
+    return number
+
+
+def chain(
+    *, states: int = 40, stay: float = 0.5, start: str = "uniform", discount: float = 0.99
+) -> World:
+    """Build the paper's chain: stay with probability ``stay``, else advance.
+
+    The last state alone pays a reward, which is 1. Every state that is visited gets a row, the last
+    one included, so V(last) = 1 and V(s) = g V(s + 1) with
+    g = discount (1 - stay) / (1 - discount stay).
+
+    Args:
+        states: N, at least 1.
+        stay: p, the probability of staying, in [0, 1).
+        start: "uniform" over the states, or "first".
+        discount: gamma, in (0, 1].
+    """
+    states = _whole(states, 1, "N")
+    if not 0 <= stay < 1:
+        raise StudyError(f"p is {stay}; the probability of staying must be in [0, 1)")
+    walking = np.arange(states - 1)
+    last = states - 1
+    process = MarkovRewardProcess(
+        outcomes=Outcomes(
+            states=states,
+            actions=1,
+            rows=np.concatenate([walking, walking, [last]]),
+            probabilities=np.concatenate([np.full(last, stay), np.full(last, 1 - stay), [1.0]]),
+            successors=np.concatenate([walking, walking + 1, [END]]),
+            rewards=np.concatenate([np.zeros(2 * last), [1.0]]),
+        ),
+        start=_start_of(start, states),
+        discount=discount,
+    )
+    parameters: dict[str, Parameter] = {
+        "N": states,
+        "p": float(stay),
+        "start": start,
+        "discount": float(discount),
+    }
+    return World(name="chain", parameters=parameters, process=process)
+
+
+def garnet(
+    *,
+    states: int = 20,
+    actions: int = 4,
+    branching: int = 3,
+    least_end: float = 0.02,
+    most_end: float = 0.25,
+    seed: int = 0,
+    policy: Any = "uniform",
+    start: str = "uniform",
+    discount: float = 0.95,
+) -> World:
+    """Build a Garnet [Archibald, McKinnon and Thomas 1995] that may end in every row.
+
+    Every action in every state leads to ``branching`` successors, drawn without replacement among
+    all states, with random probabilities (the spacings of uniform numbers); it pays a reward that
+    is uniform in [0, 1), and ends the trajectory with a probability that is uniform between
+    ``least_end`` and ``most_end``.
+
+    Args:
+        states: N, at least 1.
+        actions: A, at least 1.
+        branching: how many successors a pair of state and action has, from 1 to N.
+        least_end: the least probability that a row is the last, above 0.
+        most_end: the largest, at most 1.
+        seed: of everything that is random.
+        policy: in any form of ``World.of``.
+        start: "uniform" over the states, or "first".
+        discount: gamma, in (0, 1].
+    """
+    states = _whole(states, 1, "N")
+    actions = _whole(actions, 1, "A")
+    branching = _whole(branching, 1, "branching", states)
+    seed = _whole(seed, 0, "seed", math.inf)
+    if not 0 < least_end <= most_end <= 1:
+        raise StudyError(
+            f"least_end is {least_end} and most_end {most_end}; "
+            "they must be above 0 and at most 1, the least first"
+        )
+    # Only .random(), whose stream is the one least likely to change between NumPy versions.
+    generator = np.random.default_rng(seed)
+    pairs = states * actions
+    ends = least_end + (most_end - least_end) * generator.random(pairs)
+    rewards = generator.random(pairs)
+    heads = np.argsort(generator.random((pairs, states)), axis=1)[:, :branching]
+    cuts = np.sort(generator.random((pairs, branching - 1)), axis=1)
+    spacings = np.diff(np.column_stack([np.zeros(pairs), cuts, np.ones(pairs)]), axis=1)
+    rows = np.arange(pairs)
+    mdp = MDP(
+        outcomes=Outcomes(
+            states=states,
+            actions=actions,
+            rows=np.concatenate([np.repeat(rows, branching), rows]),
+            probabilities=np.concatenate([((1 - ends)[:, None] * spacings).ravel(), ends]),
+            successors=np.concatenate([heads.ravel(), np.full(pairs, END)]),
+            rewards=np.concatenate([np.repeat(rewards, branching), rewards]),
+        ),
+        start=_start_of(start, states),
+        discount=discount,
+    )
+    parameters: dict[str, Parameter] = {
+        "N": states,
+        "A": actions,
+        "branching": branching,
+        "least_end": float(least_end),
+        "most_end": float(most_end),
+        "seed": seed,
+        "policy": "",
+        "start": start,
+        "discount": float(discount),
+    }
+    return World.of(mdp, policy, name="garnet", parameters=parameters)
+
+
+def world_of(source: Any, *, policy: Any = None, discount: float | None = None) -> World:
+    """Return a world with its exact values: the ground truth that estimates are compared with.
+
+    Args:
+        source: a text such as "chain:N=40,p=0.5", "garnet:seed=7", "gym:FrozenLake-v1" or
+            "icu-sepsis"; a Gymnasium environment that has a transition table; an ``MDP``; a world.
+        policy: that people follow, where they choose: "uniform" (the default of most worlds),
+            "greedy", "optimal:0.5", "expert", or an array of states by actions, nested lists, a
+            DataFrame, a mapping, a CSV file, a function of the state.
+        discount: gamma; that of the source, if left out, and 0.99 for an environment.
+
+    Returns:
+        The world: ``values`` (V), ``q``, ``value`` (J), ``visits``, ``policy``,
+        ``optimal_policy``, and ``under(policy)``.
+
+    Raises:
+        UsageError: if a text names no world, or the policy is not for it.
+
+    >>> world_of("chain:N=3,p=0", discount=0.5).values
+    array([0.25, 0.5 , 1.  ])
+    """
+    from privalue.simulation.gymnasium import from_gymnasium  # noqa: PLC0415 - it needs World
+
+    try:
+        if isinstance(source, World):
+            world = source
+        elif isinstance(source, str):
+            world = parse_world(source)
+        elif isinstance(source, MDP):
+            world = World.of(source)
+        else:
+            world = from_gymnasium(source)
+        if discount is not None:
+            mdp = None if world.mdp is None else replace(world.mdp, discount=discount)
+            world = replace(
+                world,
+                parameters={**world.parameters, "discount": float(discount)},
+                process=replace(world.process, discount=discount),
+                mdp=mdp,
+            )
+        return world if policy is None else world.under(policy)
+    except StudyError as error:
+        raise UsageError(str(error)) from None
+
+
+def parse_world(text: str) -> World:
+    """Return the world that a text names, such as ``chain`` or ``chain:N=40,p=0.5,start=first``.
+
+    Raises:
+        UsageError: if the name or a key is unknown, or a value is not of its kind.
+        StudyError: if a value is outside what the world allows.
+        MissingComponentError: if the world needs an extra that is not installed.
+
+    Example:
+        >>> parse_world("chain:N=3,p=0.25").text
+        'chain:N=3,p=0.25,start=uniform,discount=0.99'
+    """
+    from privalue.simulation.gymnasium import from_gymnasium, make  # noqa: PLC0415
+    from privalue.simulation.icu_sepsis import icu_sepsis  # noqa: PLC0415 - they need World
+
+    name, _, rest = (part.strip() for part in text.partition(":"))
+    items = [item.strip() for item in rest.split(",") if item.strip()]
+    if name == "gym":
+        if not items or "=" in items[0]:
+            raise UsageError(
+                "gym needs an environment first, as in gym:FrozenLake-v1,policy=uniform"
+            )
+        kinds = {"policy": str, "discount": float}
+        settings = _settings(items[0], items[1:], kinds, others=True)
+        options = {key: value for key, value in settings.items() if key not in kinds}
+        return from_gymnasium(make(items[0], **options), **settings)
+    builders = {"chain": chain, "garnet": garnet, "icu-sepsis": icu_sepsis}
+    if name not in builders:
+        raise UsageError(f"unknown world {name!r}{_suggestion(name, [*builders, 'gym'])}")
+    builder: Any = builders[name]
+    short = {argument: key for key, argument in SHORT.items()}
+    kinds = {
+        short.get(parameter.name, parameter.name): type(parameter.default)
+        for parameter in inspect.signature(builder).parameters.values()
+    }
+    settings = _settings(name, items, kinds)
+    world: World = builder(**{SHORT.get(key, key): value for key, value in settings.items()})
+    return world
+
+
+def _settings(
+    name: str, items: list[str], kinds: Mapping[str, type], *, others: bool = False
+) -> dict[str, Any]:
+    """Return the values of ``key=value`` items; ``others`` are what they read like."""
+    settings: dict[str, Any] = {}
+    for item in items:
+        key, _, value = (part.strip() for part in item.partition("="))
+        if not key or not value:
+            raise UsageError(f"{item!r} is not a setting; write key=value, separated by commas")
+        if key not in kinds and not others:
+            raise UsageError(f"{name} has no parameter {key!r}{_suggestion(key, kinds)}")
+        if key in settings:
+            raise UsageError(f"{name} is given {key} twice; give it once")
+        try:
+            settings[key] = kinds.get(key, _guess)(value)
+        except ValueError:
+            wanted = "a whole number" if kinds[key] is int else "a number"
+            raise UsageError(f"{key} is {value!r}; it must be {wanted}") from None
+    return settings
+
+
+def _guess(value: str) -> Parameter:
+    """Return a truth value or a number where the text reads like one.
+
+    The environment alone knows what its options must be, and checks them.
+    """
+    if value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    return value
+
+
+def _suggestion(wrong: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest one, and all of them."""
+    names = {name.lower(): name for name in known}
+    names.update({SHORT[key]: key for key in names.values() if key in SHORT})
+    near = difflib.get_close_matches(wrong.lower(), list(names), n=1)
+    hint = f"; did you mean {names[near[0]]!r}?" if near else ";"
+    return f"{hint} known: {', '.join(known)}"

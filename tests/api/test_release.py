@@ -1,0 +1,520 @@
+"""A release: what it holds, what it never holds, and that it is written whole or not at all."""
+
+import json
+import math
+import os
+import re
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import privalue as pv
+from oracles.studies import release_anyway, rows_of, study
+from privalue import curator
+from privalue.cli._app import run
+from privalue.core import Lsw, OperatingSystemEntropy
+from privalue.estimate import estimates_of
+from privalue.releases import ValueTable, json_schema
+
+# Easy to recognise: counts 1009, 1013 and 54, and returns that nothing public contains.
+DATA = (
+    [[(0, 0.1234567), (1, 0.7654321)]] * 1009
+    + [[(1, 0.3141592), (2, 1.0)]] * 4
+    + [[(2, 0.2718281)]] * 50
+)
+# The same, for what is released hundreds of times: a table is read in a fraction of the time.
+TABLE = pa.table(
+    dict(
+        zip(
+            ("trajectory", "step", "state", "reward"), zip(*rows_of(DATA), strict=True), strict=True
+        )
+    )
+)
+MECHANISMS = [{"name": "dp-lsw"}, {"name": "dp-lsw", "noise": "whitened"}, {"name": "dp-lsl"}]
+
+
+@pytest.fixture(params=MECHANISMS, ids=lambda m: "-".join(m.values()))
+def described(request):
+    return study(3, mechanism=request.param)
+
+
+def test_a_release_in_the_length_that_the_documentation_promises(described, tmp_path):
+    release = release_anyway(described, DATA)
+    assert [entry.state for entry in release.values] == ["0", "1", "2"]
+    assert release.private
+    path = release.save(tmp_path / "out")
+    assert pv.Release.load(path) == pv.Release.load(tmp_path / "out") == release
+    assert release.as_dict()["0"] == release.values[0].value
+
+
+def test_release_json_has_every_field_of_the_contract(described, tmp_path):
+    content = json.loads(release_anyway(described, DATA).save(tmp_path).read_text())
+    assert {
+        "schema_version", "private", "study", "privacy", "mechanism", "theta", "tables", "accepted",
+        "created", "software",
+    } <= set(content)  # fmt: skip
+    assert set(content["privacy"]) == {"epsilon", "delta", "unit", "neighbours", "invalid"}
+    assert set(content["tables"]["values"]) == {"state", "value", "flags"}
+    assert content["software"] == f"privalue {pv.__version__}"
+    jsonschema.Draft202012Validator(json_schema()).validate(content)
+
+
+def test_the_schema_in_the_repository_is_the_models():
+    stored = json.loads((Path(__file__).parents[2] / "docs/release.schema.json").read_text())
+    assert stored == json_schema()
+    broken = {"schema_version": 1}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(stored).validate(broken)
+
+
+def test_values_are_phi_theta_between_the_bounds_and_the_policy_value_their_mean():
+    described = study(
+        3, features={"kind": "aggregate", "size": 2}, values={"start": {"0": 0.25, "2": 0.75}}
+    )
+    release = release_anyway(described, DATA)
+    low, high = described.return_bounds
+    theta = np.array(release.theta)
+    drawn = theta[[0, 0, 1]]
+    assert [entry.value for entry in release.values] == np.clip(drawn, low, high).tolist()
+    policy = 0.25 * theta[0] + 0.75 * theta[1]  # of what was drawn: clipping comes last
+    assert release.policy_value == pytest.approx(min(max(policy, low), high))
+    assert release_anyway(study(3), DATA).policy_value is None
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(m.values()))
+def test_the_noise_has_the_scale_that_the_curator_sees(mechanism):
+    """Releases of one data set: mean and spread against ``inspect``; 0.85 and 1.15 are rejected."""
+    described = study(3, mechanism=mechanism, privacy={"epsilon": 4.0})
+    inspected = pv.inspect(described, DATA)
+    sigma, theta = inspected.perturbation.sigma, inspected.theta
+    source = pv.SeededForExperimentsOnly(5)
+    drawn = np.array([release_anyway(described, TABLE, entropy=source).theta for _ in range(400)])
+    z = (drawn - theta) / sigma  # features are tabular with w = 1: whitened or not, W = I
+    share = float(np.mean(z**2))
+    spread = 4 * math.sqrt(2 / z.size)
+    assert abs(share - 1) < spread
+    assert abs(share / 0.85**2 - 1) > spread
+    assert abs(share / 1.15**2 - 1) > spread
+    assert abs(float(z.mean())) < 6 / math.sqrt(z.size)
+
+
+def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
+    """cov(theta) = sigma^2 (Phi^T Gamma Phi)^-1, against sigma'^2 I of isotropic noise."""
+    phi = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
+    weights = [1.0, 2.0, 0.5]
+    common = {"features": {"kind": "matrix", "matrix": phi}, "weights": {"values": weights}}
+    whitened = study(3, mechanism={"noise": "whitened"}, **common)
+    isotropic = study(3, mechanism={"noise": "isotropic"}, **common)
+    gram = phi.T @ np.diag(weights) @ phi
+    inspected = pv.inspect(whitened, DATA)
+    narrow, wide = inspected.perturbation, pv.inspect(isotropic, DATA).perturbation
+    covariance = narrow.sigma**2 * np.linalg.inv(gram)
+    assert np.linalg.eigvalsh(wide.sigma**2 * np.eye(2) - covariance).min() > -1e-9 * wide.sigma**2
+    theta = estimates_of(whitened, inspected.mechanism, narrow.center).theta
+    assert theta == pytest.approx(wide.center, abs=1e-9)
+    source = pv.SeededForExperimentsOnly(3)
+    drawn = np.array([release_anyway(whitened, TABLE, entropy=source).theta for _ in range(600)])
+    root = np.linalg.cholesky(np.linalg.inv(covariance))
+    standard = (drawn - wide.center) @ root
+    assert np.cov(standard.T) == pytest.approx(np.eye(2), abs=6 * math.sqrt(2 / 600))
+
+
+def test_every_number_lies_on_the_public_grid():
+    release = release_anyway(study(3), DATA)
+    steps = np.array(release.theta) / release.noise.grid
+    assert np.array_equal(steps, np.round(steps))
+    assert math.log2(release.noise.grid) % 1 == 0
+    other = release_anyway(study(3), [*DATA[:-1], [(2, 0.0)]])
+    assert other.noise.grid == release.noise.grid  # neighbours share it
+
+
+def test_a_seeded_release_says_that_it_is_not_private():
+    one = release_anyway(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
+    two = release_anyway(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
+    assert np.array_equal(one.theta, two.theta)
+    assert not one.private
+    first, second = (release_anyway(study(3), DATA).theta for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_a_source_that_only_claims_to_be_private_is_not():
+    class Claims:
+        private = True
+
+        def read(self, count):
+            return os.urandom(count)
+
+    assert not release_anyway(study(3), DATA, entropy=Claims()).private
+    assert release_anyway(study(3), DATA, entropy=OperatingSystemEntropy()).private
+
+
+def test_a_large_delta_must_be_accepted():
+    large = study(3, privacy={"delta": 0.01})
+    with pytest.raises(pv.StudyError, match=r"delta = 0.01 is not below 1/m = 0.000941"):
+        release_anyway(large, DATA)
+    accepted = release_anyway(large, DATA, accept_large_delta=True)
+    assert accepted.private
+    assert accepted.accepted == ["large-delta"]
+    boundary = study(3, privacy={"delta": 0.5})
+    with pytest.raises(pv.StudyError, match="not below"):
+        release_anyway(boundary, DATA[:2])
+
+
+# Nothing private in anything that a release makes
+
+
+def private_numbers(described):
+    """The numbers that must not leave, as they would be written: six significant digits."""
+    fields = pv.inspect(described, DATA).private_fields()
+    numbers = [
+        *fields["counts"], *fields["mean_returns"], *fields["theta"], *fields["values"],
+        fields["psi"], fields["sigma"],
+    ]  # fmt: skip
+    shown = {f"{number:.6g}" for number in numbers if abs(number) > 1e-9}
+    public = {str(len(DATA)), "0", "1", "2"}
+    return {text for text in shown - public if len(text) > 2}
+
+
+def readable(text):
+    """What a reader finds: without the drawing of charts, the style, and hashes."""
+    return re.sub(r"(?s)<style.*?</style>|<svg.*?</svg>|<[^>]+>|[0-9a-f]{64}", " ", text)
+
+
+def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, capsys, caplog):
+    study_file = tmp_path / "study.toml"
+    name, noise = described.mechanism.name, described.mechanism.noise
+    study_file.write_text(
+        f"""
+        [privacy]
+        epsilon = 1.0
+        delta = 1e-6
+        unit = "trajectory"
+        [values]
+        discount = 0.9
+        rewards = [0.0, 1.0]
+        [states]
+        count = 3
+        [mechanism]
+        name = "{name}"
+        noise = "{noise}"
+        """
+    )
+    data_file = tmp_path / "data.csv"
+    rows = [f"{t},{i},{s},{r}" for t, e in enumerate(DATA) for i, (s, r) in enumerate(e)]
+    data_file.write_text("trajectory,step,state,reward\n" + "\n".join(rows) + "\n")
+    out = tmp_path / "out"
+    with caplog.at_level(0):
+        command = ["release", str(study_file), "--data", str(data_file), "--out", str(out)]
+        assert run([*command, "--no-ledger", "--accept-useless"]) == 0
+    printed = capsys.readouterr()
+    made = [path for path in tmp_path.rglob("*") if path.is_file()]
+    public = {"release.json", "report.html", "registry.yaml", "values.csv"}
+    assert {path.name for path in made} == {"study.toml", "data.csv", *public}
+    texts = {
+        "stdout": printed.out,
+        "stderr": printed.err,
+        "log": caplog.text,
+        **{file: readable((out / file).read_text()) for file in public},
+        "repr": repr(pv.Release.load(out)),
+    }
+    secrets = private_numbers(described)
+    assert len(secrets) >= 7
+    for place, text in texts.items():
+        found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)}
+        assert not (secrets & found), place
+    # The same search finds what is planted.
+    planted = texts["release.json"] + json.dumps(
+        {"sigma": pv.inspect(described, DATA).perturbation.sigma}
+    )
+    found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", planted)}
+    assert secrets & found
+
+
+# Whole or not at all
+
+
+STEPS = ["statistics", "perturb", "calibrate", "draw", "release", "open", "fsync", "link"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, monkeypatch):
+    class CrashError(RuntimeError):
+        pass
+
+    def crash(*_, **__):
+        raise CrashError
+
+    place = {
+        "statistics": (curator, "read_statistics"),
+        "perturb": (Lsw, "perturb"),
+        "calibrate": (curator, "mechanism_for"),
+        "draw": (curator, "draw"),
+        "release": (curator, "Release"),
+        "open": (os, "open"),
+        "fsync": (os, "fsync"),
+        "link": (os, "link"),
+    }[step]
+    monkeypatch.setattr(*place, crash)
+    with pytest.raises(CrashError):
+        release_anyway(study(3), DATA).save(tmp_path / "out")
+    monkeypatch.undo()
+    left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == []
+    assert release_anyway(study(3), DATA).save(tmp_path / "out").exists()
+
+
+def test_a_release_is_never_overwritten(tmp_path):
+    release = release_anyway(study(3), DATA)
+    path = release.save(tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(pv.UsageError, match="never overwritten"):
+        release_anyway(study(3), DATA).save(tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(pv.UsageError, match="not a folder"):
+        release_anyway(study(3), DATA).save(tmp_path / "file")
+
+
+def test_a_file_that_is_no_text_is_not_a_release_and_no_byte_of_it_is_quoted(tmp_path):
+    """Somebody names the ledger, or the data, where a release belongs."""
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1\x15\x04\x15\xa0")
+    with pytest.raises(pv.DataError, match=r"is not a release, .*; give a release\.json") as found:
+        pv.Release.load(tmp_path / "rows.parquet")
+    assert "0xa0" not in str(found.value)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', "not json", "[]", "NaN"])
+def test_what_is_not_a_release_is_not_loaded(content, tmp_path):
+    (tmp_path / "release.json").write_text(content)
+    with pytest.raises(pv.DataError, match="is not a release"):
+        pv.Release.load(tmp_path)
+    with pytest.raises(pv.DataError, match="cannot be read"):
+        pv.Release.load(tmp_path / "nowhere.json")
+
+
+# Float error
+
+
+def test_ill_conditioned_studies_are_refused_from_public_quantities_alone():
+    generator = np.random.default_rng(0)
+    base = generator.normal(size=(30, 1))
+    alike = np.hstack([base, base + 1e-9 * generator.normal(size=(30, 1))])
+    described = study(30, features={"kind": "matrix", "matrix": alike})
+    with pytest.raises(pv.StudyError, match="ill-conditioned"):
+        curator.prepare(described)
+    alike[:, 1] = base[:, 0] + 2e-13 * generator.normal(size=30)
+    described = study(
+        30, features={"kind": "matrix", "matrix": alike}, mechanism={"noise": "whitened"}
+    )
+    with pytest.raises(pv.StudyError, match=r"ill-conditioned|full column rank"):
+        curator.prepare(described)
+
+
+def test_noise_that_no_computer_can_write_down_is_refused():
+    with pytest.raises(pv.StudyError, match="must be a number from"):
+        release_anyway(study(3, privacy={"epsilon": 1e-290}), DATA)
+    tiny = {"kind": "matrix", "matrix": 1e-25 * np.eye(3)}
+    described = study(3, privacy={"epsilon": 1e-97}, returns=(0.0, 1e30), features=tiny)
+    with pytest.raises(pv.StudyError, match="larger than"):
+        release_anyway(described, DATA)
+
+
+# Extremes: a study is refused, or its noise is right
+
+
+EXTREMES = [
+    {"weights": {"values": [1e-318] * 2}},
+    {"weights": {"values": [1e-30] * 2}},
+    {"weights": {"values": [1e30, 1e-30]}},
+    {"weights": {"values": [8e307] * 2}},
+    {"returns": (0.0, 1e-175)},
+    {"returns": (0.0, 1e-30)},
+    {"returns": (-1e30, 1e30)},
+    {"features": {"kind": "matrix", "matrix": 2.6e-162 * np.eye(2)}},
+    {"features": {"kind": "matrix", "matrix": 1e-30 * np.eye(2)}},
+    {"features": {"kind": "matrix", "matrix": 1e30 * np.array([[1.0, 1.0], [1.0, -1.0]])}},
+    {"features": {"kind": "matrix", "matrix": 1e155 * np.eye(2)}},
+    {"features": {"kind": "matrix", "matrix": np.zeros((2, 1))}},
+    {"weights": {"values": [1e-30] * 2}, "returns": (0.0, 1e-30)},
+    {
+        "weights": {"values": [1e30] * 2},
+        "returns": (0.0, 1e30),
+        "features": {"kind": "matrix", "matrix": 1e30 * np.eye(2)},
+    },
+]
+CHOICES = [
+    {"name": "dp-lsw", "noise": "isotropic"},
+    {"name": "dp-lsw", "noise": "whitened", "calibration": "exact", "beta": 0.01},
+    {"name": "dp-lsw", "noise": "whitened", "calibration": "exact"},
+    {"name": "dp-lsl", "ridge": 1e-29},
+    {"name": "dp-lsl", "ridge": 1e29},
+    {"name": "dp-lsl", "calibration": "exact", "beta": 0.01, "ridge": 1e-30},
+    {"name": "dp-lsl", "calibration": "exact", "ridge": 1e30},
+    {"name": "dp-lsw", "calibration": "exact", "beta": 0.01, "pseudo_count": 1e15},
+]
+
+
+@pytest.mark.parametrize("mechanism", CHOICES, ids=lambda m: "-".join(map(str, m.values())))
+@pytest.mark.parametrize("extreme", range(len(EXTREMES)))
+def test_extreme_studies_are_refused_or_their_noise_is_right(extreme, mechanism):
+    """Nothing may underflow on the way to sigma: the noise would vanish with it."""
+    common = [[(0, 1e290), (1, 1e290)]] * 2000
+    try:
+        described = study(
+            2, rewards=(-1e30, 1e30), mechanism=mechanism, privacy={"delta": 1e-3},
+            **{"returns": (0.0, 1.0), **EXTREMES[extreme]},
+        )  # fmt: skip
+        inspected = pv.inspect(described, [*common, [(0, 1e290), (1, 1e290)]])
+        there = pv.inspect(described, [*common, [(0, -1e290), (1, -1e290)]]).perturbation
+    except pv.StudyError:
+        return
+    here, calibration = inspected.perturbation, inspected.mechanism.calibration
+    moved = float(np.linalg.norm(here.center - there.center))
+    assert moved > 0 or mechanism["name"] == "dp-lsl" or mechanism.get("pseudo_count")
+    assert moved * calibration.alpha <= min(here.sigma, there.sigma) * (1 + 1e-9)
+    assert abs(2 * math.log(here.sigma / there.sigma)) <= calibration.beta + 5e-9
+    release_anyway(described, common, accept_large_delta=True)
+
+
+def test_no_way_around_the_checks_of_a_study():
+    described = study(3)
+    with pytest.raises(pv.StudyError, match="level is of intervals"):
+        described.model_copy(update={"report": {"level": 0.9}})
+    changed = described.model_copy(update={"weights": {"values": [5.0, 5.0, 5.0]}})
+    assert changed.state_weights.tolist() == [5.0] * 3
+    with pytest.raises(pv.StudyError, match="epsilon"):
+        type(described.privacy).model_construct(epsilon=-1.0, delta=0.1, unit="trajectory")
+    with pytest.raises(pv.UsageError, match=r"Study\.load"):
+        pv.inspect("study.toml", DATA)
+    with pytest.raises(pv.UsageError, match="entropy"):
+        release_anyway(described, DATA, entropy=7)
+
+
+def test_a_subclass_of_the_private_source_is_not_private():
+    class Predictable(OperatingSystemEntropy):
+        def read(self, count):
+            return bytes(range(256)) * (count // 256 + 1)
+
+    release = release_anyway(study(3), DATA, entropy=Predictable())
+    assert not release.private
+    assert release.sentence().startswith("NOT PRIVATE")
+    assert "NOT PRIVATE" in repr(release)
+
+
+def test_two_writers_leave_one_release(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    releases = [release_anyway(study(3), DATA) for _ in range(2)]
+
+    def save(release, folder):
+        try:
+            return release.save(folder)
+        except pv.UsageError:
+            return None
+
+    for round_ in range(20):
+        folder = tmp_path / str(round_)
+        with ThreadPoolExecutor(2) as pool:
+            made = list(pool.map(lambda r, f=folder: save(r, f), releases))
+        assert sum(path is not None for path in made) == 1
+        assert pv.Release.load(folder) in releases
+        assert [path.name for path in folder.iterdir()] == ["release.json"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    from privalue._folder import require_vacant
+
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file" / "x", ""):
+        with pytest.raises(pv.UsageError, match="folder"):
+            require_vacant(place)
+    with pytest.raises(pv.UsageError, match="cannot write"):
+        release_anyway(study(3), DATA).save("/proc/privalue/x")
+
+
+def test_a_file_system_without_links_gets_the_release_too(tmp_path, monkeypatch):
+    released = release_anyway(study(2), [[(0, 1.0)]] * 30)
+
+    def no_links(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    written = released.save(tmp_path / "r")
+    assert pv.Release.load(written) == released
+    assert [path.name for path in written.parent.iterdir()] == ["release.json"]
+    with pytest.raises(pv.UsageError, match="exists"):
+        released.save(tmp_path / "r")
+
+
+# Tables
+
+
+def test_a_table_is_columns_of_one_length_and_of_their_kinds():
+    table = ValueTable({"value": [1, 2.5], "state": ["a", "b"], "supported": [True, False]})
+    assert list(table.columns) == ["state", "value", "supported"]
+    assert table["b"] == table.row(1) == list(table)[1] == ("b", 2.5, False)
+    assert {type(cell) for cell in table.row(0)} == {str, float, bool}
+    wrong = [
+        {"value": [1.0], "state": ["a", "b"]},
+        {"value": [float("nan")]},
+        {"value": [float("inf")]},
+        {"value": ["1.5"]},
+        {"value": [None]},
+        {"value": [True]},
+        {"value": 1.0},
+        {"value": [[1.0]]},
+        {"value": [1.0], "arm": [None]},
+        {"value": [1.0], "state": [7]},
+        {"value": [1.0], "supported": [1]},
+        {"value": [1.0], "surprise": [1.0]},
+        {"state": ["a"]},
+    ]
+    for columns in wrong:
+        with pytest.raises(ValueError, match=r"value|column|state|arm|supported"):
+            ValueTable(columns)
+
+
+def spoilt(change):
+    """The text of a release after a change to what it holds."""
+    content = json.loads(release_anyway(study(3), DATA).to_json())
+    change(content)
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda held: held["tables"]["values"].pop("value"),
+        lambda held: held["tables"]["values"]["value"].pop(),
+        lambda held: held["tables"]["values"]["state"].__setitem__(0, None),
+        lambda held: held["tables"].update(more=held["tables"]["values"]),
+        lambda held: held["tables"].update(values=[]),
+        lambda held: held["theta"].append("x"),
+        lambda held: held.update(surprise=1),
+        lambda held: held["privacy"].update(epsilon=-1),
+        lambda held: held.update(schema_version=2),
+    ],
+)
+def test_a_text_that_was_changed_is_no_release(change):
+    with pytest.raises(pv.DataError, match="this is not a release"):
+        pv.Release.parse(spoilt(change))
+
+
+def test_the_text_holds_whatever_labels_hold():
+    labels = ['"', "},{", '\n  "values": []', "é", "x", "\\"]
+    described = study(6, states={"labels": labels})
+    released = release_anyway(described, [[(label, 1.0)] for label in described.state_labels] * 30)
+    again = pv.Release.parse(released.to_json())
+    assert again == released
+    assert json.loads(released.to_json())["tables"]["values"]["state"] == [
+        label.strip() for label in labels
+    ]
+    changed = again.model_copy(update={"ridge": 7.0})
+    assert json.loads(changed.to_json())["ridge"] == 7.0
+    assert changed.sha256 != again.sha256

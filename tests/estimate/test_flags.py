@@ -1,0 +1,81 @@
+"""What to be careful about: the estimator's flags are those of the literal twin."""
+
+import numpy as np
+import pytest
+
+import privalue as pv
+from oracles.states import agree, literal_flags
+from oracles.studies import release_anyway, study
+from privalue.estimate import flags
+
+LABELS = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
+
+
+def people(count=400):
+    """Everybody visits all states but the last three, which few do."""
+    whole = [[(label, 0.1) for label in LABELS[:-3]]] * count
+    return [*whole, *([[(label, 1.0) for label in LABELS]] * 5)]
+
+
+def described(mechanism="dp-ssp", **sections):
+    return study(
+        len(LABELS),
+        returns=(0.0, 1.0),
+        privacy={"delta": 1e-5},
+        mechanism={"name": mechanism, "calibration": "exact"},
+        **{"states": {"labels": LABELS}, **sections},
+    )
+
+
+def prior():
+    return {"labels": LABELS, "visits": {label: at / 200 for at, label in enumerate(LABELS)}}
+
+
+STUDIES = {
+    "noisy counts": described,
+    "features": lambda: described(features={"kind": "matrix", "matrix": 2 * np.eye(9)[:, :6]}),
+    "a prior of visits": lambda: described("dp-lsw", states=prior()),
+    "a prior that counts overrule": lambda: described(states=prior()),
+    "weights": lambda: described("dp-lsl", weights={"values": [1.0, 0.0, 2.0] * 3}),
+    "nothing but values": lambda: described("dp-lsw"),
+}
+
+
+def disagreements(chosen, seed):
+    release = release_anyway(chosen, people(), entropy=pv.SeededForExperimentsOnly(seed))
+    twin = literal_flags(release, chosen)
+    return [row.state for row, own in zip(release, twin, strict=True) if not agree(row.flags, own)]
+
+
+@pytest.mark.parametrize("which", STUDIES)
+def test_flags_are_those_of_the_twin(which):
+    for seed in range(3):
+        assert disagreements(STUDIES[which](), seed) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake", "which"),
+    [
+        ("FEW_VISITS", 11, "a prior of visits"),
+        ("UNCLEAR", "few visits", "noisy counts"),
+        ("AT_A_BOUND", flags.WIDE, "nothing but values"),
+        ("WEIGHTLESS", flags.RARE, "weights"),
+    ],
+)
+def test_a_planted_mistake_is_found(name, mistake, which, monkeypatch):
+    monkeypatch.setattr(flags, name, mistake)
+    assert any(disagreements(STUDIES[which](), seed) for seed in range(3))
+
+
+def test_a_value_that_others_made_is_flagged_for_that():
+    """One state in eight has a tenth of the visits: its value is drawn to the others'."""
+    rng = np.random.default_rng(5)
+    many = [[(str(at), float(rng.random() < 0.5))] for at in range(7) for _ in range(900)]
+    few = [[("7", float(rng.random() < 0.5))] for _ in range(60)]
+    chosen = pv.Study(
+        states=8, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-5, unit="trajectory"
+    )
+    release = pv.release(chosen, [*many, *few], seed=2)
+    assert flags.BORROWED in release["7"].flags
+    assert not release["7"].supported
+    assert flags.UNCLEAR not in release["7"].flags

@@ -1,0 +1,236 @@
+"""Gymnasium: worlds of its transition tables, and rollouts of its environments."""
+
+import numpy as np
+import pytest
+
+import privalue as pv
+from privalue.errors import MissingComponentError, PrivalueWarning, StudyError, UsageError
+from privalue.simulation import END, from_gymnasium, parse_world
+
+gymnasium = pytest.importorskip("gymnasium")
+TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-v"))
+CLIFF = max(name for name in gymnasium.registry if name.startswith("CliffWalking-v"))
+
+
+def walk_table(env, discount, policy):
+    """V by sweeping over env.P as it stands, no row for the final observation."""
+    table = env.unwrapped.P
+    values = np.zeros(len(table))
+    for _ in range(20_000):
+        fresh = np.array(
+            [
+                sum(
+                    policy[s, a] * p * (r + discount * (0 if done else values[t]))
+                    for a in table[s]
+                    for p, t, r, done in table[s][a]
+                )
+                for s in table
+            ]
+        )
+        if np.abs(fresh - values).max() < 1e-11:
+            return fresh
+        values = fresh
+    raise AssertionError("no convergence")
+
+
+@pytest.mark.parametrize("options", [{}, {"is_slippery": False}])
+def test_values_agree_with_sweeps_over_the_table(options):
+    env = gymnasium.make("FrozenLake-v1", **options)
+    policy = np.random.default_rng(1).dirichlet(np.ones(4), size=16)
+    exact = pv.world(env, policy=policy, discount=0.95).values
+    assert exact == pytest.approx(walk_table(env, 0.95, policy), abs=1e-9)
+
+
+def test_a_terminated_transition_ends_after_its_row():
+    # Right, right, down, down, down, right: the way to the goal without slipping.
+    way = {0: 2, 1: 2, 2: 1, 6: 1, 10: 1, 14: 2}
+    world = pv.world(
+        "gym:FrozenLake-v1,is_slippery=false", policy=lambda s: way.get(s, 0), discount=0.5
+    )
+    process = world.process
+    assert process.visits.expected_length == 6
+    assert np.flatnonzero(world.visits).tolist() == sorted(way)
+    assert world.values[[0, 1, 2, 6, 10, 14]] == pytest.approx(0.5 ** np.arange(5, -1, -1))
+    # The goal is a final observation: it gets no row, and the table's row for it is worth nothing.
+    assert world.visits[15] == world.values[15] == 0
+
+
+def test_the_time_limit_is_not_part_of_the_world():
+    assert gymnasium.spec("FrozenLake-v1").max_episode_steps == 100
+    never = pv.world("gym:FrozenLake-v1,is_slippery=false", policy=lambda _: 0)
+    with pytest.raises(StudyError, match="may never end"):
+        never.process.require_end()
+
+
+def test_two_rewards_for_one_transition_of_the_slippery_cliff():
+    if "CliffWalkingSlippery-v1" not in gymnasium.registry:
+        pytest.skip("this Gymnasium has no slippery cliff")
+    outcomes = parse_world("gym:CliffWalkingSlippery-v1").process.outcomes
+    back = (outcomes.rows == 36) & (outcomes.successors == 36)
+    # From the start one comes back to it by the edge, at -1, or by the cliff, at -100.
+    share = {
+        reward: outcomes.probabilities[back & (outcomes.rewards == reward)].sum()
+        for reward in set(outcomes.rewards[back])
+    }
+    assert share == pytest.approx({-100.0: 0.25, -1.0: 0.5})
+
+
+@pytest.mark.parametrize(("name", "states"), [("FrozenLake-v1", 16), (CLIFF, 48), (TAXI, 500)])
+def test_tables_come_whole(name, states):
+    for policy in ("uniform", "greedy"):
+        world = parse_world(f"gym:{name},policy={policy}")
+        assert world.process.states == states
+        world.process.require_end()
+        assert END in world.process.outcomes.successors
+        assert world.text == f"gym:{name},policy={policy},discount=0.99"
+        assert world.under("optimal:0.5").value <= world.under("optimal").value + 1e-9
+
+
+def test_options_reach_the_environment():
+    world = parse_world("gym:FrozenLake-v1,map_name=8x8,is_slippery=false,discount=0.9")
+    assert world.process.states == 64
+    assert world.text == (
+        "gym:FrozenLake-v1,policy=uniform,discount=0.9,map_name=8x8,is_slippery=false"
+    )
+    assert parse_world(world.text).value == world.value
+
+
+def test_published_values():
+    world = parse_world("gym:FrozenLake-v1,policy=greedy")
+    # The value of the first state under value iteration at 0.99, in many a tutorial: 0.542.
+    assert world.value == pytest.approx(0.5420259, abs=1e-6)
+    # Without discounting the best chance to reach the goal is 14 / 17.
+    assert pv.world(world, discount=1.0).value == pytest.approx(14 / 17)
+    # Sutton and Barto, example 6.6: the optimal path along the cliff takes 13 steps at -1.
+    cliff = parse_world(f"gym:{CLIFF},policy=greedy,discount=1")
+    assert cliff.value == pytest.approx(-13)
+    assert cliff.process.visits.expected_length == pytest.approx(13)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("gym:FrozenLake-v7", "FrozenLake"),
+        ("gym:Nowhere", "Nowhere"),
+        ("gym:FrozenLake-v1,slippery=no", "slippery"),
+        ("gym:FrozenLake-v1,policy=expert", "uniform, greedy"),
+        ("gym:FrozenLake-v1,map_name=9x9", "9x9"),
+        ("gym:Blackjack-v1", "no transition table"),
+    ],
+)
+def test_what_names_no_world_is_refused_with_a_hint(text, hint):
+    with pytest.raises(UsageError, match=hint):
+        pv.world(text)
+
+
+def test_dynamics_outside_the_table_are_refused():
+    try:
+        env = gymnasium.make(TAXI, fickle_passenger=True)
+    except TypeError:
+        pytest.skip("this Gymnasium has no fickle passengers")
+    with pytest.raises(StudyError, match="outside its table"):
+        from_gymnasium(env)
+
+
+def test_without_gymnasium_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "gymnasium", None)
+    with pytest.raises(MissingComponentError, match="pip install gymnasium"):
+        parse_world("gym:FrozenLake-v1")
+
+
+# Rollouts
+
+
+class Corridor(gymnasium.Env):
+    """Observations 10, 11, 12, ...; action 1 advances; reward 5 on reaching the end."""
+
+    def __init__(self, length=3, cut_after=None):
+        self.observation_space = gymnasium.spaces.Discrete(length, start=10)
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self.length, self.cut_after = length, cut_after
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position = self.steps = 0
+        return 10, {}
+
+    def step(self, action):
+        self.steps += 1
+        self.position += int(action)
+        over = self.position == self.length - 1
+        cut = self.cut_after is not None and self.steps >= self.cut_after
+        return 10 + self.position, 5.0 if over else -1.0, over, cut, {}
+
+
+def advance(observation):
+    return 1
+
+
+def test_one_row_per_transition_and_none_for_the_final_observation():
+    rows = pv.rollout(Corridor(), advance, 2)
+    assert rows.trajectory.tolist() == [0, 0, 1, 1]
+    assert rows.step.tolist() == [0, 1, 0, 1]
+    assert rows.state.tolist() == [0, 1, 0, 1]
+    assert rows.reward.tolist() == [-1.0, 5.0, -1.0, 5.0]
+    assert rows.action.tolist() == [1, 1, 1, 1]
+    assert rows.probability is None  # a function does not tell how likely its choice was
+    assert (rows.trajectories, rows.truncated) == (2, 0)
+
+
+def test_seeds_decide_everything():
+    one, again, other = (pv.rollout(Corridor(), "uniform", 20, seed=seed) for seed in (1, 1, 2))
+    assert one.state.tolist() == again.state.tolist()
+    assert one.state.tolist() != other.state.tolist()
+    assert set(one.probability) == {0.5}
+
+
+def test_a_policy_table_is_indexed_by_state():
+    table = [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
+    for policy in (table, np.array(table), dict(enumerate(table))):
+        rows = pv.rollout(Corridor(), policy, episodes=200, seed=3)
+        # One row in the first state, a geometric number in the second.
+        assert np.sum(rows.state == 0) == 200
+        assert 300 < np.sum(rows.state == 1) < 500
+        assert rows.probability.tolist() == np.array(table)[rows.state, rows.action].tolist()
+
+
+def test_truncated_episodes_are_marked_and_said():
+    with pytest.warns(PrivalueWarning, match="of 100 episodes were cut"):
+        rows = pv.rollout(Corridor(cut_after=3), "uniform", 100, seed=1)
+    assert np.bincount(rows.trajectory).max() == 3
+    last = np.append(np.diff(rows.trajectory) == 1, True)
+    assert rows.cut.tolist() == (last & (rows.reward != 5)).tolist()
+    assert rows.truncated == rows.cut.sum()
+    # An episode that ends at the limit is not truncated.
+    assert pv.rollout(Corridor(cut_after=2), advance, 3).truncated == 0
+    with pytest.warns(PrivalueWarning):
+        rows = pv.rollout(Corridor(), lambda _: 0, 2, truncate_at=3)
+    assert rows.step.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"episodes": 0},
+        {"episodes": 1.5},
+        {"seed": -1},
+        {"truncate_at": 0},
+        {"policy": "greedy"},
+        {"policy": np.full((3, 3), 1 / 3)},
+        {"policy": lambda _: [0.5, 0.5]},
+    ],
+)
+def test_what_cannot_be_rolled_out_is_refused(changes):
+    with pytest.raises((UsageError, StudyError)):
+        pv.rollout(Corridor(), **({"policy": "uniform", "episodes": 1} | changes))
+
+
+def test_observations_must_be_discrete_and_other_actions_need_a_function():
+    env = Corridor()
+    env.action_space = gymnasium.spaces.MultiDiscrete([2, 2])
+    with pytest.raises(UsageError, match="give a function"):
+        pv.rollout(env, "uniform", 1)
+    assert pv.rollout(env, advance, 1).columns == ("trajectory", "step", "state", "reward", "cut")
+    env.observation_space = gymnasium.spaces.MultiDiscrete([2, 2])
+    with pytest.raises(UsageError, match="Discrete"):
+        pv.rollout(env, "uniform", 1)
