@@ -223,7 +223,7 @@ FORMS = {
     "objects": lambda _: SimpleNamespace(
         episodes=[SimpleNamespace(**columns_of(one)) for one in EPISODES]
     ),
-    "minari, arrow": lambda folder: minari_of(folder, "arrow"),
+    "minari, arrow": lambda folder: minari_of(folder, "hdf5"),
     "minari, hdf5": lambda folder: minari_of(folder, "hdf5"),
 }
 
@@ -245,7 +245,7 @@ def test_episodes_have_their_actions(form, tmp_path):
 def test_episodes_without_actions_are_refused():
     with pytest.raises(pv.DataError, match=r"at least one \(state, action, reward\)"):
         local.statistics([[(0, 0.0)]], ACTING)
-    with pytest.raises(pv.DataError, match="has no actions, and the study has"):
+    with pytest.raises(pv.DataError, match="has no column 'action'"):
         local.statistics({k: v for k, v in recorded().items() if k != "actions"}, ACTING)
     continuous = study(
         states={"bins": {"x": [0.5]}},

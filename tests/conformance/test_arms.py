@@ -265,9 +265,9 @@ def test_a_table_without_the_column_says_which_one_to_name():
 def test_recordings_have_no_arms(tmp_path):
     from oracles.sources import minari_dataset
 
-    dataset = minari_dataset(tmp_path, [[(0, 1.0)]], "arrow")
+    dataset = minari_dataset(tmp_path, [[(0, 1.0)]], "hdf5")
     chosen = study(4, mechanism={"name": "dp-ssp", "calibration": "exact"}, arms={"labels": LABELS})
-    with pytest.raises(pv.DataError, match="is read without the column 'arm'"):
+    with pytest.raises(pv.DataError, match="has no column 'arm'"):
         local.statistics(dataset, chosen)
 
 

@@ -79,8 +79,6 @@ def test_every_source_gives_the_states_of_the_twin(kind, place):
 def test_a_query_gives_them_too(place):
     path, rows = TABLES["duckdb"](place, HEADING, rows_of(2)), rows_of(2)
     assert gathered(f"{path}::SELECT * FROM rows", STUDY) == expected(rows)
-    parquet = TABLES["parquet"](place, HEADING, rows)
-    assert gathered(f"SELECT * FROM '{parquet}'", STUDY) == expected(rows)
 
 
 @pytest.mark.xdist_group("spark")  # one session serves all
@@ -170,7 +168,7 @@ def test_recordings_of_observations_are_binned():
     assert by_rate.tolist() == gathered(lists, some).counts.tolist()
     with pytest.raises(pv.DataError, match="has 2 numbers for each observation, and the bins are"):
         gathered(arrays, STUDY.replace(bins={"age": [1]}))
-    with pytest.raises(pv.DataError, match="no observation_7: observations have 2 numbers"):
+    with pytest.raises(pv.DataError, match="has 2 numbers for each observation"):
         gathered(arrays, STUDY.replace(bins={"observation_7": [1]}))
 
 

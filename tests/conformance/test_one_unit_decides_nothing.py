@@ -91,7 +91,7 @@ ODD = [
 FEW = [70.0, 2**70, True, *ODD[11:20:2], "70.0", "0x10", "", None, 'a"b', "x" * 300]
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
 ALL = {"csv", "pandas objects", "arrow"}  # what every odd cell goes through in any case
-HALF = {"duckdb", "a query", "a query of csv", "xlsx"}  # each takes long to open: see ``tried``
+HALF = {"duckdb", "xlsx"}  # each takes long to open: see ``tried``
 
 
 def with_odd(role, odd):
@@ -247,16 +247,6 @@ def as_duckdb(folder):
     return make
 
 
-def as_query(folder):
-    write = as_parquet(folder)
-    return lambda rows: f"SELECT * FROM '{write(rows)}'"
-
-
-def as_query_of_csv(folder):
-    write = as_csv_file(folder)
-    return lambda rows: f"SELECT person, trajectory, step, state, reward FROM '{write(rows)}'"
-
-
 def as_sqlite(folder):
     def make(rows):
         path = folder / "d.sqlite"
@@ -303,8 +293,6 @@ MAKERS = {
     "pandas objects": as_pandas_objects,
     "polars": as_polars,
     "duckdb": as_duckdb,
-    "a query": as_query,
-    "a query of csv": as_query_of_csv,
     "sqlite": as_sqlite,
     "xlsx": as_workbook,
 }

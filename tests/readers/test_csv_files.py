@@ -125,9 +125,9 @@ def test_what_cannot_be_declared(declared, message):
 def test_missing_cells_are_what_the_study_says(tmp_path):
     text = HEAD + "\n" + rows(2) + "2,0,NA,1\n2,1,3,.\n2,2,4,1.5\n"
     path = write(tmp_path, text)
-    assert "row 7: state = 'NA' is not a state" in outcome(path)
+    assert "line 8: state = 'NA' is not a state" in outcome(path)
     missing = described(missing=["NA", "."])
-    assert "row 7: state is missing" in outcome(path, missing)
+    assert "line 8: state is missing" in outcome(path, missing)
     found = statistics(path, described(missing=["NA", "."], invalid="drop-unit"))
     assert (found.units_dropped, found.trajectories) == (1, 2)
 
@@ -157,7 +157,7 @@ def test_a_quote_does_not_swallow_other_rows(tmp_path, line):
     good = rows().replace("\n", ",\n") if note else rows()
     text = head + good + line + good.replace("\n", "\n") + line
     path = write(tmp_path, head + good + line)
-    assert "row 28: the line has quotes" in outcome(path)
+    assert "line 29: the line has quotes" in outcome(path)
     assert "Parquet" in outcome(path)
     found = statistics(path, DROPPING)
     assert np.array_equal(found.counts, expected().counts)
@@ -184,7 +184,7 @@ def test_a_line_that_is_no_row_is_named_or_left_out(tmp_path, line, message):
     text = (HEAD + "\n" + rows()).encode() + line + b"\n" + b"90,0,1,1\n"
     path = write(tmp_path, text)
     said = outcome(path)
-    assert "d.csv, row 28: " in said
+    assert "d.csv, line 29: " in said
     assert message in said
     assert "\n" not in said
     literal = write(tmp_path, HEAD + "\n" + rows() + "90,0,1,1\n", "e.csv")

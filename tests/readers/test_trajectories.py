@@ -229,22 +229,22 @@ GOOD_ROW = ("0", "0", "0", "1")
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (("0", "1", "7", "1"), r"row 2: state = '7' is not a state: states are .* 0 to 2"),
-        (("0", "1", "-1", "1"), r"row 2: state = '-1' is not a state"),
-        (("0", "1", "x", "1"), r"row 2: state = 'x' is not a state"),
-        (("0", "1", "", "1"), r"row 2: state is missing"),
-        (("0", "1", "1", "abc"), r"row 2: reward = 'abc' must be a finite number"),
-        (("0", "1", "1", ""), r"row 2: reward is missing"),
-        (("0", "1", "1", "nan"), r"row 2: reward = 'nan' must be a finite number"),
-        (("0", "1", "1", "-inf"), r"row 2: reward = '-inf' must be a finite number"),
-        (("0", "1", "1", "1e999"), r"row 2: reward = '1e999' must be a finite number"),
-        (("0", "one", "1", "1"), r"row 2: step = 'one' must be a whole number"),
-        (("0", "1.5", "1", "1"), r"row 2: step = '1.5' must be a whole number"),
-        (("0", "", "1", "1"), r"row 2: step is missing"),
-        (("", "1", "1", "1"), r"row 2: trajectory is missing"),
-        (("0", "0", "1", "1"), r"row 2: step = 0 appears twice in trajectory '0' .*row 1"),
-        (("0", "1", "1"), r"row 2: 3 cells where the heading has 4"),
-        (("0", "1", "1", "1", "1"), r"row 2: 5 cells where the heading has 4"),
+        (("0", "1", "7", "1"), r"line 3: state = 7 is not a state: states are .* 0 to 2"),
+        (("0", "1", "-1", "1"), r"line 3: state = -1 is not a state"),
+        (("0", "1", "x", "1"), r"line 3: state = 'x' is not a state"),
+        (("0", "1", "", "1"), r"line 3: state is missing"),
+        (("0", "1", "1", "abc"), r"line 3: reward = 'abc' must be a finite number"),
+        (("0", "1", "1", ""), r"line 3: reward is missing"),
+        (("0", "1", "1", "nan"), r"line 3: reward = 'nan' must be a finite number"),
+        (("0", "1", "1", "-inf"), r"line 3: reward = -inf must be a finite number"),
+        (("0", "1", "1", "1e999"), r"line 3: reward = inf must be a finite number"),
+        (("0", "one", "1", "1"), r"line 3: step = 'one' must be a whole number"),
+        (("0", "1.5", "1", "1"), r"line 3: step = '1.5' must be a whole number"),
+        (("0", "", "1", "1"), r"line 3: step is missing"),
+        (("", "1", "1", "1"), r"line 3: trajectory is missing"),
+        (("0", "0", "1", "1"), r"line 3: step = 0 appears twice in trajectory '0' .*line 2"),
+        (("0", "1", "1"), r"line 3: the line has 3 cells where the heading has 4"),
+        (("0", "1", "1", "1", "1"), r"line 3: the line has 5 cells where the heading has 4"),
     ],
 )
 def test_a_bad_row_of_a_csv_file_is_named(tmp_path, row, message):
@@ -283,14 +283,14 @@ def test_a_bad_row_far_into_the_second_file_is_named(tmp_path):
     good = [(t, 0, 1, 0.5) for t in range(5000)]
     (tmp_path / "a.csv").write_text(csv_text(good))
     (tmp_path / "b.csv").write_text(csv_text([*[(t + 5000, *r) for t, *r in good], ("9", 0, 9, 1)]))
-    with pytest.raises(pv.DataError, match=r"b\.csv, row 5001: state = '9'"):
+    with pytest.raises(pv.DataError, match=r"b\.csv, line 5002: state = 9"):
         statistics(tmp_path, STUDY)
 
 
 def test_a_step_that_stands_twice_in_two_files_is_named_in_both(tmp_path):
     (tmp_path / "a.csv").write_text(csv_text([(1, 0, 0, 0), (2, 7, 1, 0)]))
     (tmp_path / "b.csv").write_text(csv_text([(2, 8, 1, 0), (2, 7, 1, 0)]))
-    with pytest.raises(pv.DataError, match=r"b\.csv, row 2: step = 7 .* '2' .*a\.csv, row 2"):
+    with pytest.raises(pv.DataError, match=r"b\.csv, line 3: step = 7 .* '2' .*a\.csv, line 3"):
         statistics(tmp_path, STUDY)
 
 

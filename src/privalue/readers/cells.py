@@ -495,7 +495,8 @@ def from_objects(values: Sequence[Any], decimal: str = ".") -> pa.Array:
             return pa.array(values, pa.int64())
         if kinds == {float} and decimal == ".":
             found = np.array(values, np.float64)
-            if (np.abs(found[~np.isnan(found)]) < 2.0**53).all():  # beyond, they are no ids
+            size = np.abs(found[np.isfinite(found)])
+            if (size < 2.0**53).all():  # beyond, they are no ids
                 return pa.array(found, from_pandas=True)
     except (pa.ArrowException, OverflowError):
         pass

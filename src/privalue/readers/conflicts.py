@@ -35,12 +35,12 @@ def add_to_core(
     rows: Rows, total: Contributions, declaration: Declaration, **span: tuple[int, int]
 ) -> None:
     """Add whole units in order, with the ratios of policies where another policy is valued."""
-    keys: Any = rows.keys
-    ratios = None
+    columns: list[Any] = [rows.ids, rows.steps, rows.keys, rows.rewards]
     if declaration.ratios is not None:
-        keys, ratios = declaration.ratios.apply(rows.keys, rows.probabilities)
+        columns[2], ratios = declaration.ratios.apply(rows.keys, rows.probabilities)
+        columns.append(ratios)
     try:
-        total.add(rows.ids, rows.steps, keys, rows.rewards, ratios, **span)
+        total.add(*columns, **span)
     except BoundaryError as problem:
         if problem.reason not in {"order", "duplicate", "arm"}:
             raise

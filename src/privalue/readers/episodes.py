@@ -251,6 +251,11 @@ def _step(step: Any, dialect: Dialect) -> tuple[Any, ...] | None:
 
 def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
     """Return the transitions of a recording as rows."""
+    if "autoreset" in data:
+        raise DataError(
+            f"{RECORDING} is of environments that were reset side by side, which is not read; give "
+            "a list of episodes, or a table"
+        )
     rewards = _flat(data["rewards"], None, "rewards")
     count = len(rewards)
     ended, unread = np.zeros((2, count), np.bool_)

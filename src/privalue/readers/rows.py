@@ -223,7 +223,7 @@ class Encoder:
         if role not in self._labels:
             count = declared.states if role == "state" else declared.actions
             return (
-                f"is not a {role}: {role}s are the whole numbers 0 to {count - 1}, or what "
+                f"is not {'an' if role == 'action' else 'a'} {role}: {role}s are the whole numbers 0 to {count - 1}, or what "
                 f"[{role}s] labels lists"
             )
         known = "the raw labels of [states] groups" if declared.grouped else f"the {role}s"

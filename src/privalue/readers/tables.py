@@ -60,8 +60,11 @@ def open_tables(tables: Sequence[Any], dialect: Dialect) -> Source:
 
 def is_table(data: Any) -> bool:
     """Return whether an object is a frame, or one that Arrow reads."""
-    pandas = type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
-    return pandas or hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    try:
+        pandas = type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
+        return pandas or hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    except Exception:  # an object of any class
+        return False
 
 
 def _what(data: Any) -> str:
@@ -91,25 +94,29 @@ def _open_lazy(data: Any) -> Source:
 def _open_arrow(data: Any) -> Source:
     """Return the rows of an object with the Arrow stream, or array, interface."""
     place = _what(data)
-    stays = isinstance(data, pa.Table | pa.RecordBatch) or hasattr(data, "__len__")
+    stays = isinstance(data, pa.Table | pa.RecordBatch) or type(data).__name__ == "DataFrame"
     relation = type(data).__name__ == "DuckDBPyRelation"  # it is computed anew each time
     try:
-        if not hasattr(data, "__arrow_c_stream__"):
-            data = pa.Table.from_batches([pa.record_batch(data)])
         if relation:
-            data, schema = data.to_arrow_reader(BATCH_ROWS), None
-        schema = data.schema if isinstance(data, pa.RecordBatchReader) else None
-        stream = None if stays else pa.RecordBatchReader.from_stream(data)
-        if schema is None:
-            schema = (stream or pa.RecordBatchReader.from_stream(data)).schema
+            schema = data.limit(0).to_arrow_reader(1).schema
+        elif stays or not hasattr(data, "__arrow_c_stream__"):
+            data = pa.table(data)
+            schema = data.schema
+        else:
+            data = pa.RecordBatchReader.from_stream(data)
+            schema = data.schema
     except (pa.ArrowException, TypeError, ValueError) as problem:
         raise unreadable(place, problem) from None
-    rows = len(data) if stays else None
+
+    def tasks(types: _Types) -> Iterator[Task]:
+        stream = data.to_arrow_reader(BATCH_ROWS) if relation else data
+        return ready(_batches(place, stream, types))
+
     return Source(
         schemas=((place, schema),),
-        tasks=lambda types: ready(_batches(place, stream if stream is not None else data, types)),
-        rows=rows,
-        rereadable=stays,
+        tasks=tasks,
+        rows=len(data) if isinstance(data, pa.Table) else None,
+        rereadable=stays or relation,
     )
 
 

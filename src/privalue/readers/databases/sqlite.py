@@ -83,7 +83,9 @@ class _Sqlite:
         return [Table((name,), quoted(name), stored=bool(stored)) for name, stored in found]
 
     def schema(self, query: Query) -> pa.Schema:
-        return texts(column_names(self._connection.execute(f"SELECT * FROM ({query.sql}) LIMIT 0")))
+        self._connection.execute(f"SELECT * FROM ({query.sql}) LIMIT 0")  # nothing but a SELECT
+        with closing(self._connection.execute(query.sql)) as cursor:
+            return texts(column_names(cursor))
 
     def count(self, table: Table) -> int | None:
         (rows,) = self._connection.execute(f"SELECT count(*) FROM {table.sql}").fetchone()
