@@ -123,7 +123,7 @@ def main() -> None:
     study = study_file(out, about)
 
     command("check", study)
-    command("plan", study, "--draws", "16")
+    command("plan", study)
     total = ("--epsilon", "2", "--delta", "1e-5", "--unit", "person")
     command("ledger", "declare", "clinic-2026", *total, "--ledger", ledger)
     command("release", study, "--data", data, "--out", out / "released", "--ledger", ledger)

@@ -21,6 +21,7 @@ from mkdocs.structure.pages import Page
 from pydantic_core import PydanticUndefined
 from typer.cli import get_docs_for_click
 
+import privalue
 from docs.make import samples
 from privalue.cli import app
 from privalue.study import Study
@@ -62,6 +63,9 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
         markdown = markdown.replace("<!-- keys -->", study_keys())
     if page.file.src_uri == "commands.md":
         markdown = markdown.replace("<!-- commands -->", commands())
+    if page.file.src_uri == "python.md":
+        names = [f"::: privalue.{name}" for name in privalue.__all__ if name != "__version__"]
+        markdown = markdown.replace("<!-- names -->", "\n\n".join(names))
     up = "../" * page.file.src_uri.count("/")
     return _PROJECT_LINK.sub(lambda found: f"]({up}{found[1].lower()}.md", markdown)
 

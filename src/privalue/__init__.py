@@ -28,13 +28,11 @@ from privalue.version import VERSION as __version__  # noqa: N811
 
 # isort: off
 if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
-    from privalue._checked import Checked as Checked, check as check
     from privalue._diagnostics import (
         Diagnostics as Diagnostics,
         PolicyDiagnostics as PolicyDiagnostics,
     )
     from privalue._improved import Improvement as Improvement, improve as improve
-    from privalue._planned import Plan as Plan, plan as plan
     from privalue.releases import Release as Release
     from privalue.core import (
         Profile as Profile,
@@ -57,11 +55,13 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     )
     from privalue.estimate import refit as refit
     from privalue.ledger import Outbox as Outbox, open_ledger as open_ledger
-    from privalue.planning import (
-        PolicyPlan as PolicyPlan,
-        plan_policy as plan_policy,
+    from privalue.planning import Plan as Plan, plan as plan
+    from privalue.report import (
+        Checked as Checked,
+        Published as Published,
+        check as check,
+        publish as publish,
     )
-    from privalue.report import Published as Published, publish as publish
     from privalue.simulation import rollout as rollout, simulate as simulate, world as world
     from privalue.study import Study as Study
 # isort: on
@@ -71,16 +71,15 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
 _MODULES = {
     "BudgetError": "errors",
     "ChargedError": "errors",
-    "Checked": "_checked",
+    "Checked": "report",
     "DataError": "errors",
     "Diagnostics": "_diagnostics",
     "Improvement": "_improved",
     "LedgerError": "errors",
     "MissingComponentError": "errors",
     "Outbox": "ledger",
-    "Plan": "_planned",
+    "Plan": "planning",
     "PolicyDiagnostics": "_diagnostics",
-    "PolicyPlan": "planning",
     "PrivalueError": "errors",
     "PrivalueWarning": "errors",
     "PrivateValueError": "errors",
@@ -92,13 +91,12 @@ _MODULES = {
     "StudyError": "errors",
     "UnavailableError": "errors",
     "UsageError": "errors",
-    "check": "_checked",
+    "check": "report",
     "finish": "curator",
     "improve": "_improved",
     "inspect": "curator",
     "open_ledger": "ledger",
-    "plan": "_planned",
-    "plan_policy": "planning",
+    "plan": "planning",
     "privacy_profile": "core",
     "publish": "report",
     "refit": "estimate",

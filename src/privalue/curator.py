@@ -274,8 +274,8 @@ def release(
         expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
-        accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
-            the middle of the bounds for every state.
+        accept_useless: allow a release in which even a state that everybody visits would have an
+            interval wider than half the range of returns.
         seed: makes noise reproducible, for experiments: the release is NOT private, and says so;
             it does not go on a ledger.
         entropy: by default the operating system's; any other makes ``private`` false.
@@ -329,7 +329,9 @@ def release(
                 "[study] trajectories"
             )
     if size.trajectories is not None or not study.limits.counts_trajectories:
-        accepted = _useful(prepared, prepared.mechanism, size.trajectories, accept_useless)
+        accepted = planning.require_useful(
+            study, prepared.mechanism, size.trajectories, accepted=accept_useless
+        )
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
             box.preallocate(_longest_text(study))
@@ -347,7 +349,9 @@ def release(
             large = planning.require_small_delta(study, size, accepted=accept_large_delta)
         mechanism = prepared.mechanism_for(size)
         if accepted is None:
-            accepted = _useful(prepared, mechanism, size.trajectories, accept_useless)
+            accepted = planning.require_useful(
+                study, mechanism, size.trajectories, accepted=accept_useless
+            )
         rehearse(mechanism, study)
         ready = Ready(
             study=study,
@@ -644,13 +648,16 @@ def _stored(request: ReleaseRequest, earlier: EarlierCharge, expect_new: bool) -
         BudgetError: it was charged and has no release yet, or a new one is expected.
     """
     if earlier.release is None:
-        raise BudgetError(f'dataset "{request.dataset}": {earlier.why_not_again}')
+        raise BudgetError(
+            f'dataset "{request.dataset}": {earlier.why_not_again}', code="already-charged"
+        )
     answer = Release.answered(earlier.release)
     if expect_new:
         raise BudgetError(
             f'dataset "{request.dataset}": the identical request was answered on '
             f"{answer.created}, and a new release was expected; [study] period makes a request "
-            "another one, or ask without expecting a new one"
+            "another one, or ask without expecting a new one",
+            code="not-new",
         )
     return answer
 
@@ -673,16 +680,6 @@ def _warned(release: Release) -> Release:
         with suppress(PrivalueWarning):
             planning.warn_caller(doubt)
     return release
-
-
-def _useful(
-    prepared: Prepared, mechanism: Mechanism | None, m: int | None, accepted: bool
-) -> list[Accepted]:
-    """Refuse what is predicted to be of no use; return what was accepted."""
-    if isinstance(mechanism, Ope):
-        return planning.require_useful_policy(mechanism, m, accepted=accepted)
-    assert mechanism is None or isinstance(mechanism, Ssp | Lsw | Lsl)
-    return planning.require_useful(prepared.study, prepared.design, mechanism, m, accepted=accepted)
 
 
 def _longest_text(study: Study) -> int:

@@ -75,7 +75,7 @@ class Row:
     kept_mass: Annotated[float, "of dp-ope: how much of the target's weight clipping kept"]
     kept_low: Annotated[float, "noise and the choice of people included"]
     kept_high: Annotated[float, ""]
-    clipping_bias: Annotated[float, "R tau/(1 - tau) at the kept mass"]
+    clipping_bias: Annotated[float, "R tau at the kept mass, tau = 1 - kept"]
     largest_clipping_bias: Annotated[float, "the same at its lower end"]
     effective_trajectories: Annotated[
         float, "about so many, equally weighted, would be as good: n/C"
@@ -717,14 +717,14 @@ class Release(Columns, Tabular, Part):
         Raises:
             MissingComponentError: Matplotlib is not installed.
         """
-        from privalue._plots import plot_release  # noqa: PLC0415 - it imports this module
+        from privalue.report import plot_release  # noqa: PLC0415 - it imports this module
 
         return plot_release(self, ax)
 
     def _repr_html_(self) -> str:
-        from privalue._notebook import release_html  # noqa: PLC0415 - it imports this module
+        from privalue.report import describe, notebook_html  # noqa: PLC0415 - it imports this module
 
-        return release_html(self)
+        return notebook_html(describe(self))
 
     # Text
 

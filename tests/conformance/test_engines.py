@@ -33,7 +33,7 @@ from oracles import literal
 from oracles import reading as local
 from oracles.sources import arrow
 from oracles.studies import study
-from privalue.core import SCALARS, Contributions, Statistics
+from privalue.core import COUNTERS, Contributions, Statistics
 from privalue.errors import BoundaryError, MissingComponentError
 from privalue.readers import spark as engine
 
@@ -560,7 +560,7 @@ def test_what_spark_itself_cannot_do_is_told_in_one_line(spark, monkeypatch, cap
 
 def test_everything_that_is_counted_is_sent():
     others = {"return_bounds", "covered", "limits", "largest_levels", *engine.BY_KEY}
-    assert set(SCALARS) == set(Statistics.__slots__) - others
+    assert set(COUNTERS) == set(Statistics.__slots__) - others
 
 
 @pytest.mark.parametrize("behaviour", ["column", {"0": {"0": 0.5, "1": 0.5}}])

@@ -16,7 +16,7 @@ import privalue as pv
 from oracles.reading import statistics
 from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
 from oracles.studies import rows_of, study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25)], [(2, 1.0)]]

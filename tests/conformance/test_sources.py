@@ -40,7 +40,7 @@ from oracles.sources import (
     minari_dataset,
 )
 from oracles.studies import episodes, rows_of, study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.errors import MissingComponentError, UnavailableError
 from privalue.simulation import rollout
 

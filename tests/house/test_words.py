@@ -1,4 +1,4 @@
-"""The words of the package: the names of classes, and phrases to avoid."""
+"""Phrases that messages and pages do without."""
 
 import ast
 from pathlib import Path
@@ -6,18 +6,7 @@ from pathlib import Path
 import privalue
 
 SOURCE = Path(privalue.__file__).parent
-# Names of classes that mean two things, where both packages have a claim to them.
-TWICE = {"Source"}
-
-
-def test_the_name_of_a_class_means_one_thing():
-    found = {}
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name.lstrip("_"), []).append(path.name)
-    assert {name: at for name, at in found.items() if len(at) > 1 and name not in TWICE} == {}
-
+ROOT = SOURCE.parents[1]
 
 # Phrases that only their author understood, and what to write instead.
 RIDDLES = {
@@ -28,11 +17,17 @@ RIDDLES = {
     "is no folder": "is not a directory",
     "for possible": "has narrowed it down to two possibilities",
 }
+ON_PAGES = {
+    "hoever ": "the person who, anybody who, a role that",
+    " rooms": "packages",
+    "of no use": "useless",
+    "people at large": "the population",
+}
 
 
-def riddles_in(text):
-    """The phrases of the list that a text has."""
-    return [phrase for phrase in RIDDLES if phrase in text]
+def found_in(text, phrases):
+    """The phrases of a list that a text has."""
+    return [phrase for phrase in phrases if phrase in text]
 
 
 def test_messages_and_pages_have_no_riddles():
@@ -40,13 +35,14 @@ def test_messages_and_pages_have_no_riddles():
     found = {}
     for path in SOURCE.rglob("*.py"):
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        texts = [each.value for each in nodes if isinstance(each, ast.Constant)]
-        found[path.name] = riddles_in("\n".join(text for text in texts if isinstance(text, str)))
-    pages = SOURCE.parents[1] / "docs"
-    for path in (*pages.glob("*.md"), *pages.glob("*/*.md")):
-        found[path.name] = riddles_in(path.read_text(encoding="utf-8"))
-    assert {name: riddles for name, riddles in found.items() if riddles} == {}
-    assert riddles_in("like the last, left: 1; the first one is told") == [
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
+        text = "\n".join(text for text in texts if isinstance(text, str))
+        found[path.name] = found_in(text, RIDDLES)
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        if path.name != "CHANGELOG.md":
+            found[path.name] = found_in(path.read_text(encoding="utf-8"), RIDDLES | ON_PAGES)
+    assert {name: phrases for name, phrases in found.items() if phrases} == {}
+    assert found_in("like the last, left: 1; the first one is told", RIDDLES) == [
         "like the last, left",
         "is told",
     ]

@@ -5,7 +5,7 @@ from oracles.worlds import first_visits
 from privalue.core import GRID_STEPS
 from privalue.errors import UsageError
 from privalue.paper import chain_statistics
-from privalue.paper._chain_sampler import _in_steps, _powers
+from privalue.paper.chain import _in_steps, _powers
 from privalue.simulation import chain, parse_world, simulate_episodes
 
 

@@ -4,8 +4,9 @@ import csv
 import json
 import math
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +18,23 @@ from privalue.cli._reproduce import reproduce
 from privalue.core import nissim
 from privalue.errors import UsageError
 from privalue.paper import EXPERIMENTS, theory
-from privalue.paper import _surpassed as surpassed
-from privalue.paper._batches import rmse, world
-from privalue.paper._claims import CLAIMS
-from privalue.paper._excess import lsw_excess
-from privalue.paper._methods import (
+from privalue.paper.claims import CLAIMS
+from privalue.paper.experiments import EXACT, PSEUDO, SSP_PLAIN, SSP_PRIOR, our_methods
+from privalue.paper.figures import FIGURES
+from privalue.paper.methods import (
+    DELTA,
+    DP_LSW,
+    EPSILON,
+    LSW,
+    Features,
     Method,
-    MethodSetting,
-    built,
+    design_of,
+    dp_lsl,
+    excess,
     outcome,
-    paper_lsl,
-    paper_lsw,
-    plain_lsw,
+    rmse,
+    world,
 )
-from privalue.paper._settings import DELTA, EPSILON
-from privalue.paper._table import KEYS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -61,51 +64,23 @@ def test_the_command_makes_everything(quick):
     assert len(told["claims"]) == len(CLAIMS)
     for name in [*told["pictures"], *told["files"]]:
         assert Path(name).stat().st_size > 200
-    for experiment in EXPERIMENTS:
-        for picture in experiment.plots:
-            assert (folder / f"{picture}.png").read_bytes()[:4] == b"\x89PNG"
-            assert ET.parse(folder / f"{picture}.svg").getroot().tag.endswith("svg")
+    for picture in FIGURES:
+        assert (folder / f"{picture}.png").read_bytes()[:4] == b"\x89PNG"
+        assert ET.parse(folder / f"{picture}.svg").getroot().tag.endswith("svg")
+    for name in EXPERIMENTS:
+        with (folder / f"{name}.csv").open() as opened:
+            assert {row["run"] for row in csv.DictReader(opened)} == set("01234")
     targets = {saving["rmse"] for saving in told["savings"]}
     assert targets == {0.05, 0.01}
 
 
-@pytest.mark.slow
-def test_the_second_time_nothing_is_run(quick, monkeypatch):
-    folder, told = quick
-    monkeypatch.setattr("privalue.paper._reproduce.save", lambda *_: [])  # pictures were drawn
-    kept = {file: file.stat().st_mtime_ns for file in (folder / "runs").iterdir()}
-    assert len(kept) == 5 * len(EXPERIMENTS)
-    again = json.loads(command("--out", folder, "--quick", "--processes", 1, "--json").stdout)
-    assert {file: file.stat().st_mtime_ns for file in (folder / "runs").iterdir()} == kept
-    assert again["claims"] == told["claims"]
-    assert again["savings"] == told["savings"]
-
-
-@pytest.mark.slow
-def test_points_follow_from_the_rows(quick):
-    folder, _ = quick
-    for experiment in EXPERIMENTS:
-        values = defaultdict(list)
-        with (folder / f"{experiment.name}.csv").open() as opened:
-            for row in csv.DictReader(opened):
-                value = float(row.pop("value"))
-                for name in ("run", "batch_seed", "noise_seed"):
-                    row.pop(name)
-                values[tuple(sorted(row.items()))].append(value)
-        document = json.loads((folder / f"{experiment.name}.json").read_text())
-        assert document["private"] is False
-        assert document["settings"]
-        assert len(document["points"]) == len(values)
-        for point in document["points"]:
-            key = {name: value for name, value in point.items() if name in KEYS}
-            found = values[tuple(sorted((name, _text(value)) for name, value in key.items()))]
-            assert point["mean"] == pytest.approx(np.mean(found))
-            error = np.std(found, ddof=1) / math.sqrt(len(found))
-            assert point["standard_error"] == pytest.approx(error, abs=1e-15)
-
-
-def _text(value):
-    return "" if value is None else str(value)
+def test_help_needs_no_matplotlib():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; "
+        "from privalue.cli import run; run(['reproduce', '--help'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--quick" in done.stdout
 
 
 def test_what_the_command_refuses(tmp_path):
@@ -125,7 +100,7 @@ def test_what_the_command_refuses(tmp_path):
 
 
 def clipped(method, m, setting=None):
-    chosen = setting or MethodSetting()
+    chosen = setting or Features()
     errors = [rmse(np.clip(outcome(method, chosen, m, run).values, 0, 1)) for run in RUNS]
     return float(np.mean(errors))
 
@@ -135,50 +110,45 @@ def clipped(method, m, setting=None):
 )
 def test_dp_lsw_as_published(m, expected):
     """Errors found by an independent computation before any of this was written."""
-    assert clipped(paper_lsw(), m) == pytest.approx(expected, rel=0.06)
+    assert clipped(DP_LSW, m) == pytest.approx(expected, rel=0.06)
 
 
 @pytest.mark.parametrize(("m", "expected"), [(10**4, 0.393), (10**5, 0.218), (10**6, 0.110)])
 def test_dp_lsl_as_published_with_the_best_lambda(m, expected):
     """As above, where the grid of lambdas may have been coarser; the best is near 100 sqrt(m)."""
-    errors = [clipped(paper_lsl(c * math.sqrt(m)), m) for c in (50, 70, 100, 140, 200)]
+    errors = [clipped(dp_lsl(c * math.sqrt(m)), m) for c in (50, 70, 100, 140, 200)]
     assert 0.85 * expected < min(errors) < 1.05 * expected
 
 
 @pytest.mark.parametrize(("m", "expected"), [(10**4, 7e-4), (10**5, 2.5e-4), (10**6, 8e-5)])
 def test_lsw_without_privacy(m, expected):
-    assert clipped(plain_lsw(), m) == pytest.approx(expected, rel=0.25)
+    assert clipped(LSW, m) == pytest.approx(expected, rel=0.25)
 
 
 def test_ours_are_as_good_as_the_independent_computation_or_better():
     """DP-LSW exact: .028 and .0017; DP-SSP plain: .0146 (m = 1e4); allowed: less."""
-    by_name = {method.name: method for method in surpassed.methods(settings())}
-    assert clipped(by_name[surpassed.EXACT], 10**4) <= 0.028
-    assert clipped(by_name[surpassed.EXACT], 10**5) == pytest.approx(0.0017, rel=0.25)
-    assert clipped(by_name[surpassed.SSP_PLAIN], 10**4) <= 0.0146 * 1.05
-    assert clipped(by_name[surpassed.PSEUDO], 10**4) == pytest.approx(0.0125, rel=0.25)
-    assert clipped(by_name[surpassed.SSP_PRIOR], 10**4) <= 0.008
-
-
-def settings():
-    return surpassed.SurpassedSettings(sizes=(10**4,), ridge_scales=(), cases=((1.0, 1),))
+    by_name = {method.name: method for method in our_methods()}
+    assert clipped(by_name[EXACT], 10**4) <= 0.028
+    assert clipped(by_name[EXACT], 10**5) == pytest.approx(0.0017, rel=0.25)
+    assert clipped(by_name[SSP_PLAIN], 10**4) <= 0.0146 * 1.05
+    assert clipped(by_name[PSEUDO], 10**4) == pytest.approx(0.0125, rel=0.25)
+    assert clipped(by_name[SSP_PRIOR], 10**4) <= 0.008
 
 
 @pytest.mark.parametrize("m", [10**4, 10**5, 10**6, 10**7])
 def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m):
     """docs/errata.md: between two sums over binomials; nothing is simulated there."""
     described = theory.Setting(
-        design=built(MethodSetting()),
+        design=design_of(Features()),
         calibration=nissim(EPSILON, DELTA, 40),
-        chances=world().process.visits.single,
+        chances=world().visits,
         trajectories=m,
         largest=1.0,
     )
     true = theory.expected_lsw_excess(described)
     found = []
     for run in range(60):
-        made = outcome(paper_lsw(), MethodSetting(), m, run)
-        found.append(lsw_excess(built(MethodSetting()), made.theta - made.clean))
+        found.append(excess(DP_LSW, Features(), m, run))
     error = np.std(found) / math.sqrt(len(found))
     assert true.lower - 4 * error <= np.mean(found) <= true.upper + 4 * error
 
@@ -186,17 +156,16 @@ def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m):
 def test_noise_that_is_a_tenth_too_small_would_be_seen():
     """A planted mistake: the test above rejects it."""
     described = theory.Setting(
-        design=built(MethodSetting()),
+        design=design_of(Features()),
         calibration=nissim(EPSILON, DELTA, 40),
-        chances=world().process.visits.single,
+        chances=world().visits,
         trajectories=10**7,
         largest=1.0,
     )
     true = theory.expected_lsw_excess(described)
     found = []
     for run in range(60):
-        made = outcome(paper_lsw(), MethodSetting(), 10**7, run)
-        found.append(0.9**2 * lsw_excess(built(MethodSetting()), made.theta - made.clean))
+        found.append(0.9**2 * excess(DP_LSW, Features(), 10**7, run))
     error = np.std(found) / math.sqrt(len(found))
     assert not true.lower - 4 * error <= np.mean(found)
 
@@ -204,7 +173,7 @@ def test_noise_that_is_a_tenth_too_small_would_be_seen():
 def test_an_unpublished_method_runs_with_a_page_of_code():
     """The keys of a study are all that a new algorithm needs."""
     method = Method(name="mine", keys=(("mechanism", "dp-lsw"), ("beta", 0.04)))
-    assert clipped(method, 10**4, MethodSetting(aggregation=4)) < 0.2
+    assert clipped(method, 10**4, Features(aggregation=4)) < 0.2
 
 
 # The page
@@ -230,11 +199,9 @@ def test_the_page_says_what_a_quick_run_says(quick):
 
 def test_the_page_shows_the_pictures_and_the_factors():
     text = PAGE.read_text(encoding="utf-8")
-    for experiment in EXPERIMENTS:
-        for picture in experiment.plots:
-            name = picture if picture == "surpassed" else f"reproduction-{picture}"
-            assert f"pictures/{name}.png" in text
-            assert (ROOT / "docs" / "pictures" / f"{name}.svg").exists()
+    for picture in FIGURES:
+        name = picture if picture == "surpassed" else f"reproduction-{picture}"
+        assert f"pictures/{name}.png" in text
     (ours,) = (row for row in rows_between("savings") if row[0].strip("| ") == "DP-SSP")
     factors = [float(f.replace(",", "")) for f in re.findall(r"\(([\d,.]+) x\)", " ".join(ours))]
     assert len(factors) == 6

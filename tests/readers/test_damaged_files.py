@@ -15,7 +15,7 @@ import privalue as pv
 from fuzz.data_files import HEADING, ROWS, miscounted
 from oracles.reading import statistics
 from oracles.studies import study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.readers.files import find_files
 
 STUDY = study(states={"labels": ["ill", "better", "well"]})

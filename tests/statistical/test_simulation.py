@@ -11,7 +11,7 @@ from scipy import stats
 
 from oracles.worlds import first_visits
 from privalue.core import GRID_STEPS as STEPS
-from privalue.paper import _chain_sampler as chain_sampler
+from privalue.paper import chain as chain_sampler
 from privalue.paper import chain_statistics
 from privalue.simulation import (
     END,

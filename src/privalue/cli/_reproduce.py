@@ -1,6 +1,5 @@
 """Define ``privalue reproduce``: the paper's experiments, with its claims decided."""
 
-import math
 import os
 from pathlib import Path
 from typing import Annotated
@@ -9,17 +8,15 @@ import typer
 from rich import box
 from rich.table import Table
 
-from privalue.cli._console import Json, print_json, progress, screen
-from privalue.cli._given import WHOLE
+from privalue.cli.console import print_json, progress, screen
+from privalue.cli.options import WHOLE, Json
 from privalue.errors import UsageError
-from privalue.paper import FULL, QUICK, Reproduction, described, factor_text
+from privalue.paper import FULL, QUICK, Reproduction, factor_text
 from privalue.paper import reproduce as reproduce_all
 
 
 def reproduce(
-    out: Annotated[
-        Path, typer.Option("--out", help="A folder for the results; finished runs in it are kept.")
-    ],
+    out: Annotated[Path, typer.Option("--out", help="A folder for the results.")],
     quick: Annotated[
         bool,
         typer.Option(
@@ -59,18 +56,8 @@ def _summary(made: Reproduction) -> dict[str, object]:
         "effort": made.effort.name,
         "runs": made.effort.runs,
         "seconds": round(made.seconds, 1),
-        "claims": described(made.claims),
-        "savings": [
-            {
-                "algorithm": saving.algorithm,
-                "bound": saving.bound,
-                "aggregation": saving.aggregation,
-                "rmse": saving.target,
-                "trajectories": saving.needed.at if math.isfinite(saving.needed.at) else None,
-                "factor": saving.factor,
-            }
-            for saving in made.savings
-        ],
+        "claims": made.claims,
+        "savings": made.savings,
         "pictures": [str(file) for file in made.pictures],
         "files": [str(file) for file in made.files],
     }
@@ -83,25 +70,24 @@ def _print(made: Reproduction) -> None:
     verdicts.add_column("sentence")
     verdicts.add_column("verdict", no_wrap=True)
     for claim in made.claims:
-        verdicts.add_row(claim.sentence, claim.verdict)
+        verdicts.add_row(claim["sentence"], claim["verdict"])
     console.print(verdicts)
-    bound, aggregation = made.savings[0].bound, made.savings[0].aggregation
-    first = [s for s in made.savings if (s.bound, s.aggregation) == (bound, aggregation)]
-    targets = list(dict.fromkeys(s.target for s in first))
+    first = made.savings[0]
+    cases = [s for s in made.savings if all(s[k] == first[k] for k in ("bound", "aggregation"))]
     needed = Table(
-        title=f"Trajectories needed, returns in [0, {bound:g}], tabular",
+        title=f"Trajectories needed, returns in [0, {first['bound']:g}], tabular",
         title_justify="left",
         box=box.SIMPLE,
     )
     needed.add_column("algorithm")
-    for target in targets:
+    for target in dict.fromkeys(s["rmse"] for s in cases):
         needed.add_column(f"RMSE {target:g}", justify="right")
         needed.add_column("saved", justify="right")
-    for name in dict.fromkeys(s.algorithm for s in first):
+    for name in dict.fromkeys(s["algorithm"] for s in cases):
         cells = []
-        for saving in (s for s in first if s.algorithm == name):
-            at, factor = saving.needed.at, saving.factor
-            cells.append(f"{at:,.0f}" if math.isfinite(at) else "not reached")
+        for saving in (s for s in cases if s["algorithm"] == name):
+            at, factor = saving["trajectories"], saving["factor"]
+            cells.append("not reached" if at is None else f"{at:,.0f}")
             cells.append("" if factor is None or factor <= 1.001 else factor_text(factor))
         needed.add_row(name, *cells)
     console.print(needed)

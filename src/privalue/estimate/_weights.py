@@ -280,8 +280,8 @@ def _shares(noisy: NoisyWeights) -> tuple[Quotient, Quotient, Quotient]:
 
 
 def _clipping_bias(kept: Vector) -> Vector:
-    """Return tau/(1 - tau), tau = 1 - kept: at most 1, since no value leaves the bounds."""
-    return np.clip((1 - kept) / np.maximum(kept, 1e-12), 0.0, 1.0)
+    """Return tau = 1 - kept: the target's value is a mixture of what is kept and what is not."""
+    return np.clip(1 - kept, 0.0, 1.0)
 
 
 def _most_variance(ends: Ends) -> Vector:

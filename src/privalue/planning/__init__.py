@@ -1,99 +1,51 @@
-"""Predict the error of a release before any data is opened.
+"""Say what to expect of a release before any data is opened, and refuse what is useless for sure.
 
-A plan uses public numbers only: the study, the planned number of trajectories and, where there is
-one, a public world. It makes up statistics from them, sends these through the real mechanisms and
-measures how far the released values are from the true ones.
+A plan uses public numbers only. ``half_width`` has the one formula that is written down, the
+published interval's own; overall errors are predicted by sending made-up statistics through the
+real mechanism.
 
 >>> import privalue as pv
->>> from privalue.simulation import parse_world
->>> from privalue.planning import public_model
->>> from privalue.planning import predict
->>> study = pv.Study(
-...     states=5, discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0),
-...     epsilon=1.0, delta=1e-6, unit="trajectory",
-... )
->>> model = public_model(study, parse_world("chain:N=5"))
->>> prediction = predict(study, model, trajectories=10_000)
->>> prediction.hopeless, prediction.chosen.rmse < 0.01
-(False, True)
+>>> study = pv.Study(states=5, discount=0.99, returns=(0, 1), epsilon=1.0, delta=1e-6,
+...                  unit="trajectory")
+>>> plan(study, trajectories=10_000, world="chain:N=5").rmse < 0.01
+True
 """
 
-from privalue.planning._advice import Change, advice
-from privalue.planning._consent import (
-    doubtful_words,
+from privalue.planning.half_width import HalfWidth
+from privalue.planning.made_up import FromVisits, FromWorld
+from privalue.planning.noiseless import likely_level, noise_by_state, theta_before_noise
+from privalue.planning.off_policy import ClipRow, least_kept
+from privalue.planning.plans import Plan, plan, usefulness_notices
+from privalue.planning.predict import Prediction, mechanism_of_study, predict
+from privalue.planning.preflight import (
     large_delta,
     require_small_delta,
     require_useful,
-    require_useful_policy,
+    usefulness,
     warn_caller,
 )
-from privalue.planning._invert import (
-    Answer,
-    checked_target,
-    epsilon_for,
-    trajectories_for,
-)
-from privalue.planning._judgement import (
-    Judgement,
-    judge,
-    judge_planned,
-    quick_prediction,
-)
-from privalue.planning._model import public_model
-from privalue.planning._noiseless import likely_level, noise_by_state, theta_before_noise
-from privalue.planning._options import Option, main_options, options_of
-from privalue.planning._predict import (
-    Forecast,
-    Forecaster,
-    Prediction,
-    forecast,
-    planned_trajectories,
-    predict,
-)
-from privalue.planning._public_model import PublicModel
-from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
-from privalue.planning._shown import shown, times
-from privalue.planning._unvisited import unvisited_states, unvisited_words
-from privalue.planning._weights import STEPS, PolicyPlan, plan_policy
+from privalue.planning.suggestions import Setting, suggestions
 
 __all__ = [
-    "STEPS",
-    "Answer",
-    "Change",
-    "Forecast",
-    "Forecaster",
-    "Judgement",
-    "Option",
-    "PolicyPlan",
+    "ClipRow",
+    "FromVisits",
+    "FromWorld",
+    "HalfWidth",
+    "Plan",
     "Prediction",
-    "PublicModel",
-    "advice",
-    "checked_target",
-    "doubtful_words",
-    "epsilon_for",
-    "forecast",
-    "judge",
-    "judge_planned",
+    "Setting",
     "large_delta",
+    "least_kept",
     "likely_level",
-    "main_options",
+    "mechanism_of_study",
     "noise_by_state",
-    "options_of",
-    "plan_policy",
-    "planned_rare_state_words",
-    "planned_trajectories",
+    "plan",
     "predict",
-    "public_model",
-    "quick_prediction",
-    "rare_state_words",
     "require_small_delta",
     "require_useful",
-    "require_useful_policy",
-    "shown",
+    "suggestions",
     "theta_before_noise",
-    "times",
-    "trajectories_for",
-    "unvisited_states",
-    "unvisited_words",
+    "usefulness",
+    "usefulness_notices",
     "warn_caller",
 ]

@@ -31,9 +31,7 @@ class ConflictError(Exception):
         self.reason, self.rows, self.at = reason, rows, at
 
 
-def add_to_core(
-    rows: Rows, total: Contributions, declaration: Declaration, **span: tuple[int, int]
-) -> None:
+def add_to_core(rows: Rows, total: Contributions, declaration: Declaration, **span: Any) -> None:
     """Add whole units in order, with the ratios of policies where another policy is valued."""
     columns: list[Any] = [rows.ids, rows.steps, rows.keys, rows.rewards]
     if declaration.ratios is not None:

@@ -222,8 +222,9 @@ class Encoder:
             return f"is not one of the arms: {', '.join(map(repr, declared.arms))}"
         if role not in self._labels:
             count = declared.states if role == "state" else declared.actions
+            article = "a" if role == "state" else "an"
             return (
-                f"is not {'an' if role == 'action' else 'a'} {role}: {role}s are the whole numbers 0 to {count - 1}, or what "
+                f"is not {article} {role}: {role}s are the whole numbers 0 to {count - 1}, or what "
                 f"[{role}s] labels lists"
             )
         known = "the raw labels of [states] groups" if declared.grouped else f"the {role}s"

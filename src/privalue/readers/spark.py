@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from privalue._types import Progress
-from privalue.core import SCALARS, Contributions, Covered, Limits, Statistics
+from privalue.core import COUNTERS, Contributions, Covered, Limits, Statistics
 from privalue.errors import DataError, MissingComponentError, UsageError
 from privalue.readers import grouping
 from privalue.readers.conflicts import ConflictError, add_to_core, explain
@@ -430,7 +430,7 @@ def add_buckets(
         _numbers(found),
         {
             "error": None,
-            "scalars": {name: getattr(found, name) for name in SCALARS},
+            "scalars": {name: getattr(found, name) for name in COUNTERS},
             "covered": found.covered,
         },
     )

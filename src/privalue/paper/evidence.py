@@ -1,0 +1,148 @@
+"""Measure what decides a claim: differences, slopes and crossings, with uncertainty over runs.
+
+| symbol | here           | meaning                                                           |
+|--------|----------------|-------------------------------------------------------------------|
+| d_i    | ``ln(a/b)``    | a paired difference in run i: both from the same batch            |
+| b_i    | ``slope``      | the least-squares slope of ln y against ln x in run i             |
+| t      | ``half``/error | the quantile of Student's distribution, one degree less than runs |
+
+Runs are independent, so the mean over runs plus or minus t standard errors is a 95% interval. Where
+k comparisons are made at once, each interval is a (1 - 0.05/k) one (Bonferroni): all of them hold
+at once, 19 times in 20.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from privalue.core import Integers, Vector
+from privalue.errors import UsageError
+from privalue.paper.experiments import Curve
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean over runs with its standard error and its interval."""
+
+    value: float
+    error: float
+    low: float
+    high: float
+
+    @property
+    def above_zero(self) -> bool | None:
+        """Return whether the mean is above 0; None where the interval holds 0."""
+        return True if self.low > 0 else False if self.high < 0 else None
+
+
+def estimate(values: ArrayLike, *, comparisons: int = 1) -> Estimate:
+    """Estimate the mean of independent runs and its interval, as one of several comparisons."""
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or len(x) < 2 or not np.isfinite(x).all():
+        raise UsageError(f"an estimate needs two or more finite runs, and not {x!r}")
+    mean, error = float(x.mean()), float(x.std(ddof=1)) / math.sqrt(len(x))
+    half = float(stats.t.ppf(1 - 0.025 / comparisons, len(x) - 1)) * error
+    return Estimate(value=mean, error=error, low=mean - half, high=mean + half)
+
+
+def above(a: Curve, b: Curve) -> list[bool | None]:
+    """Return whether a is above b, point by point; None where the runs do not decide it."""
+    if not np.array_equal(a.at, b.at):
+        raise UsageError("two curves can be compared only at the same points")
+    logs = np.log(a.values / b.values)
+    return [estimate(column, comparisons=len(a.at)).above_zero for column in logs.T]
+
+
+def slope(curve: Curve) -> Estimate:
+    """Estimate the slope of ln y against ln x, by least squares in every run."""
+    x = np.log(curve.at)
+    x = x - x.mean()
+    return estimate(np.log(curve.values) @ x / float(x @ x))
+
+
+def reached(x: Vector, y: Vector, level: float) -> float:
+    """Return the x from which on y stays at most at the level; infinite if it ends above.
+
+    Between points the curve is a straight line in the logarithms of both.
+    """
+    above = np.flatnonzero(~(y <= level))
+    if len(above) == 0:
+        return float(x[0])
+    last = int(above[-1])
+    if last == len(x) - 1:
+        return math.inf
+    (x0, x1), (y0, y1) = np.log(x[last : last + 2]), np.log(y[last : last + 2])
+    share = (y0 - math.log(level)) / (y0 - y1)
+    return float(math.exp(x0 + share * (x1 - x0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """Where one curve goes below another for good."""
+
+    at: float  # infinite where it does not
+    before: float | None  # the largest x at which it is certainly above
+    after: float | None  # the smallest x from which on it is certainly below
+
+
+def crossing(a: Curve, b: Curve) -> Crossing:
+    """Find where a goes below b for good; at each point paired differences of logs decide."""
+    signs, logs = above(a, b), np.log(a.values / b.values)
+    since = len(signs)
+    while since > 0 and signs[since - 1] is False:
+        since -= 1
+    return Crossing(
+        at=reached(a.at, np.exp(logs.mean(axis=0)), 1.0),
+        before=max((float(x) for x, sign in zip(a.at, signs, strict=True) if sign), default=None),
+        after=float(a.at[since]) if since < len(signs) else None,
+    )
+
+
+def lowest(at: Vector, mean: Vector) -> tuple[float, float]:
+    """Return place and height of the minimum.
+
+    It is that of a parabola through the lowest point and its neighbours, in logarithms.
+    """
+    i = int(np.argmin(mean))
+    if i in {0, len(at) - 1}:
+        return float(at[i]), float(mean[i])
+    x, y = np.log(at[i - 1 : i + 2]), np.log(mean[i - 1 : i + 2])
+    left, right = (y[1] - y[0]) / (x[1] - x[0]), (y[2] - y[1]) / (x[2] - x[1])
+    curvature = (right - left) / (x[2] - x[0])
+    if not curvature > 0:
+        return float(at[i]), float(mean[i])
+    shift = float(np.clip((x[0] + x[1]) / 2 - left / (2 * curvature), x[0], x[2]))
+    base = y[1] + (shift - x[1]) * (left + curvature * (shift - x[0]))
+    return math.exp(shift), math.exp(float(base))
+
+
+def resampled_slope(
+    curves: Sequence[Curve], x: Vector, *, draws: int = 400, seed: int = 1
+) -> Estimate:
+    """Estimate the slope of ln(argmin) against ln x, with a bootstrap over runs (Efron 1979).
+
+    The lambda that is best on average is a property of all runs together, so they are drawn again,
+    the same ones for all x: batches of different sizes are independent anyway.
+
+    Args:
+        curves: the error along lambda, a curve for each x.
+        x: the batch sizes.
+        draws: how often runs are drawn again.
+        seed: of those draws.
+    """
+    runs = len(curves[0].values)
+    generator = np.random.default_rng(seed)
+    centred = np.log(x) - np.log(x).mean()
+
+    def slope_of(chosen: Integers) -> float:
+        best = [lowest(curve.at, curve.values[chosen].mean(axis=0))[0] for curve in curves]
+        return float(np.log(best) @ centred / (centred @ centred))
+
+    spread = np.array([slope_of(generator.integers(runs, size=runs)) for _ in range(draws)])
+    low, high = np.quantile(spread, [0.025, 0.975])
+    value = slope_of(np.arange(runs, dtype=np.int64))
+    return Estimate(value=value, error=float(spread.std()), low=float(low), high=float(high))

@@ -1,0 +1,323 @@
+"""Define the paper's four panels and two of ours: which cases are run, and their results.
+
+A case is one algorithm at one m with one measure; an experiment is a list of cases. ``run_all``
+computes every case in every run, on the same batches.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import product
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from privalue._types import Progress
+from privalue.core import Vector
+from privalue.errors import UsageError
+from privalue.paper.methods import (
+    DP_LSW,
+    EXACT_LSW,
+    LSW,
+    TIGHT,
+    WIDE,
+    Features,
+    Method,
+    dp_lsl,
+    exact_lsl,
+    excess,
+    outcome,
+    plain_lsl,
+    rmse,
+    scheduled_ridge,
+    ssp_lsl,
+)
+
+BOUNDS = (WIDE, TIGHT)
+SIZES = (1, 2, 4, 8)  # states that share a value
+TARGETS = (0.05, 0.01)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How much of the paper's protocol is run."""
+
+    name: str
+    runs: int
+    per_decade: int  # batch sizes in each decade
+
+    def sizes(self, largest: int = 10**7) -> tuple[int, ...]:
+        """Return batch sizes m from 10, evenly on a logarithmic scale.
+
+        >>> QUICK.sizes(1000)
+        (10, 100, 1000)
+        """
+        steps = np.arange(round(self.per_decade * np.log10(largest / 10)) + 1) / self.per_decade
+        return tuple(round(m) for m in 10 ** (1 + steps))
+
+
+FULL = Effort(name="full", runs=20, per_decade=4)
+QUICK = Effort(name="quick", runs=5, per_decade=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One number of every run: of an algorithm, its features, m, and a measure.
+
+    Measures are "rmse", "clipped" (the RMSE of values clipped to the public bounds, which is
+    post-processing and kind to large noise) and "excess" (the excess empirical risk).
+    """
+
+    method: Method
+    features: Features
+    trajectories: int
+    measure: str = "rmse"
+
+    def compute(self, run: int) -> float:
+        """Return the measure of one run."""
+        if self.measure == "excess":
+            return excess(self.method, self.features, self.trajectories, run)
+        values = outcome(self.method, self.features, self.trajectories, run).values
+        if self.measure == "clipped":
+            values = np.clip(values, 0.0, self.features.bound)
+        return rmse(values)
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Return what identifies the case, for tables and curves."""
+        return {
+            "algorithm": self.method.name,
+            "schedule": self.method.schedule,
+            "ridge": self.method.ridge,
+            **asdict(self.features),
+            "trajectories": self.trajectories,
+            "measure": self.measure,
+        }
+
+
+def _lambdas(low: float, decades: int, per_decade: int) -> list[float]:
+    steps = np.arange(decades * per_decade + 1) / per_decade
+    return [float(f"{ridge:.6g}") for ridge in low * 10**steps]
+
+
+def _scheduled(
+    make: Callable[[float, str], Method], schedules: Sequence[str], m: int
+) -> list[Method]:
+    return [make(scheduled_ridge(text, m), text) for text in schedules]
+
+
+CONVERGENCE = ("1", "sqrt(m)", "100 sqrt(m)")  # the paper does not say which lambda it used
+
+
+def panel_1(effort: Effort) -> Iterator[Case]:
+    """LSL and LSW without privacy, RMSE against m."""
+    for aggregation, m in product((1, 2), effort.sizes()):
+        for method in (LSW, *_scheduled(plain_lsl, CONVERGENCE, m)):
+            yield Case(method=method, features=Features(aggregation=aggregation), trajectories=m)
+
+
+REGULARISED = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 8 * 10**9)  # as far as sums stay exact
+
+
+def panel_2(effort: Effort) -> Iterator[Case]:
+    """All four algorithms, tabular, RMSE against lambda."""
+    # Below ||Phi||^2 = 1 the paper's DP-LSL does not exist.
+    lambdas = _lambdas(2.0, 8, 2 * effort.per_decade)
+    methods = [LSW, DP_LSW, *map(plain_lsl, lambdas), *map(dp_lsl, lambdas)]
+    for bound, m, method in product(BOUNDS, REGULARISED, methods):
+        yield Case(method=method, features=Features(bound=bound), trajectories=m)
+
+
+# lambda grows like sqrt(m), as in the paper, which does not give the constant.
+AGGREGATED = ("10 sqrt(m)", "100 sqrt(m)", "1000 sqrt(m)")
+BEST_AGGREGATED = {WIDE: "1000 sqrt(m)", TIGHT: "100 sqrt(m)"}
+
+
+def panel_3(effort: Effort) -> Iterator[Case]:
+    """All four algorithms with pairs aggregated, RMSE against m."""
+    for bound, m in product(BOUNDS, effort.sizes()):
+        ridges = (*_scheduled(plain_lsl, AGGREGATED, m), *_scheduled(dp_lsl, AGGREGATED, m))
+        for method in (LSW, DP_LSW, *ridges):
+            features = Features(bound=bound, aggregation=2)
+            yield Case(method=method, features=features, trajectories=m)
+
+
+SQRT, LINEAR = "100 sqrt(m)", "10 m"  # what the paper recommends, and what its theory likes best
+
+
+def panel_4(effort: Effort) -> Iterator[Case]:
+    """Excess empirical risk against m, for several aggregations."""
+    # m goes a decade further than in the other panels, so that the rates show.
+    for bound, size, m in product(BOUNDS, SIZES, effort.sizes(10**8)):
+        features = Features(bound=bound, aggregation=size)
+        case = Case(method=DP_LSW, features=features, trajectories=m, measure="excess")
+        yield case
+        for method in _scheduled(dp_lsl, (SQRT, LINEAR), m):
+            yield replace(case, method=method)
+            if size > 1:  # features of norm 1: aggregation does not change their ||Phi||
+                yield replace(case, method=method, features=replace(features, normalised=True))
+
+
+PUBLISHED = ("DP-LSW", "DP-LSL")
+EXACT, PSEUDO, SSP_PLAIN, SSP, SSP_PRIOR = OURS = (
+    "exact",
+    "exact + pseudo-count",
+    "DP-SSP, plain",
+    "DP-SSP",
+    "DP-SSP + prior",
+)
+
+
+def our_methods() -> list[Method]:
+    """Return the algorithms beyond the paper; unvisited states get the middle of the bounds."""
+    ssp = (("mechanism", "dp-ssp"),)
+    made = [
+        replace(EXACT_LSW, name=EXACT),
+        replace(EXACT_LSW, name=PSEUDO, keys=(*EXACT_LSW.keys, ("pseudo_count", 100.0))),
+        Method(name=SSP_PLAIN, keys=(*ssp, ("shrinkage", False))),
+        Method(name=SSP, keys=ssp),
+        Method(name=SSP_PRIOR, keys=ssp, prior=True),
+    ]
+    return [replace(method, unvisited=0.5) for method in made]
+
+
+def surpassed_features(effort: Effort) -> tuple[Features, ...]:
+    """Return the cases of the comparison: a bound of returns, and an aggregation."""
+    cases = (Features(), Features(aggregation=2), Features(bound=WIDE))
+    return cases[:1] if effort.per_decade == 1 else cases
+
+
+def surpassed(effort: Effort) -> Iterator[Case]:
+    """The same batches and guarantee beyond the paper: trajectories to reach an RMSE."""
+    # Always four batch sizes in each decade: lines are drawn between them, and some are steep.
+    sizes = replace(effort, per_decade=4).sizes(10**7 if effort.per_decade == 1 else 10**9)
+    scales = _lambdas(10.0, 3, effort.per_decade)  # lambda over sqrt(m)
+    for features, m in product(surpassed_features(effort), sizes):
+        ridges = [dp_lsl(scale * m**0.5) for scale in scales]
+        for method in (LSW, DP_LSW, *our_methods(), *ridges):
+            yield Case(method=method, features=features, trajectories=m, measure="clipped")
+
+
+def again(effort: Effort) -> Iterator[Case]:
+    """Panels 2 and 4 with exact calibration and DP-SSP."""
+    thinner = replace(effort, per_decade=max(effort.per_decade // 2, 1))
+    for m in (10**4, 10**6):
+        methods = [EXACT_LSW, DP_LSW]
+        for ridge in _lambdas(0.1, 8, thinner.per_decade):  # the sharper bound allows 0.1
+            methods += [plain_lsl(ridge), exact_lsl(ridge), ssp_lsl(ridge)]
+            methods += [dp_lsl(ridge)] if ridge > 1 else []
+        for method in methods:
+            yield Case(method=method, features=Features(), trajectories=m)
+    sizes = (1, 4) if effort.per_decade == 1 else SIZES
+    for size, m in product(sizes, thinner.sizes()):
+        ours, theirs = _scheduled(exact_lsl, ["sqrt(m)"], m), _scheduled(dp_lsl, [LINEAR], m)
+        for method in (EXACT_LSW, DP_LSW, *ours, *theirs):
+            features = Features(aggregation=size)
+            yield Case(method=method, features=features, trajectories=m, measure="excess")
+
+
+EXPERIMENTS: dict[str, Callable[[Effort], Iterator[Case]]] = {
+    "panel-1": panel_1,
+    "panel-2": panel_2,
+    "panel-3": panel_3,
+    "panel-4": panel_4,
+    "surpassed": surpassed,
+    "again": again,
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """One algorithm's numbers along m or lambda: ``values`` has a row for each run."""
+
+    at: Vector
+    values: Vector
+
+    @property
+    def mean(self) -> Vector:
+        """Return the mean over the runs."""
+        return np.asarray(self.values.mean(axis=0))
+
+    @property
+    def error(self) -> Vector:
+        """Return the standard error of the mean."""
+        return np.asarray(self.values.std(axis=0, ddof=1) / len(self.values) ** 0.5)
+
+    def between(self, low: float, high: float) -> "Curve":
+        """Return the part of the curve between two positions, both included."""
+        inside = (self.at >= low) & (self.at <= high)
+        return Curve(at=self.at[inside], values=self.values[:, inside])
+
+
+class Results:
+    """The numbers of an experiment: of every case a number for each run."""
+
+    def __init__(self, cases: Sequence[Case], values: Vector) -> None:
+        self.keys = [case.key for case in cases]
+        self.values = values  # runs by cases
+
+    def curve(self, along: str = "trajectories", **where: Any) -> Curve:
+        """Return all cases that fit, in order of ``along``; they may differ in nothing else."""
+        fits = [
+            place
+            for place, key in enumerate(self.keys)
+            if all(key[name] == value for name, value in where.items())
+        ]
+        fits.sort(key=lambda place: self.keys[place][along])
+        at = [self.keys[place][along] for place in fits]
+        if not fits or len(set(at)) < len(at):
+            raise UsageError(f"{where} is {'more than one' if fits else 'no'} curve of the results")
+        return Curve(at=np.array(at, dtype=np.float64), values=self.values[:, fits])
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield every number with its case and its run."""
+        for run, numbers in enumerate(self.values.tolist()):
+            for key, value in zip(self.keys, numbers, strict=True):
+                yield {**key, "run": run, "value": value}
+
+
+def best_curve(table: Results, name: str, features: Features) -> Curve:
+    """Return the error along m; for DP-LSL, at the lambda that is best at each m."""
+    case: dict[str, Any] = {"bound": features.bound, "aggregation": features.aggregation}
+    if name != "DP-LSL":
+        return table.curve(algorithm=name, **case)
+    sizes = table.curve(algorithm="DP-LSW", **case).at
+    best = []
+    for m in sizes:
+        errors = table.curve("ridge", algorithm=name, trajectories=int(m), **case)
+        best.append(errors.values[:, int(np.argmin(errors.mean))])
+    return Curve(at=sizes, values=np.array(best).T)
+
+
+def _compute(effort: Effort, task: tuple[str, int]) -> list[float]:
+    name, run = task
+    return [case.compute(run) for case in EXPERIMENTS[name](effort)]
+
+
+def run_all(
+    effort: Effort, *, processes: int = 1, progress: Progress | None = None
+) -> Mapping[str, Results]:
+    """Run every experiment, and return its results by its name.
+
+    Args:
+        effort: how many runs, and of what size.
+        processes: how many to use; with 1 everything happens in this one.
+        progress: called with runs done, and runs in all.
+    """
+    tasks = list(product(EXPERIMENTS, range(effort.runs)))
+    report = progress or (lambda done, total: None)
+    report(0, len(tasks))
+    numbers: list[list[float]] = []
+    # Started afresh, not forked: threads of numerical libraries do not survive a fork.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        mapped = map if processes == 1 else pool.map
+        for found in mapped(partial(_compute, effort), tasks):
+            numbers.append(found)
+            report(len(numbers), len(tasks))
+    blocks = np.array_split(np.arange(len(tasks)), len(EXPERIMENTS))
+    return {
+        name: Results(list(cases(effort)), np.array([numbers[task] for task in block]))
+        for (name, cases), block in zip(EXPERIMENTS.items(), blocks, strict=True)
+    }

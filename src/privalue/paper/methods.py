@@ -1,0 +1,244 @@
+"""Run the algorithms that are compared, each through the mechanism that a release goes through.
+
+The paper's setting ([BGP16] section 6):
+
+| symbol         | here                     | value                                     |
+|----------------|--------------------------|-------------------------------------------|
+| N, p, gamma    | ``WORLD``                | 40, 0.5, 0.99; the start is uniform       |
+| epsilon, delta | ``EPSILON``, ``DELTA``   | 0.1, 0.1                                  |
+| Rmax/(1-gamma) | ``WIDE``                 | 100: what rewards in [0, 1] imply         |
+| F_max          | ``TIGHT``                | 1: no return exceeds it, and it is public |
+| lambda         | ``method.ridge``         | (lambda/2m) ||theta||^2 beside the mean loss |
+| theta_X        | ``outcome.clean``        | the estimate before noise                 |
+| theta_X + eta  | ``outcome.theta``        | what would be released                    |
+
+m and the number of the run identify a batch. Its first-visit statistics are drawn directly, with
+the joint law that m trajectories give them, so that ten million cost as much as ten. With another
+bound of returns the same batch is counted on another grid. The noise has a seed of its own, and
+every algorithm gets the same standard normal numbers, scaled to its own sigma, so that algorithms
+do not differ by chance. LSW and LSL are theta_X itself. DP-LSW and DP-LSL "of the paper" have the
+constants of Lemma 1 and isotropic noise: Algorithms 1 and 2 to the letter.
+
+Everything is made up and seeded: nothing here is private.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from privalue.core import Design, Lsl, Lsw, PublicSize, Ssp, Statistics, Vector, lsl, lsw
+from privalue.estimate import estimates_of
+from privalue.paper.chain import chain_statistics
+from privalue.simulation import World, parse_world
+from privalue.study import Study, aggregation, design, mechanism_for
+
+WORLD = "chain:N=40,p=0.5,discount=0.99"
+STATES = 40
+EPSILON, DELTA = 0.1, 0.1
+WIDE, TIGHT = 100.0, 1.0
+SEED = 20160620
+
+Keys = tuple[tuple[str, str | float | bool], ...]
+
+
+@cache
+def world() -> World:
+    """Return the paper's chain."""
+    return parse_world(WORLD)
+
+
+def truth() -> Vector:
+    """Return V, by exact dynamic programming."""
+    return world().values
+
+
+def rmse(values: Vector) -> float:
+    """Return the root mean square error over the states, against the exact values."""
+    return float(np.sqrt(np.mean(np.square(values - truth()))))
+
+
+def _seed(*numbers: int) -> int:
+    """Derive a seed from numbers; different numbers give independent streams."""
+    words = np.random.SeedSequence([SEED, *numbers]).generate_state(2)
+    return int(words[0]) << 20 ^ int(words[1])
+
+
+@lru_cache(maxsize=512)
+def batch(trajectories: int, run: int, bound: float) -> Statistics:
+    """Return the first-visit statistics of one batch, with returns counted in [0, bound]."""
+    drawn = chain_statistics(
+        world(),
+        trajectories=trajectories,
+        seed=_seed(trajectories, run, 0),
+        returns=(0.0, bound),
+    )
+    return Statistics(
+        return_bounds=(0.0, bound),
+        trajectories=trajectories,
+        rows=int(drawn.counts.sum()),  # first visits; nothing depends on the other rows
+        rewards_clamped=0,
+        returns_clamped=0,
+        counts=drawn.counts,
+        return_steps=drawn.return_steps,
+    )
+
+
+def normals(trajectories: int, run: int, count: int) -> Vector:
+    """Return standard normal numbers; a longer sequence begins with the shorter one."""
+    return np.random.default_rng(_seed(trajectories, run, 1)).standard_normal(count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """The public inputs of the algorithms: the bound of returns, and the features.
+
+    ``aggregation`` adjacent states share a value. Features are 0 or 1, or, if ``normalised``,
+    columns of norm 1, which span the same values.
+    """
+
+    bound: float = TIGHT
+    aggregation: int = 1
+    normalised: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """An algorithm, by its name and the keywords of a study; without them it is not private.
+
+    With a ``prior`` the chain's true visit probabilities are public, and part of the study.
+    """
+
+    name: str
+    keys: Keys = ()
+    ridge: float | None = None
+    schedule: str = ""  # where the ridge comes from, e.g. "100 sqrt(m)"
+    prior: bool = False
+    unvisited: float = 0.0
+
+
+LSW = Method(name="LSW")
+DP_LSW = Method(
+    name="DP-LSW",
+    keys=(("mechanism", "dp-lsw"), ("calibration", "nissim"), ("noise", "isotropic")),
+)
+EXACT_LSW = Method(name="DP-LSW, exact", keys=(("mechanism", "dp-lsw"),))
+
+
+def plain_lsl(ridge: float, schedule: str = "") -> Method:
+    """Return LSL, not private."""
+    return Method(name="LSL", ridge=ridge, schedule=schedule)
+
+
+def dp_lsl(ridge: float, schedule: str = "") -> Method:
+    """Return DP-LSL as published."""
+    keys: Keys = (("mechanism", "dp-lsl"), ("calibration", "nissim"), ("ridge", ridge))
+    return Method(name="DP-LSL", keys=keys, ridge=ridge, schedule=schedule)
+
+
+def exact_lsl(ridge: float, schedule: str = "") -> Method:
+    """Return DP-LSL with exact calibration, automatic beta and the sharper bound."""
+    keys: Keys = (("mechanism", "dp-lsl"), ("ridge", ridge))
+    return Method(name="DP-LSL, exact", keys=keys, ridge=ridge, schedule=schedule)
+
+
+def ssp_lsl(ridge: float) -> Method:
+    """Return DP-SSP, with LSL fitted to the noisy statistics."""
+    keys: Keys = (("mechanism", "dp-ssp"), ("ridge", ridge))
+    return Method(name="DP-SSP, ridge", keys=keys, ridge=ridge)
+
+
+def scheduled_ridge(schedule: str, trajectories: int) -> float:
+    """Return lambda of a schedule "c", "c sqrt(m)" or "c m".
+
+    >>> [scheduled_ridge(text, 16) for text in ("100 sqrt(m)", "sqrt(m)", "0.5 m", "2")]
+    [400.0, 4.0, 8.0, 2.0]
+    """
+    for ending, size in (("sqrt(m)", math.sqrt(trajectories)), ("m", float(trajectories))):
+        if schedule.endswith(ending):
+            return float(schedule.removesuffix(ending) or 1) * size
+    return float(schedule)
+
+
+class Outcome(NamedTuple):
+    """One algorithm's estimate from one batch."""
+
+    values: Vector
+    theta: Vector
+    clean: Vector
+
+
+@cache
+def design_of(features: Features) -> Design:
+    """Return Phi and uniform weights."""
+    return design(_study(LSW, features))
+
+
+@lru_cache(maxsize=4096)
+def _mechanism(
+    method: Method, features: Features, trajectories: int
+) -> tuple[Study, Ssp | Lsw | Lsl]:
+    size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
+    study = _study(method, features)
+    return study, mechanism_for(study, design_of(features), size)
+
+
+def _study(method: Method, features: Features) -> Study:
+    keys = dict[str, Any](method.keys)
+    if method.prior:
+        keys["visits"] = {str(s): p for s, p in enumerate(world().visits.tolist())}
+    if features.normalised:
+        phi = aggregation(STATES, features.aggregation).toarray()
+        keys["features"] = phi / np.linalg.norm(phi, axis=0)
+    elif features.aggregation > 1:
+        keys["size"] = features.aggregation
+    return Study(
+        epsilon=EPSILON,
+        delta=DELTA,
+        unit="trajectory",
+        discount=world().process.discount,
+        rewards=(0.0, 1.0),
+        returns=(0.0, features.bound),
+        unvisited=method.unvisited,
+        states=STATES,
+        **keys,
+    )
+
+
+def outcome(method: Method, features: Features, trajectories: int, run: int) -> Outcome:
+    """Return the algorithm's estimate from one batch, with seeded noise; not clipped."""
+    phi, statistics = design_of(features), batch(trajectories, run, features.bound)
+    if method.ridge is None:
+        clean = lsw(statistics.mean_returns(method.unvisited), phi)
+    else:
+        clean = lsl(statistics.counts, statistics.return_sums, phi, method.ridge)
+    if not method.keys:
+        return Outcome(phi.values(clean), clean, clean)
+    study, mechanism = _mechanism(method, features, trajectories)
+    perturbed = mechanism.perturb(statistics)
+    noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
+    theta = estimates_of(study, mechanism, perturbed.center + noise).theta
+    return Outcome(phi.values(theta), theta, clean)
+
+
+def lsw_excess(phi: Design, eta: Vector) -> float:
+    """Return J^w(theta_X + eta) - J^w(theta_X) = eta^T Phi^T Gamma Phi eta ([BGP16] Lemma 22)."""
+    return float(phi.weights @ np.square(phi.values(eta)))
+
+
+def lsl_excess(phi: Design, counts: Any, ridge: float, eta: Vector, m: int) -> float:
+    """Return (1/m) eta^T (Phi^T D Phi + (lambda/2) I) eta, D = diag(rho_s |X_s|) (Lemma 29)."""
+    fitted = float((phi.weights * counts) @ np.square(phi.values(eta)))
+    return (fitted + ridge / 2 * float(eta @ eta)) / m
+
+
+def excess(method: Method, features: Features, trajectories: int, run: int) -> float:
+    """Return the excess empirical risk of an estimate: J is quadratic, and theta_X its minimum."""
+    found, phi = outcome(method, features, trajectories, run), design_of(features)
+    eta = found.theta - found.clean
+    if method.ridge is None:
+        return lsw_excess(phi, eta)
+    counts = batch(trajectories, run, features.bound).counts
+    return lsl_excess(phi, counts, method.ridge, eta, trajectories)

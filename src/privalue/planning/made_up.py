@@ -1,0 +1,357 @@
+"""Make up the statistics of m trajectories, from a public world or from a prior of visits.
+
+| symbol | here         | shape | public                                             |
+|--------|--------------|-------|----------------------------------------------------|
+| p_s    | ``visits``   | N     | yes: the chance that a trajectory counts for a key |
+| V      | ``values``   | N     | yes: what is to be estimated; NaN where there is none |
+| B      | ``batches``  |       | yes: equal batches of simulated trajectories       |
+
+Statistics are whole numbers that add up. So a data set of m trajectories of a world is a sum of
+batches, drawn with replacement from B batches that were simulated once and counted by the core's
+own code: whatever varies together in a batch varies together in the sum, under the study's limits
+and bounds. The simulated trajectories are the population, and V is their own mean where nothing is
+clamped, so that the error of the simulation cancels.
+
+Where nothing but visits is known, counts are binomial, values are spread evenly over the bounds,
+and returns are at one of the bounds, which is the most that they can vary (Bhatia and Davis 2000).
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from privalue.core import (
+    GRID_STEPS,
+    Contributions,
+    Integers,
+    Limits,
+    Statistics,
+    Vector,
+)
+from privalue.errors import StudyError, UsageError
+from privalue.simulation import (
+    MDP,
+    Episodes,
+    MarkovRewardProcess,
+    World,
+    simulate_episodes,
+)
+from privalue.study import Study
+
+SEED = 20160620
+_MOST_ROWS, _MOST_TRAJECTORIES, _PILOT = 4_000_000, 200_000, 500  # simulated
+_MOST_CELLS = 2**22  # numbers by batch, key and level that are held at once
+_FEWEST_BATCHES, _SUMMED = 256, 64  # to draw from; that a data set is the sum of
+_BY_KEY = (
+    "counts",
+    "return_steps",
+    "level_counts",
+    "level_steps",
+    "weight_steps",
+    "weighted_steps",
+)
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+class MadeUp(Protocol):
+    """What can be made up of a study."""
+
+    visits: Vector
+    values: Vector
+
+    def rounded(self, trajectories: int) -> int:
+        """Return the number of trajectories that a data set of about m has."""
+
+    def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
+        """Return the statistics of a made-up data set of a rounded number of trajectories."""
+
+
+class FromVisits:
+    """Statistics of which only the visits are known."""
+
+    def __init__(self, study: Study, visits: Vector) -> None:
+        self._study = study
+        low, high = study.return_bounds
+        self.visits: Vector = np.tile(visits / study.arm_count, study.arm_count)
+        # Neighbours get values far apart, and all together are spread evenly.
+        self._shares = (0.5 + _GOLDEN * np.arange(len(self.visits))) % 1
+        self.values: Vector = np.asarray(low + (high - low) * self._shares, np.float64)
+
+    def rounded(self, trajectories: int) -> int:
+        """Return m."""
+        return trajectories
+
+    def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
+        """Return the statistics of a made-up data set."""
+        counts = generator.binomial(trajectories, self.visits)
+        steps = generator.binomial(counts, self._shares) * GRID_STEPS
+        return _statistics(self._study, trajectories, counts=counts, return_steps=steps)
+
+
+class FromWorld:
+    """Sums of resampled batches of a world's simulated trajectories."""
+
+    def __init__(self, study: Study, world: World) -> None:
+        self._study = study
+        self._rows = _Rows.of(study, world)
+        everything = self._rows.add_up(replace(study.limits, arms=1, keys=self._rows.keys))
+        self.visits: Vector = np.tile(
+            everything.counts / everything.trajectories / study.arm_count, study.arm_count
+        )
+        weight = float(everything.weight_steps.sum()) * study.limits.clip / GRID_STEPS
+        self.kept = weight / everything.trajectories  # of another policy's weight
+        self.values: Vector = np.tile(self._rows.values(study.limits), study.arm_count)
+        self._batches = lru_cache(maxsize=4)(self._simulated_batches)
+
+    def _size(self, trajectories: int) -> int:
+        """Return how many trajectories a batch has: a power of two, so that few sizes occur."""
+        cells = self._rows.keys * (1 + 2 * self._study.limits.levels)
+        most = max(self._rows.trajectories // _FEWEST_BATCHES, 1)
+        least = -(-self._rows.trajectories * cells // _MOST_CELLS)
+        wanted = min(max(trajectories // _SUMMED, 1), most)
+        return max(1 << (wanted.bit_length() - 1), 1 << max(least - 1, 0).bit_length())
+
+    def rounded(self, trajectories: int) -> int:
+        """Return m, down to whole batches, at least one."""
+        size = self._size(trajectories)
+        return max(trajectories // size, 1) * size
+
+    def _simulated_batches(self, size: int) -> dict[str, Integers]:
+        """Return the statistics of all batches, batch by batch."""
+        # The core takes a batch for an arm: nobody is in two.
+        batches, limits = self._rows.trajectories // size, self._study.limits
+        limits = replace(limits, arms=batches, keys=batches * self._rows.keys)
+        summed = self._rows.add_up(limits, size=size, batches=batches)
+        names = ("counts", "return_steps", "level_counts", "level_steps")
+        arrays = {
+            name: getattr(summed, name) for name in (*names, "weight_steps", "weighted_steps")
+        }
+        found = {name: part.reshape(batches, -1) for name, part in arrays.items() if part.size}
+        return {**found, "largest_levels": summed.largest_levels}
+
+    def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
+        """Return the statistics of a made-up data set; arms are alike, and about equally large."""
+        size, arms = self._size(trajectories), self._study.arm_count
+        batches = dict(self._batches(size))
+        largest = batches.pop("largest_levels")
+        number = len(batches["counts"])
+        of_arms = generator.multinomial(trajectories // size, np.full(arms, 1 / arms))
+        times = [generator.multinomial(each, np.full(number, 1 / number)) for each in of_arms]
+        met = [np.flatnonzero(each) for each in times]
+        summed = {
+            name: np.concatenate(
+                [each[at] @ part[at] for each, at in zip(times, met, strict=True)]
+            ).reshape(len(self.visits), -1)
+            for name, part in batches.items()
+        }
+        found: dict[str, Any] = {
+            name: part if name.startswith("level") else part.ravel()
+            for name, part in summed.items()
+        }
+        if "level_counts" in found:
+            found["largest_levels"] = generator.multinomial(trajectories, largest / largest.sum())
+        return _statistics(self._study, trajectories, **found)
+
+
+def _statistics(study: Study, trajectories: int, **arrays: Any) -> Statistics:
+    """Return made-up statistics; everybody has as many trajectories as count."""
+    return Statistics(
+        return_bounds=study.return_bounds,
+        limits=study.limits,
+        trajectories=trajectories,
+        rows=int(arrays["counts"].sum()),
+        rewards_clamped=0,
+        returns_clamped=0,
+        persons=-(-trajectories // study.trajectories_per_person),
+        **arrays,
+    )
+
+
+@lru_cache(maxsize=2)
+def _simulated(world: World, choosing: bool) -> Episodes:
+    """Simulate as many trajectories as there is room for; rewards are discounted later."""
+
+    def rows(trajectories: int) -> Episodes:
+        return simulate_episodes(world, trajectories=trajectories, seed=SEED, actions=choosing)
+
+    length = len(rows(_PILOT)) / _PILOT
+    return rows(int(np.clip(_MOST_ROWS / length, _PILOT, _MOST_TRAJECTORIES)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Rows:
+    """Simulated rows, as a study sees them."""
+
+    trajectory: Integers
+    step: Integers
+    key: Integers
+    reward: Vector
+    ratio: Vector | None
+    trajectories: int
+    keys: int  # of one arm
+    merged: bool  # several states of the world have one key
+    exact: Vector  # values of keys that are one state or pair of the world; else NaN
+
+    @classmethod
+    def of(cls, study: Study, world: World) -> "_Rows":
+        """Simulate a world, under the study's discount."""
+        process: MarkovRewardProcess = replace(world.process, discount=study.values.discount)
+        process.require_end()
+        state_of = raw_states(study, process)
+        choosing = study.pairs is not None
+        rows = _simulated(world, choosing)
+        ratio = None
+        if not choosing:
+            key, keys, exact = state_of[rows.state], study.state_count, process.values
+            key_of = state_of
+        else:
+            mdp: MDP = replace(world.decisions[0], discount=study.values.discount)
+            assert rows.action is not None
+            pair = rows.state * mdp.actions + rows.action
+            key_of = raw_pairs(study, world, state_of)
+            key, keys, exact = key_of[pair], study.keys_per_arm, mdp.q(world.decisions[1]).ravel()
+            if study.values_a_policy:
+                target, behaviour = _policies(study, world, key_of)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    ratio = np.where(behaviour > 0, target / behaviour, 0.0)[pair]
+                taking = target.reshape(mdp.states, mdp.actions)
+                keys = study.limits.keys
+                key = state_of[rows.state] if keys > 1 else np.zeros(len(rows.state), np.int64)
+                key_of = state_of if keys > 1 else np.zeros(1, np.int64)
+                exact = _target_values(mdp, taking, by_start=keys > 1)
+        known = np.bincount(key_of[key_of >= 0], minlength=keys)
+        values = np.full(keys, np.nan)
+        values[key_of[key_of >= 0]] = exact[key_of >= 0]
+        return cls(
+            trajectory=rows.trajectory,
+            step=rows.step,
+            key=key,
+            reward=rows.reward,
+            ratio=ratio,
+            trajectories=rows.trajectories,
+            keys=keys,
+            merged=bool(known.max() > 1),
+            exact=np.where(known == 1, values, np.nan),
+        )
+
+    def add_up(self, limits: Limits, *, size: int = 0, batches: int = 1) -> Statistics:
+        """Return the statistics of all rows, by the code that counts real ones.
+
+        Args:
+            limits: of one trajectory, with the keys of all batches.
+            size: of a batch, in trajectories; 0 for one batch of all.
+            batches: how many.
+        """
+        some = slice(None, int(np.searchsorted(self.trajectory, size * batches)) if size else None)
+        ids, key = self.trajectory[some], self.key[some]
+        if size:
+            key = key + ids // size * self.keys
+        contributions = Contributions(limits)
+        contributions.add(
+            ids[:, None, None],  # also of persons: each has one trajectory
+            self.step[some],
+            key.astype(np.int32),
+            self.reward[some],
+            None if self.ratio is None else self.ratio[some],
+        )
+        return contributions.finish()
+
+    def values(self, limits: Limits) -> Vector:
+        """Return V: the mean return of the same trajectories where nothing is clamped.
+
+        Where states are merged, V is the mean over all first visits, so that no limit of states
+        holds; a single state's mean is V whichever first visits count. What nobody visits has its
+        exact value, if it has one; so has another policy.
+        """
+        if self.ratio is not None:
+            return self.exact
+        longest = np.arange(int(self.step.max()) + 1)
+        most = max(float(np.abs(self.reward).max() * np.sum(limits.discount**longest)), 1.0)
+        free = replace(
+            limits,
+            arms=1,
+            keys=self.keys,
+            return_bounds=(-most, most),
+            reward_bounds=(-most, most),
+            levels=1,
+            max_states_per_trajectory=(
+                self.keys if self.merged else limits.max_states_per_trajectory
+            ),
+        )
+        found = self.add_up(free)
+        with np.errstate(invalid="ignore"):
+            return np.where(found.counts > 0, found.return_sums / found.counts, self.exact)
+
+
+def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
+    """Return for each state of a world the state of the study that it belongs to.
+
+    It is -1 where the study has none, which is allowed only for states that no trajectory visits.
+    """
+    states = process.states
+    if study.raw_labels is None or (
+        study.states.groups is None and "0" not in study.raw_labels
+    ):  # states are matched by position
+        if states != study.state_count:
+            raise StudyError(
+                f"[states] the world has {states} states and the study {study.state_count}; use "
+                "a world of the same states, or map its states by [states] groups"
+            )
+        return np.arange(states)
+    found = np.array([study.raw_labels.get(str(raw), -1) for raw in range(states)])
+    unknown = np.flatnonzero((found < 0) & process.reachable)
+    if unknown.size:
+        raise StudyError(
+            f'[states] trajectories of the world visit state "{unknown[0]}", which is not a raw '
+            "label of the study; add it to [states] groups, or use another world"
+        )
+    return found
+
+
+def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
+    """Return for each pair of a world, numbered s A + a, the pair of the study that it belongs to.
+
+    It is -1 where the study has none, which is allowed only for pairs that nobody takes.
+    """
+    (mdp, policy), pairs = world.decisions, study.pairs
+    assert pairs is not None
+    names = pairs.actions
+    if names.count != mdp.actions:
+        raise StudyError(
+            f"[actions] the world has {mdp.actions} actions and the study {names.count}; use a "
+            "world of the same actions"
+        )
+    numbers = [names.positions.get(str(action)) for action in range(mdp.actions)]
+    # Other labels than the numbers of the world's actions are matched by position.
+    action_of = np.array([at if None in numbers else numbers[at] for at in range(mdp.actions)])
+    codes = state_of[:, None] * mdp.actions + action_of
+    places = np.searchsorted(pairs.codes, codes)
+    known = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
+    found = np.where(known & (state_of >= 0)[:, None], places, -1)
+    taken = world.process.reachable[:, None] & (policy > 0)
+    strange = np.argwhere(taken & (found < 0))
+    if strange.size:
+        state, action = strange[0]
+        raise StudyError(
+            f"[actions] people of the world take action {action} in state {state}, which is not "
+            "an allowed pair of the study; allow it, or use another world"
+        )
+    return np.asarray(found.ravel())
+
+
+def _policies(study: Study, world: World, key_of: Integers) -> tuple[Vector, Vector]:
+    """Return the target's and the behaviour's probabilities of each pair of a world."""
+    tables = study.policies
+    logged = world.decisions[1].ravel()
+    behaviour = logged if tables.behaviour is None else np.append(tables.behaviour, 0.0)[key_of]
+    return np.append(tables.target, 0.0)[key_of], behaviour
+
+
+def _target_values(mdp: MDP, target: Vector, *, by_start: bool) -> Vector:
+    """Return the target's exact value in every state, or from the world's start."""
+    try:
+        return mdp.under(target).values if by_start else np.array([mdp.value(target)])
+    except (StudyError, UsageError):  # the target never ends, or takes no action somewhere
+        return np.full(mdp.states if by_start else 1, np.nan)

@@ -1,0 +1,664 @@
+"""Plan a release before any data is opened: ``pv.plan``.
+
+What a plan says first assumes nothing: the half-width of a state's interval by the number of people
+who come to the state. With visits or a public world it has the states themselves, and an overall
+error. For dp-ope it has what clips keep, and the error at most.
+"""
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privalue.core import MOST_TRAJECTORIES, Ssp
+from privalue.errors import MissingComponentError, StudyError, UsageError, plural
+from privalue.estimate import SUPPORTED
+from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
+from privalue.planning.off_policy import CLIPS, ClipRow, cautious_row, world_row
+from privalue.planning.predict import Prediction, mechanism_of_study, predict
+from privalue.planning.preflight import Usefulness, large_delta, usefulness
+from privalue.planning.solve import (
+    Answer,
+    epsilon_for,
+    epsilon_for_half_width,
+    people_for,
+    require_target,
+    trajectories_for,
+    with_epsilon,
+)
+from privalue.planning.suggestions import Setting, Suggestion, suggestions
+from privalue.simulation import world as world_of
+from privalue.study import SMOOTH, Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+VISITS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+SHARES = (0.5, 0.1, 0.01)  # of the range of returns, that an interval is narrower than
+MOST_STATES = 100_000  # whose overall error is predicted
+Severity = Literal["stop", "warn", "note"]
+_EPSILONS = (0.25, 1.0, 4.0)  # times the study's own, in a plot
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisitsRow:
+    """How wide the interval of a state with so many visits will be."""
+
+    visits: int
+    half_width: float  # of half the releases at most
+    half_width_95: float  # of 95% of the releases at most
+    without_privacy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """From how many visits on an interval is narrower than a share of the range of returns."""
+
+    share: float
+    visits: int
+    visits_95: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateRow:
+    """What to expect of one state, in its arm or with its action."""
+
+    state: str
+    arm: str | None = None
+    action: str | None = None
+    visits: float
+    half_width: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanNotice:
+    """Something that a reader should know."""
+
+    code: str
+    severity: Severity
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """What to expect of a study; everything in it is public.
+
+    Attributes:
+        study: the study.
+        trajectories: m, where it was given or declared.
+        relative: whether widths and errors are shares of the range that a stage will choose.
+        by_visits: half-widths by the number of visits; empty where the mechanism has none.
+        useful: from how many visits on intervals are narrow.
+        states: the states themselves, where visits or a world are known.
+        rmse: the overall error, likewise.
+        without_privacy: the same without noise.
+        clips: of dp-ope: what clips keep, and the error; the study's own among them.
+        answer: what a target takes.
+        notices: what else there is to know.
+        setting: what was given beside the study.
+    """
+
+    study: Study
+    trajectories: int | None
+    relative: bool
+    by_visits: tuple[VisitsRow, ...] = ()
+    useful: tuple[Threshold, ...] = ()
+    states: tuple[StateRow, ...] = ()
+    rmse: float | None = None
+    without_privacy: float | None = None
+    clips: tuple[ClipRow, ...] = ()
+    answer: Answer | None = None
+    notices: tuple[PlanNotice, ...] = ()
+    setting: Setting = field(repr=False)
+
+    @cached_property
+    def suggestions(self) -> tuple[Suggestion, ...]:
+        """Return what would help most, at most four; each is measured, which takes a while."""
+        if self.clips:
+            return tuple(_clip_suggestions(self))
+        return suggestions(self.study, self.setting)
+
+    @property
+    def headline(self) -> str:
+        """Return the one sentence to begin with."""
+        unit = " of the range" if self.relative else ""
+        if self.clips:
+            return _policy_headline(self)
+        told = []
+        if self.useful:
+            half, tenth, _ = self.useful
+            told.append(
+                f"A state's interval is narrower than half the range of returns from "
+                f"{half.visits:,} visits on, and than a tenth from {tenth.visits:,}"
+            )
+        if self.rmse is not None and self.without_privacy is not None:
+            told.append(
+                f"{'with' if told else 'With'} {plural(self.trajectories or 0, 'trajectory')} "
+                f"expect an error of {self.rmse:.2g}{unit} over the states (without privacy "
+                f"{self.without_privacy:.2g})"
+            )
+        return "; ".join(told) + "." if told else "Nothing is predicted without visits or a world."
+
+    def __repr__(self) -> str:
+        return f"Plan({self.headline})"
+
+    def _repr_html_(self) -> str:
+        from privalue.report import describe_plan, notebook_html  # noqa: PLC0415 - it imports this
+
+        return notebook_html(describe_plan(self), plan="The plan")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain values, as ``plan --json`` prints it."""
+
+        def rows(items: Sequence[Any]) -> list[dict[str, Any]]:
+            return [{k: v for k, v in asdict(item).items() if v is not None} for item in items]
+
+        return {
+            "study": self.study.study.name,
+            "mechanism": self.study.mechanism.name,
+            "level": self.study.report.level,
+            "trajectories": self.trajectories,
+            "headline": self.headline,
+            "relative": self.relative,
+            "by_visits": rows(self.by_visits),
+            "useful": rows(self.useful),
+            "states": rows(self.states),
+            "rmse": self.rmse,
+            "without_privacy": self.without_privacy,
+            "clips": rows(self.clips),
+            "answer": None if self.answer is None else asdict(self.answer),
+            "suggestions": rows(self.suggestions),
+            "notices": rows(self.notices),
+        }
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the half-width against the people who come to a state, for several epsilon.
+
+        Args:
+            ax: Matplotlib axes to draw into; new ones, if left out.
+
+        Raises:
+            UsageError: the mechanism has no half-widths by visits.
+            MissingComponentError: Matplotlib is not installed.
+        """
+        if not self.by_visits:
+            raise UsageError(
+                "this plan has no half-widths by visits to plot", code="nothing-to-plot"
+            )
+        try:
+            from matplotlib import pyplot as plt  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise MissingComponentError(
+                "plan.plot() needs Matplotlib; pip install 'privalue[plot]'"
+            ) from None
+        axes = plt.subplots(layout="constrained")[1] if ax is None else ax
+        visits = np.geomspace(VISITS[0], VISITS[-1], 200)
+        for times in _EPSILONS:
+            try:
+                study = with_epsilon(self.study, times * self.study.privacy.epsilon)
+                widths = _widths(study, self.trajectories, relative=self.relative)
+            except StudyError:  # an epsilon that no study may have
+                continue
+            assert widths is not None
+            label = f"epsilon = {study.privacy.epsilon:g}"
+            axes.plot(visits, widths.middle.at(visits), label=label)
+        clean = [row.without_privacy for row in self.by_visits]
+        axes.plot(VISITS, clean, "k:", label="without privacy")
+        axes.set(xscale="log", yscale="log", xlabel="people who come to a state")
+        of_range = ", share of the range" if self.relative else ""
+        axes.set_ylabel(f"half-width of the interval{of_range}")
+        axes.legend()
+        return axes
+
+
+def plan(
+    study: Study,
+    trajectories: int | None = None,
+    *,
+    visits: Any = None,
+    world: Any = None,
+    half_width: float | None = None,
+    people: int | None = None,
+    target_rmse: float | None = None,
+    solve: Literal["trajectories", "epsilon"] | None = None,
+    steps: int | None = None,
+) -> Plan:
+    """Say what to expect of a study before any data is opened; nothing is spent.
+
+    Args:
+        study: what is public.
+        trajectories: how many are planned; as the study declares, if left out.
+        visits: how probable a visit of each state is, as ``Study`` takes it; the study's own prior,
+            if left out. It does not change the study.
+        world: a public MDP that the data will resemble, e.g. "chain" or "gym:FrozenLake-v1".
+        half_width: of a state's interval, to be reached: ``answer`` says with how many people, or
+            with ``people`` with which epsilon.
+        people: who come to a state, for ``half_width``.
+        target_rmse: the overall error to be reached, with visits or a world: ``answer`` says with
+            how many trajectories.
+        solve: what may change to reach it: "trajectories" (the default) or "epsilon".
+        steps: the most rows of a trajectory, where that is public.
+
+    Raises:
+        UsageError: a number or a choice is missing, or not allowed.
+        StudyError: the study asks for what cannot be done.
+
+    >>> import privalue as pv
+    >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...                  delta=1e-6, unit="trajectory")
+    >>> plan = pv.plan(study)
+    >>> [row.visits for row in plan.by_visits][:3], plan.useful[0].visits
+    ([10, 30, 100], 51)
+    """
+    if not isinstance(study, Study):
+        raise UsageError(
+            f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
+        )
+    setting = _setting(study, trajectories, visits, world, steps)
+    if study.values_a_policy:
+        if any(each is not None for each in (half_width, people, target_rmse, solve)):
+            raise UsageError("dp-ope has no targets to solve for; leave them out")
+        return _policy_plan(study, setting)
+    _require_question(study, setting, half_width, people, target_rmse, solve)
+    answer = None
+    if target_rmse is not None:
+        answer = _answer_rmse(study, setting, target_rmse, solve)
+        if setting.trajectories is None:  # the plan is for as many as it takes
+            setting = replace(setting, trajectories=int(answer.value or MOST_TRAJECTORIES))
+    staged = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
+    relative = staged and setting.world is None
+    widths = _widths(study, setting.trajectories, relative=relative)
+    prediction = _prediction(study, setting)
+    if prediction is not None and widths is not None and setting.world is not None:
+        widths = widths.within(prediction.reach / widths.reach)
+    if half_width is not None:
+        answer = _answer_half_width(study, setting, widths, half_width, people)
+    low, high = study.return_bounds
+    unit = high - low if relative else 1.0
+    return Plan(
+        study=study,
+        trajectories=setting.trajectories,
+        relative=relative,
+        by_visits=() if widths is None else _by_visits(widths.middle),
+        useful=() if widths is None else _useful(widths.middle),
+        states=() if prediction is None else _states(study, prediction, widths, unit),
+        rmse=None if prediction is None else prediction.rmse / unit,
+        without_privacy=None if prediction is None else prediction.without_privacy / unit,
+        answer=answer,
+        notices=tuple(_notices(study, setting, prediction, relative=relative)),
+        setting=setting,
+    )
+
+
+def _setting(
+    study: Study,
+    trajectories: int | None,
+    visits: Any,
+    world: Any,
+    steps: int | None,
+) -> Setting:
+    """Check what was given beside the study."""
+    m = study.study.trajectories if trajectories is None else trajectories
+    whole = isinstance(m, int) and not isinstance(m, bool)
+    if m is not None and not (whole and 1 <= m <= MOST_TRAJECTORIES):
+        raise UsageError(
+            f"trajectories is {m!r}; it must be a whole number from 1 to {MOST_TRAJECTORIES}",
+            code="trajectories-out-of-range",
+        )
+    if visits is not None and world is not None:
+        raise UsageError("visits and world both say how often states are visited; give one")
+    if steps is not None and not 1 <= steps <= 100_000:
+        raise UsageError(f"steps={steps}: it must be from 1 to 100000", code="steps-out-of-range")
+    if isinstance(visits, str | Path):
+        visits = _read_visits(Path(visits))
+    prior = study.visit_prior if visits is None else study.replace(visits=visits).visit_prior
+    return Setting(
+        trajectories=m,
+        visits=None if world is not None else prior,
+        world=None if world is None else world_of(world),
+        steps=steps,
+    )
+
+
+def _read_visits(path: Path) -> dict[str, Any]:
+    """Read probabilities by state, or by state and action; a first row may be a heading."""
+    found: dict[str, Any] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for at, row in enumerate(csv.reader(file)):
+                if at == 0 and not row[-1].strip().replace(".", "", 1).isdigit():
+                    continue
+                *labels, probability = (cell.strip() for cell in row)
+                place = found if len(labels) == 1 else found.setdefault(labels[0], {})
+                place[labels[-1]] = float(probability)
+    except (OSError, ValueError, IndexError) as problem:
+        raise UsageError(
+            f"visits: {path} is not a CSV file of state (, action) and probability: {problem}",
+            code="visits-unreadable",
+        ) from None
+    return found
+
+
+def _widths(study: Study, trajectories: int | None, *, relative: bool) -> HalfWidth | None:
+    """Return the half-widths of all keys; None of a mechanism whose noise follows the data."""
+    if study.mechanism.name != "dp-ssp":
+        return None
+    mechanism = mechanism_of_study(study, trajectories)
+    assert isinstance(mechanism, Ssp)
+    widths = HalfWidth.of(study, mechanism)
+    return widths.within(1 / widths.reach) if relative else widths
+
+
+def _by_visits(widths: HalfWidth) -> tuple[VisitsRow, ...]:
+    columns = (widths.at(VISITS), widths.surely(VISITS), widths.without_privacy.at(VISITS))
+    return tuple(
+        VisitsRow(visits=n, half_width=half, half_width_95=surely, without_privacy=clean)
+        for n, half, surely, clean in zip(
+            VISITS, *(column.tolist() for column in columns), strict=True
+        )
+    )
+
+
+def _useful(widths: HalfWidth) -> tuple[Threshold, ...]:
+    found = []
+    for share in SHARES:
+        visits = float(widths.visits_for(share / 2 * widths.reach))
+        surely = visits + ONE_IN_TWENTY * float(widths.count_noise)
+        found.append(Threshold(share=share, visits=math.ceil(visits), visits_95=math.ceil(surely)))
+    return tuple(found)
+
+
+def _prediction(study: Study, setting: Setting) -> Prediction | None:
+    """Return what made-up releases give, where something is known of visits."""
+    m = setting.trajectories
+    if m is None or study.key_count > MOST_STATES:
+        return None
+    made_up = setting.made_up(study)
+    return None if made_up is None else predict(study, made_up, m)
+
+
+def _states(
+    study: Study, prediction: Prediction, widths: HalfWidth | None, unit: float
+) -> tuple[StateRow, ...]:
+    """Return a row for every key.
+
+    The half-width is that of the interval at the expected visits; of a mechanism without intervals
+    it is how far off the value is, at the study's level.
+    """
+    visits = prediction.visits
+    halves = prediction.by_key / unit if widths is None else widths.at(visits)
+    return tuple(
+        StateRow(**names, visits=expected, half_width=half)
+        for names, expected, half in zip(
+            _key_names(study), visits.tolist(), halves.tolist(), strict=True
+        )
+    )
+
+
+def _key_names(study: Study) -> list[dict[str, str]]:
+    """Return the state of every key, with its arm or action."""
+    states, pairs = study.state_labels, study.pairs
+    if pairs is not None:
+        places = zip(pairs.state_of.tolist(), pairs.action_of.tolist(), strict=True)
+        return [{"state": states[s], "action": study.action_labels[a]} for s, a in places]
+    if study.arm_labels:
+        return [{"state": state, "arm": arm} for arm in study.arm_labels for state in states]
+    return [{"state": state} for state in states]
+
+
+def _require_question(
+    study: Study,
+    setting: Setting,
+    half_width: float | None,
+    people: int | None,
+    target_rmse: float | None,
+    solve: str | None,
+) -> None:
+    """Refuse what cannot be asked, before anything takes time."""
+    if half_width is not None and target_rmse is not None:
+        raise UsageError("half_width and target_rmse are two targets; give one")
+    if solve not in (None, "trajectories", "epsilon"):
+        raise UsageError(f"solve={solve!r}: it must be trajectories or epsilon")
+    if solve is not None and target_rmse is None:
+        raise UsageError(f"solve={solve!r} needs a target: target_rmse=0.05, for example")
+    if people is not None and (half_width is None or people < 1):
+        raise UsageError(f"people={people} needs half_width=0.05, for example, and is at least 1")
+    if half_width is not None and study.mechanism.name != "dp-ssp":
+        raise UsageError(f"{study.mechanism.name} has no intervals, so no half_width")
+    staged = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
+    known = setting.world is not None or (setting.visits is not None and not staged)
+    if target_rmse is not None and not known:
+        raise UsageError(
+            "an overall error needs visits or a world, and a world where a stage chooses bounds; "
+            "half_width=0.05 asks for the interval of a state",
+            code="target-needs-a-world",
+        )
+    given = setting.world is not None or setting.visits is not study.visit_prior
+    if setting.trajectories is None and (solve == "epsilon" or (given and target_rmse is None)):
+        raise UsageError(
+            "how many trajectories are planned? give trajectories=M (in a shell --trajectories M), "
+            "or [study] trajectories in the study",
+            code="trajectories-missing",
+        )
+
+
+def _answer_half_width(
+    study: Study,
+    setting: Setting,
+    widths: HalfWidth | None,
+    half_width: float,
+    people: int | None,
+) -> Answer:
+    """Return how many people a half-width takes, or which epsilon."""
+    assert widths is not None
+    require_target(half_width, widths.reach / 2)
+    if people is None:
+        return people_for(widths.middle, half_width)
+    low, high = study.return_bounds
+    whole = half_width * (high - low) / widths.reach  # as if the whole range counted
+    answer = epsilon_for_half_width(study, setting.trajectories, people, whole)
+    return replace(answer, target=half_width)
+
+
+def _answer_rmse(study: Study, setting: Setting, target: float, solve: str | None) -> Answer:
+    """Return how many trajectories an overall error takes, or which epsilon."""
+    low, high = study.return_bounds
+    require_target(target, (high - low) / 2)
+    made_up = setting.made_up(study)
+    assert made_up is not None
+    if solve == "epsilon":
+        return epsilon_for(study, made_up, setting.trajectories or 1, target)
+    return trajectories_for(study, made_up, target)
+
+
+def _notices(
+    study: Study, setting: Setting, prediction: Prediction | None, *, relative: bool
+) -> Iterator[PlanNotice]:
+    """Yield what else there is to know."""
+    if study.mechanism.name in SMOOTH and prediction is None:
+        yield PlanNotice(
+            code="needs-visits-or-world",
+            severity="note",
+            text=f"the noise of {study.mechanism.name} follows the least visited state, so that "
+            "nothing can be said without knowing visits: give [states] visits, --visits FILE or "
+            "--world WORLD with --trajectories M; dp-ssp has no such threshold",
+        )
+    if relative:
+        yield PlanNotice(
+            code="relative-widths",
+            severity="note",
+            text="widths and errors are shares of the range of returns that a stage will choose, "
+            "which nobody knows yet; values will be means of returns held between its bounds",
+        )
+    if prediction is not None:
+        known = (
+            f"trajectories are those of the public world {setting.world.text}"
+            if setting.world is not None
+            else "people visit states as the prior says, values are spread over the whole range, "
+            "and returns vary as much as their bounds allow"
+        )
+        yield PlanNotice(
+            code="assumes", severity="note", text=f"the overall error assumes: {known}"
+        )
+        yield from _unvisited(study, prediction)
+    elif study.key_count > MOST_STATES and (setting.world or setting.visits is not None):
+        yield PlanNotice(
+            code="too-many-states",
+            severity="note",
+            text=f"an overall error is predicted for at most {MOST_STATES:,} states",
+        )
+    yield from _of_release(study, setting.trajectories)
+
+
+def _unvisited(study: Study, prediction: Prediction) -> Iterator[PlanNotice]:
+    """Yield that somebody leaves out what nobody visits."""
+    nobody = [
+        "/".join(names.values())
+        for names, visits in zip(_key_names(study), prediction.visits.tolist(), strict=True)
+        if visits == 0
+    ]
+    if nobody:
+        more = f" and {len(nobody) - 5:,} more" if len(nobody) > 5 else ""
+        yield PlanNotice(
+            code="unvisited",
+            severity="warn",
+            text=f"nobody visits {', '.join(nobody[:5])}{more}: leave them out of the study, since "
+            "all that would be released of them is noise",
+        )
+
+
+def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
+    """Yield what a release would refuse or warn of."""
+    try:
+        mechanism = mechanism_of_study(study, trajectories)
+    except StudyError as problem:  # a rule needs m, for example
+        yield PlanNotice(code=problem.code, severity="warn", text=str(problem))
+        return
+    yield from usefulness_notices(usefulness(study, mechanism, trajectories))
+    delta = large_delta(study, mechanism.terms.size)
+    if delta is not None:
+        yield PlanNotice(
+            code="delta-not-below-1/m" if delta.refused else "large-delta",
+            severity="stop" if delta.refused else "warn",
+            text=delta.text,
+        )
+
+
+def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
+    """Yield that a release would be refused, or that few of its states may be of use."""
+    if found.useless:
+        yield PlanNotice(
+            code="useless",
+            severity="stop",
+            text=f"a release would be refused: {found.text}, and there are "
+            f"{plural(found.trajectories or 0, 'trajectory')}",
+        )
+    elif found.risky:
+        yield PlanNotice(code="few-trajectories", severity="warn", text=found.few)
+
+
+# dp-ope
+
+
+def _policy_plan(study: Study, setting: Setting) -> Plan:
+    """Return what to expect of another policy's value, by clip."""
+    m, world, own = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
+    if m is None:
+        raise UsageError(
+            "how many trajectories are planned? give trajectories=M (in a shell --trajectories M), "
+            "or declare [study] trajectories",
+            code="trajectories-missing",
+        )
+    starts = max(len(study.start_names), 1)
+    rows = tuple(
+        cautious_row(study, m / starts, clip, setting.steps)
+        if world is None
+        else world_row(study, m, clip, world)
+        for clip in sorted({*CLIPS, own})
+    )
+    found = Plan(
+        study=study,
+        trajectories=m,
+        relative=False,
+        clips=rows,
+        rmse=None if world is None else next(row.error for row in rows if row.clip == own),
+        setting=setting,
+    )
+    notices = [*_policy_notices(found, setting, starts), *_of_release(study, m)]
+    return replace(found, notices=tuple(notices))
+
+
+def _own_clip(found: Plan) -> ClipRow:
+    return next(row for row in found.clips if row.clip == float(found.study.policy.clip or 1.0))
+
+
+def _policy_headline(found: Plan) -> str:
+    own, m = _own_clip(found), plural(found.trajectories or 0, "trajectory")
+    if found.rmse is not None:
+        return (
+            f"With {m} and clip = {own.clip:g}, expect an error of {found.rmse:.2g} in the "
+            f"target's value, and {own.kept:.0%} of its weight kept."
+        )
+    low, high = found.study.return_bounds
+    if own.error >= high - low:
+        return (
+            f"With {m} and clip = {own.clip:g} nothing is certain of the target's value: it may be "
+            f"off by as much as returns range over, {high - low:g}."
+        )
+    return (
+        f"With {m} and clip = {own.clip:g} the target's value is off by at most {own.error:.2g} "
+        f"({own.bias:.2g} by clipping, {own.noise:.2g} by noise and people), and at least "
+        f"{own.kept:.0%} of its weight is kept."
+    )
+
+
+def _clip_suggestions(found: Plan) -> Iterator[Suggestion]:
+    own, best = _own_clip(found), min(found.clips, key=lambda row: row.error)
+    if best.error < 0.95 * own.error:
+        yield Suggestion(
+            code="clip",
+            text=f"Set clip = {best.clip:g}",
+            measure="rmse" if found.rmse is not None else "error at most",
+            before=own.error,
+            after=best.error,
+        )
+
+
+def _policy_notices(found: Plan, setting: Setting, starts: int) -> Iterator[PlanNotice]:
+    own, study = _own_clip(found), found.study
+    if setting.world is None and study.policies.behaviour is None:
+        yield PlanNotice(
+            code="behaviour-in-rows",
+            severity="warn",
+            text="the behaviour's probabilities are in the rows, which no plan opens: how far the "
+            "two policies are apart is not known; a behaviour table or --world WORLD says more",
+        )
+    elif setting.world is None and setting.steps is None:
+        yield PlanNotice(
+            code="no-length-bound",
+            severity="warn",
+            text="without a public bound of rows per trajectory (--steps N) nothing is certain: "
+            "weights are products over rows, and over long horizons nothing may be kept of the "
+            "target's weight; --world WORLD simulates instead",
+        )
+    elif not own.supported:
+        yield PlanNotice(
+            code="little-kept",
+            severity="warn",
+            text=f"clip = {own.clip:g} keeps {'' if found.rmse is not None else 'perhaps only '}"
+            f"{own.kept:.0%} of the target's weight, and a release vouches for a value above "
+            f"{SUPPORTED:.0%}: use a target nearer to the behaviour, shorter trajectories, or data "
+            "in which people acted otherwise",
+        )
+    if starts > 1:
+        yield PlanNotice(
+            code="by-start",
+            severity="note",
+            text=f"numbers are those of a start that has an even share of the trajectories, one "
+            f"of {starts}; rarer starts have larger errors",
+        )

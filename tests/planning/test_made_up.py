@@ -1,0 +1,176 @@
+"""Made-up statistics are those of real trajectories, and predicted errors those of releases."""
+
+import numpy as np
+import pytest
+
+import privalue as pv
+from privalue.core import Contributions, SeededForExperimentsOnly, draw
+from privalue.errors import StudyError
+from privalue.estimate import values_of
+from privalue.planning import FromVisits, FromWorld, mechanism_of_study, predict
+from privalue.planning import predict as predict_error
+from privalue.simulation import parse_world, simulate_episodes
+
+CHAIN = parse_world("chain:N=12")
+GARNET = parse_world("garnet:N=8,A=3,seed=5")
+
+
+def study_of(world, **changes):
+    keywords = {
+        "states": world.process.states, "discount": world.process.discount, "rewards": (0, 1),
+        "returns": (0, 1), "epsilon": 1.0, "delta": 1e-6, "unit": "trajectory",
+    }  # fmt: skip
+    return pv.Study(**(keywords | changes))
+
+
+def simulated(study, world, m, seed):
+    """The statistics of a data set whose trajectories are all simulated."""
+    rows = simulate_episodes(world, trajectories=m, seed=seed)
+    contributions = Contributions(study.limits)
+    contributions.add(
+        rows.trajectory[:, None, None], rows.step, rows.state.astype(np.int32), rows.reward
+    )
+    return contributions.finish()
+
+
+SETTINGS = {
+    "plain": (CHAIN, {}),
+    "limited": (CHAIN, {"max_states_per_trajectory": 3}),
+    "clamped": (GARNET, {"returns": (0, 2)}),
+    "staged": (GARNET, {"returns": None}),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_resampled_statistics_have_the_moments_of_simulated_ones(name):
+    world, changes = SETTINGS[name]
+    study = study_of(world, **changes)
+    made_up, generator = FromWorld(study, world), np.random.default_rng(1)
+    m = made_up.rounded(2000)
+    drawn = [made_up.statistics(m, generator) for _ in range(300)]
+    real = [simulated(study, world, m, seed) for seed in range(150)]
+    for field in ("counts", "return_steps"):
+        ours, theirs = (np.array([getattr(s, field) for s in some]) for some in (drawn, real))
+        spread = theirs.std(axis=0) + 1e-9
+        off = (ours.mean(axis=0) - theirs.mean(axis=0)) / spread
+        assert np.abs(off).max() < 0.5
+        assert np.median(ours.std(axis=0) / spread) == pytest.approx(1, abs=0.12)
+        # What varies together in the data varies together here.
+        together = [np.corrcoef(each[:, :4].T)[0] for each in (ours, theirs)]
+        assert together[0] == pytest.approx(together[1], abs=0.25)
+    assert made_up.visits * m == pytest.approx(np.mean([s.counts for s in real], 0), rel=0.1)
+
+
+def realised(study, world, values, m, releases=80):
+    mechanism, errors = mechanism_of_study(study, m), []
+    for seed in range(releases):
+        drawn = draw(mechanism, simulated(study, world, m, seed), SeededForExperimentsOnly(seed))
+        level = mechanism.level(drawn.stages)
+        released = values_of(study, mechanism, drawn.numbers, level=level)
+        errors.append(np.sqrt(np.mean(np.square(released - values))))
+    return np.mean(errors)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("m", [1024, 8192])
+def test_predicted_errors_are_those_of_releases(name, m):
+    world, changes = SETTINGS[name]
+    study = study_of(world, **changes)
+    found = predict(study, FromWorld(study, world), m)
+    assert found.trajectories == m
+    assert found.rmse == pytest.approx(realised(study, world, world.process.values, m), rel=0.1)
+    assert found.without_privacy < found.rmse or name == "clamped"
+
+
+def test_a_world_of_half_the_visits_would_be_found_out():
+    study = study_of(CHAIN)
+    truth = realised(study, CHAIN, CHAIN.process.values, 4096)
+    assert predict(study, FromWorld(study, CHAIN), 2048).rmse > 1.3 * truth
+
+
+def test_noise_of_another_law_would_be_found_out(monkeypatch):
+    """Planted: Laplace noise of the same variance, at few trajectories."""
+    study = study_of(GARNET, returns=(0, 12))
+    truth = realised(study, GARNET, GARNET.process.values, 512, releases=200)
+    right = predict_error(study, FromWorld(study, GARNET), 512).rmse
+    original = np.random.Generator.standard_normal
+
+    class Heavy(np.random.Generator):
+        def standard_normal(self, *args, **keywords):
+            return 1.5 * original(self, *args, **keywords)
+
+    monkeypatch.setattr(
+        np.random, "default_rng", lambda seed: Heavy(np.random.PCG64(seed)), raising=True
+    )
+    wrong = predict_error(study, FromWorld(study, GARNET), 512).rmse
+    assert abs(right / truth - 1) < 0.1 < wrong / truth - 1
+
+
+def test_values_are_exact_where_nothing_is_clamped_and_known_where_nobody_goes():
+    study = study_of(CHAIN)
+    assert FromWorld(study, CHAIN).values == pytest.approx(CHAIN.process.values, abs=0.01)
+    late = parse_world("chain:N=5,start=first")
+    assert np.isfinite(FromWorld(study_of(late), late).values).all()
+    # Clamped returns lower what is counted, never what is true.
+    clamped = study_of(GARNET, returns=(0, 2))
+    assert FromWorld(clamped, GARNET).values == pytest.approx(GARNET.process.values, abs=0.1)
+
+
+def test_groups_pairs_arms_and_persons_have_as_many_keys_as_the_study():
+    groups = {str(raw): raw // 4 for raw in range(12)}
+    merged = study_of(CHAIN, states=3, groups=groups)
+    assert len(FromWorld(merged, CHAIN).values) == 3
+    pairs = study_of(GARNET, actions=3, returns=(0, 20))
+    of_pairs = FromWorld(pairs, GARNET)
+    assert of_pairs.values == pytest.approx(
+        GARNET.decisions[0].q(GARNET.decisions[1]).ravel(), abs=0.1
+    )
+    arms = study_of(CHAIN, arms=["a", "b"])
+    of_arms = FromWorld(arms, CHAIN)
+    assert of_arms.visits[:12] == pytest.approx(of_arms.visits[12:])
+    assert of_arms.visits.sum() == pytest.approx(FromWorld(study_of(CHAIN), CHAIN).visits.sum())
+    person = study_of(CHAIN, unit="person", max_trajectories_per_person=3)
+    generator = np.random.default_rng(0)
+    assert FromWorld(person, CHAIN).statistics(3000, generator).persons == 1000
+    for study, world in ((merged, CHAIN), (pairs, GARNET), (arms, CHAIN), (person, CHAIN)):
+        assert 0 < predict(study, FromWorld(study, world), 4000, draws=8).rmse < 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "world"),
+    [
+        ({"states": 5}, CHAIN),
+        ({"states": 2, "groups": {"0": 0, "1": 1}}, CHAIN),
+        ({"actions": 2}, GARNET),
+    ],
+    ids=["other states", "a state in no group", "other actions"],
+)
+def test_a_world_of_other_states_is_refused(changes, world):
+    with pytest.raises(StudyError):
+        FromWorld(study_of(world, **changes), world)
+
+
+def test_from_visits_alone_counts_are_binomial_and_returns_vary_most():
+    study = study_of(CHAIN)
+    visits = np.linspace(0.1, 1, 12)
+    made_up, generator = FromVisits(study, visits), np.random.default_rng(2)
+    drawn = [made_up.statistics(1000, generator) for _ in range(400)]
+    counts = np.array([s.counts for s in drawn])
+    assert counts.mean(axis=0) == pytest.approx(1000 * visits, rel=0.02)
+    assert counts.var(axis=0)[:-1] == pytest.approx(1000 * (visits * (1 - visits))[:-1], rel=0.3)
+    means = np.mean([s.mean_returns(0.0) for s in drawn], axis=0)
+    assert means == pytest.approx(made_up.values, abs=0.02)
+    spread = np.std([s.mean_returns(0.0) for s in drawn], axis=0)
+    most = np.sqrt(made_up.values * (1 - made_up.values) / (1000 * visits))
+    assert spread == pytest.approx(most, rel=0.25)
+    few, many = (predict(study, made_up, m).rmse for m in (1000, 100_000))
+    assert many < few / 5
+    assert predict(study, made_up, 1000).rmse == few  # the same every time
+
+
+def test_what_has_no_weight_does_not_count():
+    """The value of two tied states is that of the one with a weight: there it is no misfit."""
+    weights = {str(state): float(state % 2) for state in range(12)}
+    study, tied = (study_of(CHAIN, size=2, weights=w) for w in (weights, None))
+    some, every = (predict(s, FromWorld(s, CHAIN), 10**6).rmse for s in (study, tied))
+    assert some < every / 3
