@@ -68,7 +68,7 @@ def release(
     no_report: Annotated[bool, advanced("Write no report.html.", "--no-report")] = False,
     side_files: SideFiles = None,
     engine: Engine = "local",
-    memory: Memory = "2GB",
+    memory: Memory = None,
     threads: Threads = None,
     seed: Annotated[
         int | None,
@@ -170,7 +170,7 @@ def inspect(
     as_json: Json = False,
     side_files: SideFiles = None,
     engine: Engine = "local",
-    memory: Memory = "2GB",
+    memory: Memory = None,
     threads: Threads = None,
 ) -> None:
     """Show the curator the results before noise: PRIVATE."""
