@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue import planning
+from privalue import estimate, planning
 from privalue._described import described
 from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._types import Progress
@@ -55,14 +55,7 @@ from privalue.errors import (
     UnavailableError,
     UsageError,
 )
-from privalue.estimate import (
-    cautions,
-    estimates_of,
-    published,
-    published_policy,
-    published_stages,
-    rehearsal,
-)
+from privalue.estimate import cautions
 from privalue.ledger import (
     Charge,
     EarlierCharge,
@@ -415,13 +408,7 @@ def rehearse(mechanism: Mechanism, study: Study) -> None:
     """
     compile_draw()
     try:
-        if isinstance(mechanism, Ope):
-            published_policy(study, mechanism, mechanism.largest().numbers)
-            return
-        assert isinstance(mechanism, Ssp | Lsw | Lsl)
-        made = rehearsal(study, mechanism)
-        if made is not None:
-            published(made, study, None)
+        estimate.rehearse(study, mechanism)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):
@@ -447,14 +434,7 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     private = type(source) is OperatingSystemEntropy
     trajectories = size.units if study.privacy.unit == "trajectory" else None
     every = cautions(private=private, accepted=ready.accepted)
-    if isinstance(mechanism, Ope):
-        parts = published_policy(study, mechanism, drawn.numbers, every)
-    else:
-        assert isinstance(mechanism, Ssp | Lsw | Lsl)
-        level = mechanism.level(drawn.stages) if isinstance(mechanism, Ssp) else None
-        estimates = estimates_of(study, mechanism, drawn.numbers, level=level)
-        parts = published(estimates, study, trajectories or study.study.trajectories, every)
-        parts |= published_stages(mechanism, drawn.stages, study.report.level)
+    parts = estimate.estimate(study, mechanism, drawn, every)
     return Release(
         private=private,
         study=study.public_description(),

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from privalue.estimate import shrinkage
-from privalue.estimate._greedy import CAUTION, PEOPLE, greedy_step
-from privalue.estimate._ratios import Ratios, clear_limit
-from privalue.estimate.shrinkage import shrink, shrink_pairs
+from privalue.estimate import shrink, shrink_pairs, shrinkage
+from privalue.estimate.improvements import CAUTION, PEOPLE, greedy_step
+from privalue.estimate.ratios import Ratios, clear_limit
 
 BOUNDS = (0.0, 1.0)
 

@@ -5,12 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from oracles.estimates import estimate, noisy_statistics
 from oracles.shrinkage import posterior
 from privalue.core import Design
-from privalue.estimate import shrinkage
-from privalue.estimate._ratios import Ratios, plain_values
-from privalue.estimate._statistics import NoisyStatistics, estimate
-from privalue.estimate.shrinkage import pooled, shrink, shrink_pairs
+from privalue.estimate import shrink, shrink_pairs, shrinkage
+from privalue.estimate.ratios import Ratios, plain_values, pool_pairs
 from privalue.study._tables import _targets
 
 
@@ -97,7 +96,9 @@ def test_the_posterior_is_what_its_page_says(seed):
     given = {"features": basis, "people": 0.3}
     assert_same(shrink(noisy, 0.2, **given), posterior(*numbers(noisy), 0.2, **given))
     states, actions = np.repeat(np.arange(4), 3), np.tile([5, 0, 2], 4)
-    means, deviations, _ = posterior(*numbers(pooled(noisy, states)), 0.2, people=0.3)
+    means, deviations, _ = posterior(
+        *numbers(pool_pairs(noisy, states, int(states[-1]) + 1)), 0.2, people=0.3
+    )
     towards = means[states], deviations[states]
     twin = posterior(*numbers(noisy), 0.2, towards=towards, actions=actions, **given)
     assert_same(shrink_pairs(noisy, 0.2, states, actions=actions, **given), twin)
@@ -203,7 +204,7 @@ def test_a_thin_state_that_is_off_by_chance_is_not_let_go(states, visits, off):
     n = np.array([visits, *np.geomspace(2000, 80_000, states - 1)])
     noise, by_chance = np.full(states, 20.0), np.zeros(states)
     by_chance[0] = off * np.hypot(20.0, 0.4 * 20.0)
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=-0.4 * n + by_chance,
         counts=n,
@@ -219,7 +220,7 @@ def test_a_clear_state_at_the_other_bound_is_not_drawn_away_from_a_fit():
     """Its sum and count cancel at the target, as if nobody had been there."""
     n, means = np.array([1.0] * 7 + [25.0, 1.0]), np.array([0.0] * 8 + [1.0])
     noise = np.full(9, 1e-7)
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=n * (means - 0.5),
         counts=n,

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privalue.core import Design, Lsl, Lsw, PublicSize, Ssp, Statistics, Vector, lsl, lsw
-from privalue.estimate import estimates_of
+from privalue.estimate import theta_of
 from privalue.paper.chain import chain_statistics
 from privalue.simulation import World, parse_world
 from privalue.study import Study, aggregation, design, mechanism_for
@@ -219,7 +219,7 @@ def outcome(method: Method, features: Features, trajectories: int, run: int) -> 
     study, mechanism = _mechanism(method, features, trajectories)
     perturbed = mechanism.perturb(statistics)
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
-    theta = estimates_of(study, mechanism, perturbed.center + noise).theta
+    theta = theta_of(study, mechanism, perturbed.center + noise)
     return Outcome(phi.values(theta), theta, clean)
 
 

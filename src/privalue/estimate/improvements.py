@@ -19,17 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Integers, Vector
-from privalue.estimate._ratios import (
+from privalue.estimate.intervals import Located, difference_ends, total_intervals
+from privalue.estimate.ratios import (
     Ratios,
     clear_limit,
     normal_quantile,
     plain_values,
+    pool_pairs,
     ratio_intervals,
 )
-from privalue.estimate._refit import noisy_statistics, tabular_study
-from privalue.estimate._statistics import NoisyStatistics
-from privalue.estimate._totals import Located, difference_ends, total_intervals
-from privalue.estimate.shrinkage import pooled, shrink_pairs
+from privalue.estimate.refits import released_ratios, tabular_study
+from privalue.estimate.shrinkage import shrink_pairs
+from privalue.estimate.values import actions_per_trajectory
 from privalue.releases import Release
 from privalue.study import Study
 
@@ -132,7 +133,7 @@ def greedy_step(
     Returns:
         The step.
     """
-    of_states = pooled(ratios, states)
+    of_states = pool_pairs(ratios, states, int(states[-1]) + 1)
     number = len(of_states.sums)
     z = normal_quantile(level, len(states) + number)
     q = _located(ratios, unvisited, z, alike)
@@ -197,18 +198,17 @@ def greedy_step_of(
     study = tabular_study(release)
     pairs = study.pairs
     assert pairs is not None  # whoever asks has seen actions
-    noisy = noisy_statistics(release)
-    step = step_of_noisy(noisy, study, level, only_clear_gains=only_clear_gains)
+    step = step_of_ratios(released_ratios(release), study, level, only_clear_gains=only_clear_gains)
     return release.states, pairs.state_of, step
 
 
-def step_of_noisy(
-    noisy: NoisyStatistics, study: Study, level: float, *, only_clear_gains: bool
+def step_of_ratios(
+    ratios: Ratios, study: Study, level: float, *, only_clear_gains: bool
 ) -> GreedyStep:
     """Return the step of noisy statistics, as the study counts.
 
     Args:
-        noisy: of every pair.
+        ratios: of every pair.
         study: with actions.
         level: with which all intervals hold together.
         only_clear_gains: whether a state moves only where the gain is clear.
@@ -216,14 +216,14 @@ def step_of_noisy(
     pairs = study.pairs
     assert pairs is not None
     return greedy_step(
-        noisy.ratios,
+        ratios,
         pairs.state_of,
-        unvisited=noisy.inside(study.values.unvisited_value),
+        unvisited=float(np.clip(study.values.unvisited_value, *ratios.bounds)),
         level=level,
         clear_level=study.report.level,
         only_clear_gains=only_clear_gains,
         alike=study.trajectories_per_person,
-        repeats=np.minimum(np.bincount(pairs.state_of), float(study.states_per_trajectory)),
+        repeats=actions_per_trajectory(study, pairs),
         actions=pairs.action_of,
     )
 
