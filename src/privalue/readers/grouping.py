@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privalue.core import Integers, Private, kernel, sealed, unit_hash
+from privalue.core import Integers, Private, jit, sealed, unit_hash
 from privalue.readers.rows import Rows
 
 PARTITIONS = 512
@@ -97,7 +97,7 @@ def sort(parts: Sequence[Rows]) -> Rows:
     return rows.part(_radix_order(packed, sum(bits)))
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _partitions(ids, unit_words, partitions, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write the partition of each row, and how many rows each partition has."""
     for row in range(len(ids)):
@@ -107,7 +107,7 @@ def _partitions(ids, unit_words, partitions, which, sizes):  # type: ignore[no-u
         sizes[partition] += 1
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _scatter(which, places, first, order):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write which row comes where, if rows are put in the order of their partitions."""
     for row in range(len(which)):
@@ -116,7 +116,7 @@ def _scatter(which, places, first, order):  # type: ignore[no-untyped-def]  # pr
         places[partition] += 1
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _radix_order(keys, bits):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return the positions of keys in ascending order; equal ones stay in theirs.
 
