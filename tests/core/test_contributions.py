@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import boundary
-from oracles.studies import study
+from oracles.studies import mechanism_for, study
 from privalue.core import (
     GRID_STEPS,
     MOST_LEVELS,
@@ -23,7 +23,7 @@ from privalue.core import (
 from privalue.core.kernel import Refusal, Tally, gather
 from privalue.errors import BoundaryError, DataError, StudyError
 from privalue.readers import grouping  # noqa: F401 - its private types too
-from privalue.study import design, mechanism_for
+from privalue.study import design
 
 KEYS = 4
 LIMITS = [
