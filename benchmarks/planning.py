@@ -11,9 +11,11 @@ settings. Every release has its own simulated data set and its own noise.
 """
 
 import os
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 from rich.table import Table
 
 import privalue as pv
@@ -41,9 +43,14 @@ def sizes(setting):
 
 def of_releases(setting, described, m, releases):
     """Values and intervals of releases, each of its own people."""
+    warnings.simplefilter("ignore", pv.PrivalueWarning)
     for seed in range(releases):
         rows = simulate_episodes(setting.process, trajectories=m, seed=seed)
-        yield rows, pv.release(described, rows, seed=seed, accept_useless=True)
+        table = rows.table()
+        if setting.persons is not None:
+            persons = rows.trajectory // setting.persons
+            table = table.append_column("person", pa.array(persons))
+        yield rows, pv.release(described, table, seed=seed, accept_useless=True)
 
 
 def error_of_worlds(drawn, releases=RELEASES):

@@ -56,7 +56,7 @@ def other():
 
 @pytest.fixture(scope="session")
 def plan(study):
-    return pv.plan(study, trajectories=3000, draws=8)
+    return pv.plan(study, trajectories=3000)
 
 
 @pytest.fixture(scope="session")

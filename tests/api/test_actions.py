@@ -153,10 +153,6 @@ def test_notebooks_and_plots_name_pairs(release, study):
     assert "<th>action</th>" in shown
     axes = release.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == list(release.states)
-    plan = pv.plan(study, trajectories=3000, draws=8)
-    assert len(plan.by_state) == 5
-    assert "of the pairs of a state and an action on average" in plan.paragraph
-    assert "The values of 3 states and 3 actions, 5 pairs, will be estimated" in plan.paragraph
     assert "choices" in study._repr_html_()
 
 

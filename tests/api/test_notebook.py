@@ -48,13 +48,12 @@ class Shown(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def everything(release, armed, other, study, plan):
+def everything(release, armed, other, study):
     return {
         "release": release,
         "armed": armed,
         "other": other,
         "study": study,
-        "plan": plan,
     }
 
 
@@ -63,7 +62,7 @@ def bundle(value):
     return DisplayFormatter().format(value)[0]
 
 
-NAMES = ["release", "armed", "other", "study", "plan"]
+NAMES = ["release", "armed", "other", "study"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,14 +136,6 @@ def test_a_study_shows_whom_it_protects(study):
     assert "a trajectory, replace-one" in words
     assert "epsilon, delta1, 1e-06" in words
     assert "ill, better, well, rare <b>" in words
-
-
-def test_a_plan_shows_its_verdict_and_every_mechanism(plan):
-    shown = Shown(plan._repr_html_())
-    assert "3,000 trajectories" in shown.words
-    assert "times better than guessing" in shown.words
-    assert "dp-ssp (this study)" in shown.words
-    assert "dp-lsw, exact" in shown.words
 
 
 def test_the_ids_of_two_outputs_differ(release, armed):

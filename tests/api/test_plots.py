@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import matplotlib as mpl
-import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -88,20 +87,6 @@ def test_a_label_with_dollars_is_no_formula(study):
     labels = {"labels": ["ill", "better", "well", "$x_1$ and \\frac"]}
     release = seeded(study.model_copy(update={"states": labels}))
     assert release.plot().get_yticklabels()[3].get_text() == r"\$x_1\$ and \frac"
-
-
-def test_a_plan_is_drawn_with_every_mechanism_and_its_range(plan):
-    axes = plan.plot()
-    names = named(axes.yaxis)
-    assert "dp-ssp (this study)" in names
-    assert len(names) == sum(each is None for each in plan.table["refused"].to_pylist())
-    ranges = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
-    assert plan.range in ranges
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
-        "guessing",
-        "without privacy",
-    ]
-    assert np.isfinite(axes.get_xlim()).all()
 
 
 PROGRAM = """

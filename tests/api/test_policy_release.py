@@ -417,8 +417,6 @@ def test_an_audit_of_releases_does_not_reject_them():
 def test_what_is_not_offered_is_said():
     with pytest.raises(UsageError, match='dp-ope is read on one machine so far; use engine="local'):
         pv.inspect(described(), ROWS, engine="spark")
-    with pytest.raises(UsageError, match="use plan_policy"):
-        pv.plan(described(), trajectories=1000)
 
 
 def test_whatever_shows_releases_shows_this_one():

@@ -93,7 +93,7 @@ def test_no_command_sends_a_terminal_what_files_say_to_it(hostile, capfd, monkey
     budget = ["--epsilon", "9", "--delta", "1e-3", "--unit", "trajectory"]
     for code, arguments in (
         (0, ["check", study]),
-        (0, ["plan", study, "--draws", "8"]),
+        (0, ["plan", study]),
         (0, ["inspect", study, *data]),
         (0, ["inspect", study, *data, "--json"]),
         (0, ["release", study, *data, "--out", "out", "--no-ledger", "--accept-useless"]),

@@ -16,7 +16,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from privalue.planning._noiseless import theta_before_noise
 
 import privalue as pv
 from oracles.studies import in_sections
@@ -24,6 +23,7 @@ from privalue import planning
 from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Lsl, PublicSize, Ssp, Statistics
 from privalue.curator import Ready, draw_release, prepare, rehearse
 from privalue.estimate._published import estimates_of, published
+from privalue.planning import theta_before_noise
 from privalue.study._terms import mechanism_for
 
 TRIED = 1000 if os.environ.get("PRIVALUE_LONG") == "1" else 120

@@ -24,7 +24,6 @@ from privalue.report import _states as states
 from privalue.report._answers import answers_in
 from privalue.report._guarantee import detection
 from privalue.report._plots import Series, plot_rows
-from privalue.report._precision import planned
 from privalue.report._private_page import private_page, write_private_page
 from privalue.report._public_page import public_page
 from privalue.report._registry import registry_entry, registry_yaml
@@ -276,42 +275,11 @@ def flags_of(release, chosen=None):
 # Precision
 
 
-def test_what_was_planned_does_not_depend_on_the_data():
-    chosen = study("dp-lsw")
-    here, there = (released(chosen, people(*n)) for n in ((400, 0, 0, 0), (0, 0, 0, 400)))
-    errors = {planned(release, chosen).prediction.chosen.rmse for release in (here, there)}
-    assert len(errors) == 1
-    assert planned(here).prediction.chosen.rmse in errors  # from the release alone
-
-
 def test_achieved_precision_is_told_only_where_the_noise_is_public():
     data = people(400, 400, 400, 400)
     secret = public_page(released(study("dp-lsw"), data))
     assert "Not public. The noise of dp-lsw has a scale that depends on the data" in secret
     assert "The scale of the noise is public." in public_page(released(study(), data))
-
-
-def test_a_plan_that_needs_side_files_asks_for_the_study(tmp_path):
-    (tmp_path / "visits.csv").write_text("state,p\n" + "".join(f"{x},0.5\n" for x in LABELS))
-    text = (
-        '[privacy]\nepsilon = 1.0\ndelta = 1e-5\nunit = "trajectory"\n[values]\ndiscount = 0.9\n'
-        'rewards = [0.0, 1.0]\n[states]\nlabels = ["ill", "better", "well", "gone"]\n'
-        'visits = "visits.csv"\n'
-    )
-    (tmp_path / "study.toml").write_text(text)
-    chosen = pv.Study.load(tmp_path / "study.toml")
-    release = released(chosen, people(100, 100, 100, 100))
-    assert "make the report with the study" in planned(release).reason
-    assert planned(release, chosen).prediction is not None
-
-
-def test_without_a_public_number_nothing_is_planned():
-    chosen = study(
-        privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", "neighbours": "add-remove"}
-    )
-    found = planned(released(chosen, people(50, 50, 50, 50)), chosen)
-    assert found.prediction is None
-    assert "neither public here nor declared" in found.reason
 
 
 # The registry entry

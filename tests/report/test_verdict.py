@@ -16,7 +16,6 @@ from privalue.cli._screen import print_release
 from privalue.estimate import common_value
 from privalue.report import public_page, state_table
 from privalue.report._pages import named
-from privalue.report._precision import planned
 from privalue.report._private_page import private_page
 from privalue.report._verdict import verdict_of
 
@@ -39,7 +38,7 @@ def printed(release):
 
 
 def verdict(release):
-    return verdict_of(release, state_table(release), planned(release))
+    return verdict_of(release, state_table(release))
 
 
 def text_of(page):
@@ -124,7 +123,7 @@ def useless():
 def test_a_release_of_no_use_by_its_plan_is_not_usable():
     found = verdict(released(study(2, returns=(0.0, 1.0), mechanism=SSP), crowd(2, 2)))
     assert (found.kind, found.head) == ("unusable", "Not usable.")
-    assert "no better than guessing 0.5, the middle of the bounds" in found.sentence
+    assert "wider than half the range" in found.sentence
 
 
 @pytest.fixture(scope="module")

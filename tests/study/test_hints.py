@@ -77,7 +77,7 @@ def test_a_study_takes_nothing_by_position():
             "1e-4",
             "'1e-4' is not a whole number; it must be in digits, e.g. 10000",
         ),
-        ("--draws", "1.5", "'1.5' is not a whole number; it must be in digits, e.g. 10000"),
+        ("--people", "1.5", "'1.5' is not a whole number; it must be in digits, e.g. 10000"),
     ],
 )
 def test_a_number_that_is_none_is_quoted(capsys, option, written, told):
