@@ -28,7 +28,6 @@ from privalue.version import VERSION as __version__  # noqa: N811
 
 # isort: off
 if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
-    from privalue._checked import Checked as Checked, check as check
     from privalue._diagnostics import (
         Diagnostics as Diagnostics,
         PolicyDiagnostics as PolicyDiagnostics,
@@ -57,7 +56,12 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     from privalue.estimate import refit as refit
     from privalue.ledger import Outbox as Outbox, open_ledger as open_ledger
     from privalue.planning import Plan as Plan, plan as plan
-    from privalue.report import Published as Published, publish as publish
+    from privalue.report import (
+        Checked as Checked,
+        Published as Published,
+        check as check,
+        publish as publish,
+    )
     from privalue.simulation import rollout as rollout, simulate as simulate, world as world
     from privalue.study import Study as Study
 # isort: on
@@ -67,7 +71,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
 _MODULES = {
     "BudgetError": "errors",
     "ChargedError": "errors",
-    "Checked": "_checked",
+    "Checked": "report",
     "DataError": "errors",
     "Diagnostics": "_diagnostics",
     "Improvement": "_improved",
@@ -87,7 +91,7 @@ _MODULES = {
     "StudyError": "errors",
     "UnavailableError": "errors",
     "UsageError": "errors",
-    "check": "_checked",
+    "check": "report",
     "finish": "curator",
     "improve": "_improved",
     "inspect": "curator",

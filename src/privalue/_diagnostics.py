@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from privalue._written import counted
 from privalue.core import (
     Design,
     Lsl,
@@ -18,6 +17,7 @@ from privalue.core import (
     Vector,
     sealed,
 )
+from privalue.errors import plural
 from privalue.estimate import noisy_weights
 from privalue.study import Study
 
@@ -107,7 +107,7 @@ class Diagnostics(Private):
         if surplus:
             found.append(
                 (
-                    f"{counted(surplus, 'trajectory')} beyond max_trajectories_per_person "
+                    f"{plural(surplus, 'trajectory')} beyond max_trajectories_per_person "
                     f"do{'es' * (surplus == 1)} not count, of "
                     f"{surplus + self.statistics.trajectories}",
                     "nothing, if the limit is what the protocol says; a larger one counts more of "
@@ -144,7 +144,7 @@ def dropped_units(study: Study, statistics: Statistics, *, by_query: bool) -> li
         have, do = ("has", "does") if dropped == 1 else ("have", "do")
         found.append(
             (
-                f"{counted(dropped, study.privacy.unit)} {have} an invalid row and {do} not count; "
+                f"{plural(dropped, study.privacy.unit)} {have} an invalid row and {do} not count; "
                 "values are of the others",
                 "look for the reason in the data's source, and mend it there for everybody",
             )
@@ -154,7 +154,7 @@ def dropped_units(study: Study, statistics: Statistics, *, by_query: bool) -> li
         belong, whose = ("belongs", "its") if nobodys == 1 else ("belong", "their")
         found.append(
             (
-                f"{counted(nobodys, 'row')} {belong} to nobody, since {whose} id cannot be read",
+                f"{plural(nobodys, 'row')} {belong} to nobody, since {whose} id cannot be read",
                 "look whether [data] id_type says what ids are in this source",
             )
         )

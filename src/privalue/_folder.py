@@ -10,8 +10,9 @@ from privalue.errors import UsageError
 from privalue.ledger.files import remove_litter
 
 FILE_NAME = "release.json"
-PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
-PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)
+PAGE, REGISTRY = "report.html", "registry.yaml"
+VALUES, DIFFERENCES = "values.csv", "differences.csv"
+PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES, DIFFERENCES)
 # Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
 _LOOKED_AT = 1024

@@ -16,12 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue._notebook import improvement_html
-from privalue._plots import plot_advantages
-from privalue.errors import UnknownLabelError, UsageError
+from privalue.errors import Hint, UnknownLabelError, UsageError
 from privalue.estimate import CAUTION, GreedyStep, StateChange, greedy_step_of
 from privalue.ledger.files import write_whole
 from privalue.releases import NOT_PRIVATE, Release, Tabular
+from privalue.report import (
+    Description,
+    describe_policy,
+    notebook_html,
+    plot_advantages,
+    policy_page,
+)
 from privalue.version import VERSION
 
 if TYPE_CHECKING:
@@ -140,8 +145,18 @@ class Improvement(Tabular):
         """
         return plot_advantages(self.release, self.step.advantage, self.step.clear, ax)
 
+    @property
+    def description(self) -> Description:
+        """Return what changes, for pages, notebooks and the terminal."""
+        return describe_policy(
+            self.release,
+            self.changes,
+            level=self.level,
+            only_clear_gains=self.only_clear_gains,
+        )
+
     def _repr_html_(self) -> str:
-        return improvement_html(self.release, self.changes, WARNING, self.level)
+        return notebook_html(self.description)
 
     def csv(self) -> str:
         """Return the policy as a table of state, action and probability, nothing escaped."""
@@ -209,16 +224,9 @@ class Improvement(Tabular):
         files = [target, target.with_suffix(".json"), target.with_suffix(".html")]
         for file in files:
             if file.exists() and not force:
-                raise UsageError(f"{file} exists; give another name, or allow it to be overwritten")
-        from privalue.report import policy_page  # noqa: PLC0415 - heavy
-
-        page = policy_page(
-            self.release,
-            step=self.step,
-            changes=self.changes,
-            level=self.level,
-            only_clear_gains=self.only_clear_gains,
-        )
+                hint = Hint("give another name, or allow it with {}", force=True)
+                raise UsageError(f"{file} exists", code="exists", hint=hint)
+        page = policy_page(self.description)
         told = json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         try:
             for file, text in zip(files, (self.csv(), told, page), strict=True):

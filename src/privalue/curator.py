@@ -642,13 +642,16 @@ def _stored(request: ReleaseRequest, earlier: EarlierCharge, expect_new: bool) -
         BudgetError: it was charged and has no release yet, or a new one is expected.
     """
     if earlier.release is None:
-        raise BudgetError(f'dataset "{request.dataset}": {earlier.why_not_again}')
+        raise BudgetError(
+            f'dataset "{request.dataset}": {earlier.why_not_again}', code="already-charged"
+        )
     answer = Release.answered(earlier.release)
     if expect_new:
         raise BudgetError(
             f'dataset "{request.dataset}": the identical request was answered on '
             f"{answer.created}, and a new release was expected; [study] period makes a request "
-            "another one, or ask without expecting a new one"
+            "another one, or ask without expecting a new one",
+            code="not-new",
         )
     return answer
 

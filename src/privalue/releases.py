@@ -717,14 +717,14 @@ class Release(Columns, Tabular, Part):
         Raises:
             MissingComponentError: Matplotlib is not installed.
         """
-        from privalue._plots import plot_release  # noqa: PLC0415 - it imports this module
+        from privalue.report import plot_release  # noqa: PLC0415 - it imports this module
 
         return plot_release(self, ax)
 
     def _repr_html_(self) -> str:
-        from privalue._notebook import release_html  # noqa: PLC0415 - it imports this module
+        from privalue.report import describe, notebook_html  # noqa: PLC0415 - it imports this module
 
-        return release_html(self)
+        return notebook_html(describe(self))
 
     # Text
 

@@ -108,10 +108,8 @@ def test_tables_have_a_column_of_actions(release, tmp_path):
     assert rows[0]["action"] == "'=treat"
     assert [float(row["value"]) for row in rows] == release.value.tolist()
     page = made.page.read_text()
-    assert "Released values by state and action" in page
-    assert "Values of states" in page
-    assert "better, operate" in page
-    assert "3, 3 actions" in page
+    assert "Values by state and action" in page
+    assert "3 states, 3 actions" in page
 
 
 def test_json_says_what_each_value_is_of(release):
@@ -149,8 +147,7 @@ def test_notebooks_and_plots_name_pairs(release, study):
 
     mpl.use("Agg")
     shown = release._repr_html_()
-    assert "values of 3 states and 3 actions" in shown
-    assert "<th>action</th>" in shown
+    assert '<th scope="col">Action</th>' in shown
     axes = release.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == list(release.states)
     assert "choices" in study._repr_html_()

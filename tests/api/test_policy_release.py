@@ -1,6 +1,5 @@
 """What another policy would have been worth, from rows to the files of a release."""
 
-import hashlib
 import importlib
 import json
 import math
@@ -16,8 +15,7 @@ import privalue as pv
 from privalue.audit import audit_release
 from privalue.errors import DataError, StudyError, UsageError
 from privalue.releases import ValueTable
-from privalue.report._another_policy import another_policy_page, policy_csv, verdict_words
-from privalue.report._registry import registry_entry
+from privalue.report import describe
 
 BEHAVIOUR = {"ill": {"wait": 0.5, "treat": 0.5}, "worse": {"wait": 0.3, "treat": 0.7}}
 TARGET = {"ill": {"wait": 0.2, "treat": 0.8}, "worse": {"treat": 1.0}}
@@ -144,6 +142,11 @@ def test_a_release_has_what_the_contract_says():
     assert private.sentence().startswith("This release is 1-differentially private: replacing")
 
 
+def notices(release):
+    """What each notice is about, by its code."""
+    return {notice.code: notice.about for notice in describe(release).notices}
+
+
 @pytest.mark.parametrize("changes", [{}, {"neighbours": "add-remove"}])
 def test_each_start_has_a_number_of_its_own(changes):
     release = pv.release(described({"by": "start"}, **changes), ROWS, seed=3)
@@ -156,7 +159,6 @@ def test_each_start_has_a_number_of_its_own(changes):
     trusts = release.policy.columns
     assert (trusts["clipping_bias"] <= trusts["largest_clipping_bias"]).all()
     assert trusts["effective_trajectories"] == pytest.approx(release.weights.weights / CLIP)
-    assert f"{trusts['largest_clipping_bias'][0]:.3g}" in another_policy_page(release)
     again = pv.Release.parse(release.to_json())
     assert again == release
     assert again["ill"].kept_mass == release["ill"].kept_mass
@@ -179,16 +181,12 @@ def test_the_behaviour_itself_keeps_everything(wrong):
         return
     assert row.refuted
     assert row.clipping_bias == row.largest_clipping_bias == 1.0
-    assert verdict_words(release).startswith("The behaviour is refuted: weights exceed what any")
-    assert "clearly" not in verdict_words(release)
-    assert "would have been worth" not in verdict_words(release)
-    page = another_policy_page(release)
-    assert 'class="verdict unusable"' in page
-    assert "None of them can be checked" not in page
+    assert list(notices(release)) == ["behaviour-refuted"]
+    assert describe(release).verdict == "unusable"
     assert "behaviour refuted" in repr(release)
     with pytest.warns(pv.PrivalueWarning, match="behaviour refuted: the kept mass is above 1"):
         pv.release(study, rows, seed=4)
-    assert "so the behaviour is wrong" in "".join(policy_csv(release))
+    assert "so the behaviour is wrong" in release.flags[0]
 
 
 def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
@@ -199,9 +197,9 @@ def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
         changed = {"largest_clipping_bias": [most], "supported": [True]}
         policy = ValueTable({**release.policy.columns, **changed})
         tables = {**release.tables, "policy": policy, "differences": difference}
-        told = verdict_words(release.model_copy(update={"tables": tables}))
-        assert ("clearly more than the behaviour" in told) == clear
-        assert ("which may undo the difference" in told) != clear
+        about = notices(release.model_copy(update={"tables": tables}))["off-policy"]
+        assert (about["compared"] == "more than the behaviour") == clear
+        assert about["undone"] != clear
 
 
 def test_what_is_not_supported_is_warned_of_and_returned_even_where_warnings_are_errors():
@@ -221,18 +219,13 @@ def test_weights_that_cannot_be_are_told_by_start():
         study, pd.concat([rows] * 8).assign(trajectory=np.repeat(np.arange(8 * PEOPLE), 3)), seed=4
     )
     assert release.policy.columns["refuted"].any()
-    assert "may do that at up to 0.1 of them" in verdict_words(release)
+    assert notices(release)["behaviour-refuted"]["above"] >= 1
     assert "so the behaviour is wrong" in release["ill"].flags
-    assert "exceed what any right behaviour allows" in another_policy_page(release)
-    assert "above 1 at that level for all starts at once" in verdict_words(release)
     # What chance does at one of many starts is a flag there, and no verdict on all of them.
     policy = ValueTable({**release.policy.columns, "refuted": [False, False]})
     chance = release.model_copy(update={"tables": {**release.tables, "policy": policy}})
-    assert "refuted" not in verdict_words(chance)
-    told = "not supported: the kept mass is above 1, by chance or because the behaviour is wrong"
-    assert told in another_policy_page(chance)
-    assert told in "".join(policy_csv(chance))
-    assert "so the behaviour is wrong" not in "".join(policy_csv(chance))
+    assert "behaviour-refuted" not in notices(chance)
+    assert describe(chance).verdict == "care"
 
 
 @pytest.mark.parametrize("by", [None, "start"])
@@ -242,16 +235,14 @@ def test_a_refutation_names_those_who_were_left_out_and_no_use_is_told_first(by)
     study = described(policy, epsilon=20.0)
     release = pv.release(study, rows, seed=4)
     assert release.policy.columns["refuted"].any()
-    assert "were left out here" not in verdict_words(release)
+    assert not notices(release)["behaviour-refuted"]["dropped"]
     # E w is at most 1 among all; of those who are left it may be more, whatever the behaviour is.
     kept = pv.release(study.replace(invalid="drop-unit"), rows, seed=4)
-    assert "the probabilities may be right" in verdict_words(kept)
-    assert "the probabilities may be right" in another_policy_page(kept)
+    assert notices(kept)["behaviour-refuted"]["dropped"]
     with pytest.warns(pv.PrivalueWarning, match="or the units that were left out acted otherwise"):
         pv.release(study.replace(invalid="drop-unit"), rows, seed=4)
     useless = release.model_copy(update={"accepted": ["useless"]})
-    assert verdict_words(useless).startswith("By its own plan this release is no better than")
-    assert "accepted it explicitly" in another_policy_page(useless)
+    assert next(iter(notices(useless))) == "useless"
 
 
 def test_what_the_behaviour_never_does_is_lost():
@@ -314,10 +305,11 @@ def test_persons_count_with_their_first_trajectories():
 
 def test_a_release_of_no_use_is_refused_unless_it_is_accepted():
     few = ROWS[:60]
-    with pytest.raises(StudyError, match="no better than guessing: the noise of the value is"):
+    with pytest.raises(StudyError) as refused:
         pv.release(described({"clip": 50.0}), few)
+    assert refused.value.code == "useless"
     accepted = pv.release(described({"clip": 50.0}), few, accept_useless=True, seed=7)
-    assert accepted.accepted == ["useless"]
+    assert accepted.accepted == ("useless",)
 
 
 def test_a_ledger_is_charged_epsilon_alone(tmp_path):
@@ -330,68 +322,20 @@ def test_a_ledger_is_charged_epsilon_alone(tmp_path):
     assert again.reused
     assert again == first
     made = pv.publish(first, tmp_path / "out", study=study, account=ledger.account("clinic"))
-    assert "epsilon = 1 and delta = 0" in made.page.read_text()
+    assert "epsilon = 1 (basic composition" in made.page.read_text()
 
 
-def test_the_page_begins_with_what_cannot_be_checked(tmp_path):
+def test_the_page_says_what_cannot_be_checked_and_files_hold_both_policies(tmp_path):
     for policy in ({}, {"by": "start"}, {"behaviour": "column"}):
         release = pv.release(described(policy), ROWS)
         made = pv.publish(release, tmp_path / str(len(policy)) / str(len(str(policy))))
         page = made.page.read_text()
-        places = [
-            page.index(f"<strong>{name}.</strong>")
-            for name in ("Recorded actions", "No hidden confounding", "Overlap", "Known behaviour")
-        ]
-        assert places == sorted(places)
-        box = page.index("Under the four assumptions below")
-        assert 0 <= box - page.index('class="verdict"') < 80
-        assert "comes on top" in page[box : places[0]]
-        assert page.index('id="trust') < page.index('id="worth')
-        assert places[-1] < page.index('id="figure-worth"') < page.index('id="guarantee-title"')
-        assert "optimistic" in page
+        for assumption in ("recorded actions", "no hidden confounding", "overlap"):
+            assert assumption in page
         table = pd.read_csv(made.values)
-        assert table["of"].tolist()[0] == "target"
-        assert len(table) == 3 * len(release)
-
-
-def test_the_page_says_which_policy_was_valued(tmp_path):
-    page = another_policy_page(pv.release(described(), ROWS, seed=4))
-    for fact in (
-        "ill: wait 0.2, treat 0.8; worse: treat 1",
-        "ill: wait 0.5, treat 0.5; worse: wait 0.3, treat 0.7",
-        "weights count with 2.5 at most",
-        "1 per step",
-        "[0, 1]",
-        "2: ill, worse",
-        "2: wait, treat",
-        f"<bdi>{PEOPLE}</bdi>",
-    ):
-        assert fact in page
-    lines = [f"{s},{a},{p}" for s, row in TARGET.items() for a, p in row.items()]
-    text = "\n".join(["state,action,probability", *lines]) + "\n"
-    (tmp_path / "target.csv").write_text(text)
-    policy = {"target": str(tmp_path / "target.csv"), "behaviour": "column", "by": "start"}
-    page = another_policy_page(pv.release(described(policy), ROWS, seed=4))
-    assert "target.csv" in page
-    assert hashlib.sha256(text.encode()).hexdigest() in page
-    assert "logged in the rows, column probability" in page
-
-
-def test_the_registry_says_what_was_valued_and_how():
-    release = pv.release(described({"behaviour": "column"}), ROWS)
-    entry = registry_entry(release)
-    basic, variant = entry["deployment"]["basic"], entry["deployment"]["dp_variant"]
-    assert basic["description"].startswith("What another policy (the target) than the one that")
-    assert "0 states" not in basic["description"]
-    assert "first visit" not in basic["description"]
-    assert "Target: ill: wait 0.2, treat 0.8; worse: treat 1." in basic["description"]
-    assert variant["variant_name"] == "Pure DP"
-    assert "(state, action, reward and probability of the action at" in variant["data_domain"]
-    assert "by the Laplace law" in entry["deployment"]["implementation"]["mechanisms"]
-    own = entry["privalue"]["mechanism"]
-    assert (own["clip"], own["law"]) == (CLIP, "laplace")
-    by_start = registry_entry(pv.release(described({"by": "start"}), ROWS))
-    assert "for each of 2 starts" in by_start["deployment"]["basic"]["description"]
+        assert table["policy"].tolist()[0] == "target"
+        assert len(table) == 2 * len(release)
+        assert len(pd.read_csv(made.differences)) == len(release)
 
 
 def test_one_number_is_a_table_of_one_row():
@@ -423,7 +367,7 @@ def test_whatever_shows_releases_shows_this_one():
     """In notebooks, as tables, as pictures; and what does not apply says so."""
     for policy in ({}, {"by": "start"}):
         release = pv.release(described(policy), ROWS, seed=9)
-        assert "another policy" in release._repr_html_()
+        assert "both policies" in release._repr_html_()
         assert release.to_arrow().num_rows == len(release)
         assert len(release.flags) == len(release)
         axes = release.plot()

@@ -14,7 +14,7 @@ import pytest
 import privalue as pv
 from oracles.studies import release_anyway, rows_of, study
 from privalue import curator
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.core import Lsw, OperatingSystemEntropy
 from privalue.estimate import estimates_of
 from privalue.releases import ValueTable, json_schema

@@ -9,7 +9,7 @@ import privalue as pv
 from oracles.audits import audit_worst_pairs
 from oracles.studies import study
 from privalue.audit import audit_events, audit_release
-from privalue.core import exact
+from privalue.core.calibration import exact
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
 SETTINGS = [(0.5, 0.05, 1, 0.1), (0.5, 0.05, 4, 0.06), (1.0, 0.02, 20, 0.03), (0.1, 0.1, 40, 0.02)]
@@ -113,7 +113,7 @@ def test_one_state_is_close_to_the_worst_case():
 @pytest.mark.parametrize(("planted", "releases"), [("a third of the noise", 250), ("no noise", 60)])
 def test_a_broken_release_is_rejected(planted, releases, monkeypatch):
     """The planted mistake is in the path itself."""
-    from privalue.core import mechanisms as drawing
+    from privalue.core import noise as drawing
 
     original = drawing.gaussian_on_grid
     share = {"a third of the noise": 0.33, "no noise": 1e-6}[planted]

@@ -1,7 +1,8 @@
-"""The command line: exit codes, one-line errors, JSON on stdout, the log on stderr."""
+"""The command line: exit codes, one-line errors with codes, JSON on stdout, the log on stderr."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,15 +11,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
 import pytest
+import typer
 
 import privalue
-from privalue.cli import _inspect as inspect_command
-from privalue.cli._app import run
-from privalue.cli._given import parse_memory
+from privalue.cli import app, run
+from privalue.cli.app import COMMANDS
+from privalue.cli.options import parse_memory
 
 STUDY = """
+[study]
+dataset = "people"
 [privacy]
 epsilon = 1.0
 delta = 1e-6
@@ -30,14 +33,17 @@ returns = [0.0, 1.0]
 [states]
 count = 5
 """
+RELEASE = ["release", "study.toml", "--data", "data.parquet", "--no-ledger", "--out"]
+MAIN = "from privalue.cli import main; main()"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, capsys):
     """A folder with a study and simulated data, which is also where commands run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(STUDY)
-    assert run(["simulate", "chain:N=5", "--trajectories", "300", "--out", "data.parquet"]) == 0
+    assert run(["simulate", "chain:N=5", "--trajectories", "3000", "--out", "data.parquet"]) == 0
+    capsys.readouterr()
     return tmp_path
 
 
@@ -45,178 +51,42 @@ def printed_json(capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def failed(capsys, code, *arguments):
-    """The one line that a failing command prints."""
-    capsys.readouterr()
-    assert run(list(arguments)) == code
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "Traceback" not in printed.err
-    assert printed.err.count("\n") == 1
-    return printed.err
+def logged(capsys):
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
-def test_the_journey_as_tables(folder, capsys):
-    assert run(["init", "mine.toml"]) == 0
-    assert run(["check", "mine.toml"]) == 0
-    assert run(["inspect", "study.toml", "--data", "data.parquet"]) == 0
-    printed = capsys.readouterr()
-    assert "the study is complete and valid" in printed.out
-    assert "PRIVATE diagnostics" in printed.out
-    assert "PRIVATE" in printed.err
-    assert (
-        run(["release", "study.toml", "--data", "data.parquet", "--out", "r", "--no-ledger"]) == 0
-    )
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "(1, 1e-06)-differentially private: replacing any one trajectory" in shown
-    assert "Public beforehand: the study, its 5 states" in shown
-    assert "Released values" in shown
+# Results
 
 
 def test_the_journey_as_json(folder, capsys):
-    capsys.readouterr()
     assert run(["init", "mine.toml", "--json"]) == 0
     assert printed_json(capsys) == {"study": "mine.toml"}
-    assert run(["check", "study.toml", "--json"]) == 0
+    assert run(["check", "mine.toml", "--json"]) == 0
     checked = printed_json(capsys)
     assert checked["valid"] is True
-    assert (checked["states"], checked["features"]) == (5, 5)
-    assert run(["simulate", "chain:N=5", "--trajectories", "7", "--out", "x.csv", "--json"]) == 0
-    simulated = printed_json(capsys)
-    assert simulated["trajectories"] == 7
-    assert simulated["rows"] == len((folder / "x.csv").read_text().splitlines()) - 1
+    assert checked["states"] == checked["features"]
     assert run(["inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
     inspected = printed_json(capsys)
-    assert inspected["counts"][-1] == inspected["trajectories"] == 300
-    command = ["release", "study.toml", "--data", "data.parquet", "--out", "r", "--no-ledger"]
-    assert run([*command, "--json"]) == 0
-    released = printed_json(capsys)
-    assert released.pop("reused") is False
-    assert released == json.loads((folder / "r" / "release.json").read_text())
-
-
-def test_inspect_has_every_field_of_the_contract(folder, capsys):
-    capsys.readouterr()
-    assert run(["inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
+    assert inspected["counts"][-1] == inspected["trajectories"] == 3000
     assert {
-        "mechanism", "calibration", "noise", "trajectories", "counts", "mean_returns", "theta",
-        "values", "alpha", "beta", "psi", "sigma",
-    } <= set(printed_json(capsys))  # fmt: skip
+        *("mechanism", "calibration", "noise", "mean_returns", "theta", "values"),
+        *("alpha", "beta", "psi", "sigma"),
+    } <= set(inspected)
+    assert run([*RELEASE, "r", "--json"]) == 0
+    summary = printed_json(capsys)
+    assert (summary["folder"], summary["reused"], summary["left"]) == ("r", False, None)
+    assert summary["charged"] == {"epsilon": 1.0, "delta": 1e-6}
+    assert summary["verdict"] in {"usable", "care"}
+    assert summary["notices"][0]["code"] in {"precise", "flagged", "indistinguishable"}
+    released = json.loads((folder / "r" / "release.json").read_text())
+    assert released["private"]
+    assert run(["plan", "study.toml", "--json"]) == 0
+    visits = [row["visits"] for row in printed_json(capsys)["by_visits"]]
+    assert visits == sorted(visits)
+    assert (visits[0], visits[-1] >= 10_000) == (10, True)
 
 
-def test_simulate_writes_seed_and_world_into_the_file(folder):
-    metadata = json.loads(pq.read_schema("data.parquet").metadata[b"privalue"])
-    assert metadata["world"] == "chain:N=5,p=0.5,start=uniform,discount=0.99"
-    assert metadata["seed"] == 0
-
-
-@pytest.mark.parametrize(
-    ("code", "arguments", "message"),
-    [
-        (2, ["nonsense"], "No such command"),
-        (2, ["reproduce"], "Missing option '--out'"),
-        (2, ["check"], "Missing argument"),
-        (2, ["ledger"], "needs one of declare, show, statement, verify, "),
-        (2, ["inspect", "study.toml"], "Missing option '--data'"),
-        (
-            2,
-            ["ledger", "declare", "ward-7", "--epsilon", "1", "--delta", "1e-6"],
-            "Missing option '--unit'. Whom the total protects: trajectory or person.",
-        ),
-        (
-            2,
-            ["inspect", "study.toml", "--data", "x", "--engine", "abacus"],
-            "engine = 'abacus' is not known",
-        ),
-        (2, ["init", "study.toml"], "--force"),
-        (2, ["simulate", "chian", "--trajectories", "3", "--out", "x.csv"], "chain"),
-        (2, ["simulate", "chain", "--trajectories", "0", "--out", "x.csv"], "at least 1"),
-        (2, ["simulate", "chain", "--trajectories", "3", "--out", "x.txt"], ".csv"),
-        (2, ["release", "study.toml", "--data", "data.parquet", "--out", "r"], "--no-ledger"),
-        (3, ["check", "nowhere.toml"], "does not exist"),
-        (3, ["check", "bad.toml"], "did you mean epsilon?"),
-        (3, ["inspect", "study.toml", "--data", "nowhere.csv"], "does not exist"),
-        (3, ["inspect", "study.toml", "--data", "bad.csv"], "row 2: state = '9'"),
-        (
-            3,
-            ["release", "large.toml", "--data", "data.parquet", "--out", "r", "--no-ledger"],
-            "accept_large_delta=True",
-        ),
-        (
-            3,
-            ["release", "study.toml", "--data", "bad.csv", "--out", "r", "--no-ledger"],
-            "row 2: state = '9'",
-        ),
-    ],
-)
-def test_failures_are_one_line_with_the_right_exit_code(folder, capsys, code, arguments, message):
-    (folder / "bad.toml").write_text(STUDY.replace("epsilon", "epsilom"))
-    (folder / "large.toml").write_text(STUDY.replace("1e-6", "0.1"))
-    (folder / "bad.csv").write_text("trajectory,step,state,reward\n0,0,1,1\n0,1,9,1\n")
-    assert message in failed(capsys, code, *arguments)
-    assert not (folder / "r").exists()
-    assert not (folder / "x.csv").exists()
-
-
-def test_a_second_release_into_the_same_folder_is_refused_before_data_is_read(folder, capsys):
-    command = ["release", "study.toml", "--out", "r", "--no-ledger", "--data"]
-    assert run([*command, "data.parquet"]) == 0
-    said = failed(capsys, 2, *command, "nowhere.parquet")
-    assert "a release is never overwritten; give another folder" in said
-
-
-def test_a_seeded_release_says_so_loudly(folder, capsys):
-    command = ["release", "study.toml", "--data", "data.parquet", "--no-ledger", "--out"]
-    for name in ("a", "b"):
-        assert run([*command, name, "--seed-not-private", "4"]) == 0
-    assert "NOT PRIVATE" in capsys.readouterr().out
-    made = [json.loads((folder / name / "release.json").read_text()) for name in ("a", "b")]
-    assert made[0]["theta"] == made[1]["theta"]
-    assert not made[0]["private"]
-
-
-def test_a_bug_of_ours_is_exit_70_and_shows_nothing_of_it(folder, capsys, monkeypatch):
-    def broken(*_, **__):
-        raise RuntimeError("the private value is 42")
-
-    monkeypatch.setattr(inspect_command, "inspect_data", broken)
-    line = failed(capsys, 70, "inspect", "study.toml", "--data", "data.parquet")
-    assert "RuntimeError" in line
-    assert "42" not in line
-    run(["--debug", "inspect", "study.toml", "--data", "data.parquet"])
-    assert "Traceback" in capsys.readouterr().err
-
-
-def test_help_and_version(capsys):
-    assert run(["--help"]) == 0
-    assert "told privately" in capsys.readouterr().out
-    assert run(["--version"]) == 0
-    assert capsys.readouterr().out == f"privalue {privalue.__version__}\n"
-    for command in ("demo", "init", "check", "simulate", "inspect", "release"):
-        assert run([command, "--help"]) == 0
-        assert "--json" in capsys.readouterr().out
-
-
-def test_the_installed_command_runs(folder):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from privalue.cli._app import main; main()",
-            "check",
-            "study.toml",
-            "--json",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["valid"]
-    assert done.stderr == ""
-
-
-def test_the_demo_goes_the_whole_journey_and_its_report_has_a_chart(tmp_path, monkeypatch, capsys):
+def test_the_demo_goes_the_whole_journey(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["demo", "--json"]) == 0
     made = printed_json(capsys)
@@ -224,21 +94,202 @@ def test_the_demo_goes_the_whole_journey_and_its_report_has_a_chart(tmp_path, mo
     assert made["predicted_rmse"] < 0.05
     for key in ("study", "data", "private_page", "ledger", "release", "report", "registry"):
         assert (tmp_path / made[key]).stat().st_size > 300
-    assert "<svg" in (tmp_path / made["report"]).read_text()
-    public = tmp_path / "demo" / "released"
-    assert sorted(path.name for path in public.iterdir()) == [
-        *("registry.yaml", "release.json", "report.html", "values.csv")
-    ]
-    assert json.loads((public / "release.json").read_text())["private"]
-    page = (public / "report.html").read_text()
-    assert made["ledger_head"] in page
-    assert "was predicted to be" in page
-    ledger, release = str(tmp_path / made["ledger"]), str(public)
-    assert run(["ledger", "verify", "--ledger", ledger, "--release", release]) == 0
+    public = str(tmp_path / "demo" / "released")
+    assert run(["ledger", "verify", "--ledger", made["ledger"], "--release", public]) == 0
     assert run(["demo"]) == 0  # a second one goes beside it
     assert (tmp_path / "demo-2" / "released" / "release.json").exists()
-    printed = capsys.readouterr().out
-    assert "released/report.html" in printed
+
+
+# Errors
+
+BUDGET = ["ledger", "declare", "people", "--epsilon", "1.5", "--delta", "1e-5", "--unit"]
+LEDGER = [word if word != "--no-ledger" else "--ledger=ledger.db" for word in RELEASE]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "code", "words"),
+    [
+        (2, "usage", ["nonsense"]),
+        (2, "usage", ["check"]),
+        (2, "usage", ["ledger"]),
+        (2, "usage", ["plan", "study.toml", "--trajectories", "1,5"]),
+        (2, "exists", ["init", "study.toml"]),
+        (2, "ledger-not-chosen", [word for word in RELEASE if word != "--no-ledger"] + ["r"]),
+        (3, "study-invalid", ["check", "nowhere.toml"]),
+        (3, "study-invalid", ["check", "bad.toml"]),
+        (3, "data-invalid", ["inspect", "study.toml", "--data", "nowhere.csv"]),
+        (3, "data-invalid", ["release", "study.toml", *RELEASE[4:], "r", "--data", "bad.csv"]),
+        (3, "delta-not-below-1/m", ["release", "large.toml", *RELEASE[2:], "r"]),
+        (3, "useless", ["release", "useless.toml", *RELEASE[2:], "r"]),
+        (4, "not-declared", [*LEDGER, "r"]),
+    ],
+)
+def test_an_error_is_one_line_with_its_codes(folder, capsys, exit_code, code, words):
+    (folder / "bad.toml").write_text(STUDY.replace("epsilon", "epsilom"))
+    (folder / "large.toml").write_text(STUDY.replace("1e-6", "0.1"))
+    (folder / "useless.toml").write_text(STUDY.replace("epsilon = 1.0", "epsilon = 0.001"))
+    (folder / "bad.csv").write_text("trajectory,step,state,reward\n0,0,1,1\n0,1,9,1\n")
+    assert run(words) == exit_code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("privalue: ")
+    assert printed.err.count("\n") == 1
+    assert run([*words, "--log-format", "json"]) == exit_code
+    (line,) = logged(capsys)
+    assert (line["level"], line["exit_code"]) == ("error", exit_code)
+    assert line["code"].startswith(code)
+    assert line.get("private", False) == (code == "data-invalid")
+    assert not (folder / "r").exists()
+
+
+def test_causes_of_a_refused_budget_are_told_apart(folder, capsys):
+    (folder / "study.toml").write_text(STUDY.replace("[study]", "[study]\ntrajectories = 3000"))
+    assert run([*BUDGET, "trajectory"]) == 0
+    assert run([*LEDGER, "r", "--json"]) == 0
+    assert printed_json_after_table(capsys)["left"]["epsilon"] == pytest.approx(0.5)
+    as_json = ["--log-format", "json"]
+    assert run([*LEDGER, "again", "--expect-new", *as_json]) == 4
+    assert logged(capsys)[-1]["code"] == "not-new"
+    text = (folder / "study.toml").read_text().replace("0.99", "0.98")
+    (folder / "study.toml").write_text(text)
+    assert run([*LEDGER, "more", *as_json]) == 4
+    assert logged(capsys)[-1]["code"] == "budget-exceeded"
+
+
+def printed_json_after_table(capsys):
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_a_hint_names_options_here_and_arguments_in_python(folder, capsys):
+    (folder / "large.toml").write_text(STUDY.replace("1e-6", "0.1"))
+    assert run(["release", "large.toml", *RELEASE[2:], "r"]) == 3
+    assert "--accept-large-delta" in capsys.readouterr().err
+    with pytest.raises(privalue.StudyError) as refused:
+        privalue.release(privalue.Study.load("large.toml"), "data.parquet")
+    assert "accept_large_delta=True" in str(refused.value)
+
+
+def test_a_file_name_is_quoted_as_it_is(folder, capsys):
+    assert run(["inspect", "study.toml", "--data", "threads=4,ledger=None.csv"]) == 3
+    assert "threads=4,ledger=None.csv" in capsys.readouterr().err
+
+
+def test_a_bug_of_ours_is_exit_70_and_shows_nothing_of_it(folder, capsys, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("the private value is 42")
+
+    monkeypatch.setattr("privalue.cli.release_commands.inspect_data", broken)
+    words = ["inspect", "study.toml", "--data", "data.parquet"]
+    assert run(words) == 70
+    line = capsys.readouterr().err
+    assert "RuntimeError" in line
+    assert "42" not in line
+    run(["--debug", *words])
+    assert "Traceback" in capsys.readouterr().err
+
+
+# The log
+
+
+def test_the_log_is_one_object_per_event(folder, capsys):
+    (folder / "study.toml").write_text(STUDY.replace("[study]", "[study]\ntrajectories = 3000"))
+    assert run([*BUDGET, "trajectory"]) == 0
+    capsys.readouterr()
+    assert run([*LEDGER, "r", "--log-format", "json"]) == 0
+    lines = logged(capsys)
+    assert [line["code"] for line in lines] == ["wrote", "charged", "wrote", "done"]
+    assert all({"time", "level", "code", "message"} <= set(line) for line in lines)
+    assert {line["dataset"] for line in lines} == {"people"}
+    assert lines[1]["left"]["epsilon"] == pytest.approx(0.5)
+    assert lines[0]["bytes"]["release.json"] == (folder / "r" / "release.json").stat().st_size
+    assert lines[-1]["exit_code"] == 0
+    assert run([*LEDGER, "again", "--log-format", "json"]) == 0
+    assert "not-new" in [line["code"] for line in logged(capsys)]
+
+
+def test_quiet_is_for_one_command_and_what_is_private_says_so(folder, capsys):
+    assert run(["--quiet", *RELEASE, "r"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["-q", "inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
+    said = capsys.readouterr().err
+    assert said == "PRIVATE: for the curator only. None of this may be published.\n"
+    assert run(["inspect", "study.toml", "--data", "data.parquet", "--log-format=json"]) == 0
+    assert logged(capsys)[0]["private"] is True
+    assert run([*RELEASE, "s"]) == 0
+    assert capsys.readouterr().err.startswith("Wrote s/release.json\n")
+
+
+def test_what_libraries_warn_of_is_logged_and_may_be_private(folder):
+    program = (
+        "import warnings, logging, privalue.cli as cli, privalue.cli.study_commands as check\n"
+        "def warned(_): warnings.warn('in\\ntwo lines'); logging.getLogger('far').warning('off')\n"
+        "check.check_study = warned\n"
+        "cli.main()"
+    )
+    words = ["check", str(folder / "study.toml"), "--log-format", "json"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+    )
+    *warned, error = (json.loads(line) for line in done.stderr.splitlines())
+    assert [(line["level"], line["private"]) for line in warned] == [("warning", True)] * 2
+    assert "UserWarning: in two lines" in warned[0]["message"]
+    assert error["exit_code"] == 70
+
+
+# Help
+
+
+def test_help_lists_commands_in_the_order_of_work(capsys):
+    assert run(["--help"]) == 0
+    text = capsys.readouterr().out
+    listed = text.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in listed] == list(COMMANDS)
+    group = typer.main.get_command(app)
+    for name, (_, sentence) in COMMANDS.items():
+        assert group.get_command(None, name).help.splitlines()[0] == sentence
+    assert run(["-V"]) == 0
+    assert capsys.readouterr().out == f"privalue {privalue.__version__}\n"
+
+
+def test_a_release_has_ten_options_and_others_for_experts(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(["release", "--help"]) == 0
+    text = capsys.readouterr().out
+    plain, advanced = text.partition("Advanced")[::2]
+    assert plain.count(" --") - plain.count(" --help") == 10
+    for option in ("--engine", "--memory", "--threads", "--seed-not-private", "--side-files"):
+        assert option in advanced
+    assert run(["ledger", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "..." not in text.partition("Commands")[2]
+
+
+def test_a_shell_completes_commands():
+    done = subprocess.run(
+        [sys.executable, "-m", "privalue"],
+        env={
+            **os.environ,
+            "COMP_WORDS": "privalue re",
+            "COMP_CWORD": "1",
+            "_PRIVALUE_COMPLETE": "complete_bash",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert {"release", "report", "refit", "reproduce"} <= set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [(["relase"], "release"), (["ledger", "shwo"], "show"), (["help"], "privalue --help")],
+)
+def test_a_command_that_is_none_is_answered_with_one_that_is(words, hint, capsys):
+    assert run(words) == 2
+    assert hint in capsys.readouterr().err
+
+
+# Processes
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])
@@ -249,9 +300,8 @@ def test_an_interrupted_release_ends_at_once_and_leaves_nothing(folder, number):
     spill = folder / "spill"
     spill.mkdir()
     command = ["release", "study.toml", "--data", "mixed.parquet", "--out", "r", "--no-ledger"]
-    command += ["--memory", "64MB"]
     started = subprocess.Popen(
-        [sys.executable, "-c", "from privalue.cli._app import main; main()", *command],
+        [sys.executable, "-c", MAIN, *command, "--memory", "64MB"],
         env={**os.environ, "TMPDIR": str(spill)},
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -274,100 +324,19 @@ def test_an_interrupted_release_ends_at_once_and_leaves_nothing(folder, number):
     assert not (folder / "r").exists()
 
 
-def test_simulate_does_not_overwrite(folder, capsys):
-    command = ["simulate", "chain:N=5", "--trajectories", "3", "--out", "data.parquet"]
-    assert "--force" in failed(capsys, 2, *command)
-    assert run([*command, "--force"]) == 0
-
-
-def test_check_says_what_its_constants_mean(tmp_path, monkeypatch, capsys):
-    """In half a line each; a condition number of 1 says nothing, and is left out."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
-    named = STUDY.replace("[privacy]", "[study]\ntrajectories = 1000\n[privacy]")
-    (tmp_path / "weights.csv").write_text(
-        "state,weight\n" + "".join(f"{s},{s + 1}\n" for s in range(5))
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_the_shell_that_asks_is_told_how():
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m privalue --show-completion; true"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    weighed = '\n[weights]\nfile = "weights.csv"\n'
-    told = {}
-    for name, more in (("dp-ssp", ""), ("dp-lsw", weighed), ("dp-lsl", weighed)):
-        (tmp_path / "made.toml").write_text(f'{named}[mechanism]\nname = "{name}"{more}')
-        assert run(["check", "made.toml"]) == 0
-        told[name] = capsys.readouterr().out
-    for out in told.values():
-        assert "times what one trajectory can change; " in out
-    assert "beta" not in told["dp-ssp"]
-    assert "condition number" not in told["dp-ssp"]
-    assert "limits how fast that varies with the data; true delta" in told["dp-lsw"]
-    assert ": how much the fit may magnify errors; 1 is the least" in told["dp-lsw"]
-    assert ": how strongly the fit is pulled towards 0" in told["dp-lsl"]
-
-
-def test_what_check_says_is_next_can_be_done(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
-    (tmp_path / "fixed.toml").write_text(STUDY)
-    assert run(["check", "fixed.toml"]) == 0
-    assert "Next: privalue plan fixed.toml predicts the error" in capsys.readouterr().out
-
-
-def test_check_says_what_is_probably_not_meant(folder, capsys):
-    (folder / "odd.toml").write_text(
-        STUDY.replace("[privacy]", "[study]\ntrajectories = 100\n[privacy]")
-        .replace("1e-6", "0.1")
-        .replace("returns = [0.0, 1.0]", "returns = [0.0, 4000.0]")
-    )
-    capsys.readouterr()
-    assert run(["check", "odd.toml", "--json"]) == 0
-    notes = printed_json(capsys)["notes"]
-    assert len(notes) == 2
-    assert "--accept-large-delta" in notes[0]
-    assert "wider than rewards and discount imply" in notes[1]
-
-
-def test_check_says_that_a_prior_looks_like_shares_and_that_a_stage_finds_bounds(folder, capsys):
-    shares = STUDY.replace("count = 5", "count = 5\nvisits = [0.2, 0.2, 0.2, 0.2, 0.2]")
-    (folder / "odd.toml").write_text(shares.replace("returns = [0.0, 1.0]\n", ""))
-    capsys.readouterr()
-    assert run(["check", "odd.toml", "--json"]) == 0
-    prior, bounds = printed_json(capsys)["notes"]
-    assert "visits sums to 1" in prior
-    assert "a stage of the release looks for tighter bounds" in bounds
+    assert "complete -o default -F _privalue_completion privalue" in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "stages", "shrinkage", "words"),
-    [
-        ("", [], "states", "dp-ssp, shrinkage, the values in one stage"),
-        ('stages = ["bounds"]', ["bounds"], "states", "shrinkage, a stage for bounds first"),
-        ('stages = "one"\nshrinkage = false', [], None, "no shrinkage, the values in one stage"),
-    ],
-)
-def test_check_says_what_auto_chose(mechanism, stages, shrinkage, words, folder, capsys):
-    (folder / "chosen.toml").write_text(STUDY + f'[mechanism]\nname = "dp-ssp"\n{mechanism}\n')
-    capsys.readouterr()
-    assert run(["check", "chosen.toml", "--json"]) == 0
-    found = printed_json(capsys)
-    assert (found["stages"], found["shrinkage"]) == (stages, shrinkage)
-    assert run(["check", "chosen.toml"]) == 0
-    assert words in " ".join(capsys.readouterr().out.split())
-
-
-def test_inspect_warns_where_noise_would_drown_the_values(folder, capsys):
-    (folder / "paper.toml").write_text(STUDY + '[mechanism]\nname = "dp-lsw"\n')
-    capsys.readouterr()
-    assert run(["inspect", "paper.toml", "--data", "data.parquet"]) == 0
-    assert "the noise would drown the values of" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("2GB", 2_000_000_000),
-        ("500 mb", 500_000_000),
-        ("1.5GiB", 1610612736),
-        ("64000000", 64_000_000),
-    ],
+    ("text", "size"), [("2GB", 2e9), ("500 mb", 5e8), ("1.5GiB", 1610612736), ("64000000", 6.4e7)]
 )
 def test_sizes_of_memory(text, size):
     assert parse_memory(text) == size
@@ -375,5 +344,5 @@ def test_sizes_of_memory(text, size):
 
 @pytest.mark.parametrize("text", ["", "much", "1MB", "-2GB", "nan", "9999999TB"])
 def test_sizes_of_memory_that_make_no_sense(text):
-    with pytest.raises(privalue.UsageError, match="--memory"):
+    with pytest.raises(privalue.UsageError):
         parse_memory(text)

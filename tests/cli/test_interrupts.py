@@ -62,7 +62,7 @@ def interrupted(hooked, moment, command=AS_MODULE, words=("check", "nothing.toml
         (AS_MODULE, "privalue.errors"),
         (AS_COMMAND, "numpy"),
         (AS_MODULE, "typer"),
-        (AS_MODULE, "privalue.cli._check"),
+        (AS_MODULE, "privalue.cli.study_commands"),
         (AS_MODULE, "privalue.curator"),
     ],
     ids=["at once", "the installed command", "before", "as the command is", "late"],

@@ -807,7 +807,7 @@ def test_everything_that_is_counted_is_sent():
     arrays = {"counts", "return_steps", "level_counts", "level_steps", "largest_levels"}
     weights = {"weight_steps", "weighted_steps"}  # of dp-ope, which Spark refuses
     others = {"return_bounds", "covered", "limits"} | arrays | weights
-    assert set(spark_tasks.SCALARS) == set(Statistics.__slots__) - others
+    assert set(spark_tasks.COUNTERS) == set(Statistics.__slots__) - others
 
 
 # Sessions

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import privalue as pv
 from oracles import literal
 from oracles.studies import rows_of, study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.core import lsl, lsw
 from privalue.readers._local import statistics
 from privalue.study._features import design
@@ -171,7 +171,9 @@ def test_solvers_against_explicit_inverses(seed):
     assert lsw(means, built) == pytest.approx(literal.lsw(phi, weights, means), abs=1e-9)
     for ridge in (0.1, 10.0, 1e4):
         expected = literal.lsl(phi, weights, gathered.counts, means, gathered.trajectories, ridge)
-        assert lsl(gathered, built, ridge) == pytest.approx(expected, abs=1e-8)
+        assert lsl(gathered.counts, gathered.return_sums, built, ridge) == pytest.approx(
+            expected, abs=1e-8
+        )
 
 
 def test_lsl_tends_to_least_squares_as_the_ridge_vanishes():
@@ -181,7 +183,9 @@ def test_lsl_tends_to_least_squares_as_the_ridge_vanishes():
     phi = built.phi if isinstance(built.phi, np.ndarray) else built.phi.toarray()
     weights, means = described.state_weights, gathered.mean_returns(0.0)
     expected = literal.least_squares(phi, weights, gathered.counts, means)
-    assert lsl(gathered, built, 1e-9) == pytest.approx(expected, abs=1e-3)
+    assert lsl(gathered.counts, gathered.return_sums, built, 1e-9) == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_a_declared_size_that_is_wrong_is_refused():

@@ -80,7 +80,7 @@ class Machine:
                 os.close(number)
 
     def privalue(self, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
-        return self.python("-c", "from privalue.cli._app import main; main()", *words, **more)
+        return self.python("-c", "from privalue.cli import main; main()", *words, **more)
 
     def made(self) -> set[str]:
         return {path.name for path in self.here.iterdir()}

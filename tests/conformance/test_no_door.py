@@ -15,7 +15,7 @@ import pytest
 import privalue as pv
 from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
 from oracles.studies import rows_of, study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.readers._headings import column_names
 from privalue.readers._local import statistics
 

@@ -39,7 +39,7 @@ from oracles.sources import (
     minari_dataset,
 )
 from oracles.studies import episodes, rows_of, study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.errors import MissingComponentError, UnavailableError
 from privalue.readers import RowRules, open_source
 from privalue.readers._local import statistics

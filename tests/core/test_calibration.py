@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from oracles import literal
-from privalue.core import exact, nissim, privacy_profile
-from privalue.core._calibration import appendix
+from privalue.core import nissim, privacy_profile
+from privalue.core.calibration import appendix, exact
 from privalue.errors import StudyError
 
 GRID = [

@@ -22,7 +22,7 @@ from privalue.core import (
     draw,
     unit_hash,
 )
-from privalue.core._contributions import REASONS, _gather
+from privalue.core.kernel import Refusal, Tally, gather
 from privalue.errors import BoundaryError, DataError, StudyError
 from privalue.readers import RowRules, open_source
 from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
@@ -237,9 +237,9 @@ def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
             return 1 if self.read[row] == 1 else 10**6
 
     def changed(ids, steps, keys, *others):
-        return _gather.py_func(ids, steps, Changing(len(keys)), *others)
+        return gather.py_func(ids, steps, Changing(len(keys)), *others)
 
-    monkeypatch.setattr("privalue.core._contributions._gather", changed)
+    monkeypatch.setattr("privalue.core.contributions.gather", changed)
     contributions = Contributions(LIMITS[0])
     ids = np.array([1, 1, 2]).reshape(3, 1, 1)
     contributions.add(ids, np.array([0, 1, 0]), np.ones(3, dtype=np.int32), np.ones(3))
@@ -257,7 +257,7 @@ def test_what_was_absorbed_is_not_counted_again():
 
 def test_more_trajectories_than_sums_can_hold_are_refused():
     contributions = Contributions(LIMITS[0])
-    contributions._sums[-1][1] = 2**33 - 1  # trajectories that count
+    contributions._sums.tally[Tally.TRAJECTORIES] = 2**33 - 1  # trajectories that count
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
     contributions.add(np.zeros((1, 1, 1), np.int64), *columns)
     with pytest.raises(DataError, match="would not be exact"):
@@ -384,7 +384,14 @@ def test_noise_and_data_are_held_to_the_same_limits():
 
 
 def test_every_reason_has_its_words():
-    for reason in (*REASONS[1:], "twice", "length", "type", "sums", "limits"):
+    for reason in (
+        *(one.name.lower() for one in Refusal if one),
+        "twice",
+        "length",
+        "type",
+        "sums",
+        "limits",
+    ):
         assert "\n" not in str(BoundaryError(reason, 0))
 
 
@@ -454,7 +461,7 @@ def test_an_interrupted_batch_is_on_record(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("privalue.core._contributions._gather", interrupted)
+        patched.setattr("privalue.core.contributions.gather", interrupted)
         with pytest.raises(KeyboardInterrupt):
             contributions.add(ids, *columns)
     contributions.add(ids, *columns)

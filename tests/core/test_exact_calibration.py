@@ -1,7 +1,7 @@
 """Exact calibration: known numbers, an independent computation with proven digits, the bounds,
 the arithmetic they assume, and what is refused.
 
-The proofs are in docs/proofs/exact-calibration.md. "Ball" below is Arb's: a number with a proven
+The proofs are in docs/proofs/calibration.md. "Ball" below is Arb's: a number with a proven
 error, from ``oracles.divergence``, which shares no formula with the package.
 """
 
@@ -15,10 +15,9 @@ import pytest
 from flint import acb, arb, ctx
 
 from oracles.divergence import by_chi_square, by_integral, exactly, shift_at, worst
-from privalue.core import _profile as profile
-from privalue.core import divergence, exact_alpha, privacy_profile
-from privalue.core._arrays import UNIT_ROUNDOFF
-from privalue.core._profile import largest_beta
+from privalue.core import calibration as profile
+from privalue.core import divergence, exact_alpha, largest_beta, privacy_profile
+from privalue.core.kernel import UNIT_ROUNDOFF
 from privalue.errors import StudyError
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
@@ -225,7 +224,9 @@ def test_a_planted_error_is_caught(monkeypatch):
     exact = profile._Loss.log_f
 
     def off(self, z):
-        nudged = profile._Loss(self.half, self.tau, self.w, self.pull * (1 + 1e-8), self.epsilon)
+        nudged = profile._Loss(
+            self.half, self.tau, self.w, self.shift_ratio * (1 + 1e-8), self.epsilon
+        )
         return exact(nudged, z)
 
     monkeypatch.setattr(profile._Loss, "log_f", off)

@@ -8,7 +8,7 @@ import pytest
 import privalue as pv
 from oracles.studies import study
 from privalue.core import lsl, lsw
-from privalue.core._least_squares import lsl_float_error, lsw_float_error
+from privalue.core.design import lsl_float_error, lsw_float_error
 from privalue.readers._local import statistics
 from privalue.study._features import design
 
@@ -96,8 +96,8 @@ def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
         visits = [w * int(n) for w, n in zip(weights, gathered.counts, strict=True)]
         right = [w * s for w, s in zip(weights, sums, strict=True)]
         exact = exact_theta(phi, visits, right, shift=Fraction(ridge) / 2)
-        tau = lsl_float_error(built, ridge, gathered.trajectories, largest)
-        assert distance(lsl(gathered, built, ridge), exact) <= tau
+        tau = lsl_float_error(built, ridge, gathered.trajectories, largest, built.states)
+        assert distance(lsl(gathered.counts, gathered.return_sums, built, ridge), exact) <= tau
 
 
 def test_the_bound_grows_with_the_condition_number_until_the_study_is_refused():
@@ -121,4 +121,6 @@ def test_the_bound_of_a_dense_ridge_regression_is_that_of_the_theorem():
     high = (built.norm**2 * rho.max() * trajectories + ridge / 2) ** 0.5
     target = (trajectories * rho.sum()) ** 0.5
     promised = 5 * 8 * (n + d) * d**1.5 * 2.0**-53 * high / low * target / low
-    assert lsl_float_error(built, ridge, trajectories, 1.0) == pytest.approx(promised, rel=1e-12)
+    assert lsl_float_error(built, ridge, trajectories, 1.0, built.states) == pytest.approx(
+        promised, rel=1e-12
+    )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privalue.core import _maximum as maximum
-from privalue.core._maximum import TOLERANCE, branch_and_bound
+from privalue.core import sensitivity as maximum
+from privalue.core.sensitivity import TOLERANCE, branch_and_bound
 
 BETA = st.one_of(st.floats(1e-9, 5.0), st.sampled_from([1e-300, 800.0]))
 RISES = st.lists(

@@ -9,15 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from oracles.draws import gaussian_multiples
-from privalue.core import (
-    OperatingSystemEntropy,
-    SeededForExperimentsOnly,
-    gaussian_on_grid,
-    public_grid,
-)
-from privalue.core import _noise as noise
-from privalue.core._noise import discrete_laplace
+from oracles import normal as slow
+from oracles.draws import gaussian_multiples, with_rare
+from oracles.normal import stream_of
+from privalue.core import OperatingSystemEntropy, SeededForExperimentsOnly, noise
+from privalue.core.noise import discrete_laplace, gaussian_on_grid, public_grid
 from privalue.errors import PrivalueError, StudyError, UsageError
 
 LARGEST = sys.float_info.max
@@ -93,7 +89,7 @@ def test_the_grid_is_the_largest_power_of_two_below_a_1024th(smallest_sigma, exp
 @pytest.mark.parametrize(
     "smallest_sigma",
     [
-        *(0.0, -0.0, -1.0, math.nan, math.inf, -math.inf, 10**400, "1", None),
+        *(0.0, -0.0, -1.0, math.nan, math.inf, -math.inf, 10**400),
         *(math.nextafter(2.0**-1012, 0.0), SMALLEST_NORMAL, 5e-324),
     ],
 )
@@ -106,67 +102,59 @@ def test_no_grid_for(smallest_sigma):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        ({"sigma": 0.0}, "sigma must be"),
-        ({"sigma": 0}, "sigma must be"),
-        ({"sigma": -731.25}, "sigma must be"),
-        ({"sigma": math.nan}, "sigma must be"),
-        ({"sigma": math.inf}, "sigma must be"),
-        ({"sigma": "731.25"}, "sigma must be"),
-        ({"center": np.array([731.25, math.nan])}, "center holds"),
-        ({"center": np.array([731.25, -math.inf])}, "center holds"),
-        ({"center": np.array([731.25], dtype=np.float32)}, "center must be"),
-        ({"center": np.array([731], dtype=np.int32)}, "center must be"),
-        ({"center": np.array([731], dtype=np.uint64)}, "center must be"),
-        ({"center": np.array([True])}, "center must be"),
-        ({"center": np.array([[731.25]])}, "center must be"),
-        ({"center": np.array(731.25)}, "center must be"),
-        ({"center": [731.25]}, "center must be"),
-        ({"center": np.ma.array([731.25], mask=[True])}, "center must be"),
-        ({"grid": 0.0}, "grid is"),
-        ({"grid": -0.5}, "grid is"),
-        ({"grid": 0.75}, "grid is"),
-        ({"grid": math.nan}, "grid is"),
-        ({"grid": math.inf}, "grid is"),
-        ({"grid": SMALLEST_NORMAL / 2.0}, "grid is"),
-        ({"grid": 1}, "grid is"),
-        ({"grid": "0.5"}, "grid is"),
-        ({"sigma": np.array([731.25, 0.0])}, "sigma must be a finite"),
-        ({"sigma": np.array([-731.25, 1.0])}, "sigma must be a finite"),
-        ({"sigma": np.array([731.25, math.nan])}, "sigma must be a finite"),
-        ({"sigma": np.array([math.inf, 731.25])}, "sigma must be a finite"),
-        ({"sigma": np.array([731.25])}, "sigma must be a number, or"),
-        ({"sigma": np.array(731.25)}, "sigma must be a number, or"),
-        ({"sigma": np.full((2, 1), 731.25)}, "sigma must be a number, or"),
-        ({"sigma": np.array([731.25, 1.0], dtype=np.float32)}, "sigma must be a number, or"),
-        ({"sigma": np.array([731, 731])}, "sigma must be a number, or"),
-        ({"sigma": np.ma.array([731.25, 1.0], mask=[True, False])}, "sigma must be a number, or"),
-        ({"sigma": [731.25, 1.0]}, "sigma must be"),
-        ({"grid": np.array([0.5, 0.75])}, "grid is 0.75"),
-        ({"grid": np.array([0.0, 0.5])}, "grid is 0.0"),
-        ({"grid": np.array([0.5, -0.5])}, "grid is -0.5"),
-        ({"grid": np.array([math.nan, 0.5])}, "grid is nan"),
-        ({"grid": np.array([0.5, math.inf])}, "grid is inf"),
-        ({"grid": np.array([0.5, SMALLEST_NORMAL / 2.0])}, "grid is"),
-        ({"grid": np.array([0.5])}, "grid must be a number, or"),
-        ({"grid": np.array([0.5, 0.5, 0.5])}, "grid must be a number, or"),
-        ({"grid": np.array([1, 1])}, "grid must be a number, or"),
+        {"sigma": 0.0},
+        {"sigma": 0},
+        {"sigma": -731.25},
+        {"sigma": math.nan},
+        {"sigma": math.inf},
+        {"sigma": "731.25"},
+        {"center": np.array([731.25, math.nan])},
+        {"center": np.array([731.25, -math.inf])},
+        {"center": np.array([731.25], dtype=np.float32)},
+        {"center": np.array([731], dtype=np.int32)},
+        {"center": np.array([731], dtype=np.uint64)},
+        {"center": np.array([True])},
+        {"center": np.array([[731.25]])},
+        {"center": np.array(731.25)},
+        {"center": [731.25]},
+        {"center": np.ma.array([731.25], mask=[True])},
+        {"grid": 0.0},
+        {"grid": -0.5},
+        {"grid": 0.75},
+        {"grid": math.nan},
+        {"grid": math.inf},
+        {"grid": SMALLEST_NORMAL / 2.0},
+        {"grid": "0.5"},
+        {"sigma": np.array([731.25, 0.0])},
+        {"sigma": np.array([-731.25, 1.0])},
+        {"sigma": np.array([731.25, math.nan])},
+        {"sigma": np.array([math.inf, 731.25])},
+        {"sigma": np.array([731.25])},
+        {"sigma": np.full((2, 1), 731.25)},
+        {"grid": np.array([0.5, 0.75])},
+        {"grid": np.array([0.0, 0.5])},
+        {"grid": np.array([0.5, -0.5])},
+        {"grid": np.array([math.nan, 0.5])},
+        {"grid": np.array([0.5, math.inf])},
+        {"grid": np.array([0.5, SMALLEST_NORMAL / 2.0])},
+        {"grid": np.array([0.5])},
+        {"grid": np.array([0.5, 0.5, 0.5])},
     ],
 )
 @pytest.mark.parametrize("sampler", [gaussian_on_grid, gaussian_multiples])
-def test_refuses_without_quoting_private_values(sampler, change, message):
+def test_refuses_without_quoting_private_values(sampler, change):
     class Untouched:
         def read(self, _):
             raise AssertionError("refuse before any entropy is used")
 
     arguments = {"center": np.array([731.25, 0.5]), "sigma": 731.25, "grid": 0.5} | change
-    with pytest.raises(UsageError, match=message) as caught:
+    with pytest.raises(UsageError) as caught:
         sampler(arguments.pop("center"), **arguments, entropy=Untouched())
     assert isinstance(caught.value, PrivalueError)
     assert isinstance(caught.value, ValueError)
     assert "731" not in str(caught.value)
-    assert "nan" not in str(caught.value).replace("grid is nan", "")
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
 
@@ -269,11 +257,10 @@ def test_rounding_is_that_of_the_real_number(center, sigma, grid, normal):
     more = [(0x9E3779B97F4A7C15 * (i + 1)) & TOP for i in range(40)]
     negative, whole, start = normal
     z = whole + value(start + more)
-    rounded = noise._rounded(
-        noise._in_steps(center, grid),
-        noise._in_steps(sigma, grid),
-        (negative, whole, list(start)),
-        iter(more).__next__,
+    stream = stream_of(start + more)
+    stream.at[0] = 1
+    rounded = noise.round_exactly(
+        noise.in_steps(center, grid), noise.in_steps(sigma, grid), (negative, whole, 0), stream
     )
     assert rounded == nearest(center, sigma, grid, -z if negative else z)
 
@@ -297,12 +284,10 @@ def test_rounding_just_beside_a_boundary(center, sigma, exponent, agreeing, side
     assume(whole < z < whole + 1)  # the words of a fraction
     expansion = digits(z - whole, agreeing + 3)
     z = whole + value(expansion)
-    more = iter(expansion[1:])
-    rounded = noise._rounded(
-        noise._in_steps(center, grid),
-        noise._in_steps(sigma, grid),
-        (negative, whole, expansion[:1]),
-        more.__next__,
+    stream = stream_of(expansion)
+    stream.at[0] = 1
+    rounded = noise.round_exactly(
+        noise.in_steps(center, grid), noise.in_steps(sigma, grid), (negative, whole, 0), stream
     )
     assert rounded == nearest(center, sigma, grid, -z if negative else z)
 
@@ -340,8 +325,8 @@ def test_an_interval_that_only_touches_a_boundary_is_decided():
 # Integers, and a scale and a grid for each
 
 
-def exact_program(center, sigma, grid, words):
-    """The multiples by the exact program alone, and how many words it took."""
+def slow_program(center, sigma, grid, words):
+    """The multiples by the slow twin, and how many words it took."""
     left = iter(words)
     taken = 0
 
@@ -353,10 +338,10 @@ def exact_program(center, sigma, grid, words):
     sigmas = sigma.tolist() if isinstance(sigma, np.ndarray) else [sigma] * len(center)
     grids = grid.tolist() if isinstance(grid, np.ndarray) else [grid] * len(center)
     multiples = [
-        noise._rounded(
-            noise._in_steps(mu, step),
-            noise._in_steps(spread, step),
-            noise._standard_normal(word),
+        slow.rounded(
+            Fraction(mu) / Fraction(step),
+            Fraction(spread) / Fraction(step),
+            slow.standard_normal(word),
             word,
         )
         for mu, spread, step in zip(center.tolist(), sigmas, grids, strict=True)
@@ -408,7 +393,7 @@ def test_each_coordinate_has_its_own_sigma_and_grid():
         assert np.std(part) == pytest.approx(spread, rel=0.1)  # 9 standard deviations
 
 
-# The compiled copy is the exact program
+# The program is its slow twin
 
 few_words = st.integers(0, 3).map(lambda n: n << 62)  # ties all the time
 near_ties = st.integers(0, 7).map(lambda n: (n << 61) + 1)
@@ -427,10 +412,10 @@ streams = st.lists(st.one_of(few_words, near_ties, st.integers(0, TOP)), min_siz
     streams,
     st.sampled_from([1, 3, 40, 10_000]),
 )
-def test_the_compiled_copy_agrees_with_the_exact_program(center, sigma, grid, stream, block):
+def test_the_compiled_copy_agrees_with_the_slow_program(center, sigma, grid, stream, block):
     """The same multiples from the same words, whatever the blocks, the ties and the sizes."""
     tail = np.frombuffer(SeededForExperimentsOnly(1).read(8 * 4000), "<u8").tolist()
-    expected, taken = exact_program(center, sigma, grid, stream + tail)
+    expected, taken = slow_program(center, sigma, grid, stream + tail)
     script = Scripted(stream + tail, block)
     assert gaussian_multiples(center, sigma=sigma, grid=grid, entropy=script) == expected
     asked = len(stream + tail) - len(script.left)
@@ -439,20 +424,20 @@ def test_the_compiled_copy_agrees_with_the_exact_program(center, sigma, grid, st
 
 @pytest.mark.parametrize("steps", [0.3, 1.0, 1e3, 1e6, 1e11, 1e14, 1e15, 1e16, 1e40])
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])
-def test_the_compiled_copy_agrees_on_long_streams(steps, dtype):
+def test_the_program_agrees_with_its_twin_on_long_streams(steps, dtype):
     count = 3000
     center = np.linspace(-1e6, 1e6, count).astype(dtype)
     sigma = steps * np.geomspace(0.5, 2.0, count)
     grid = 2.0 ** (np.arange(count) % 5 - 2)
     stream = np.frombuffer(SeededForExperimentsOnly(12).read(8 * 40 * count), "<u8").tolist()
-    expected, _ = exact_program(center, sigma, grid, stream)
+    expected, _ = slow_program(center, sigma, grid, stream)
     drawn = gaussian_multiples(center, sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(12))
     assert drawn == expected
 
 
-def given_up(center, sigma, grid, words):
-    """How many coordinates the compiled copy left to the exact program."""
-    return len(noise._multiples(center, sigma, grid, Scripted(words, len(words)))[1])
+def in_doubt(center, sigma, grid, words):
+    """How many coordinates doubles do not decide."""
+    return len(with_rare(center, sigma=sigma, grid=grid, entropy=Scripted(words, len(words)))[1])
 
 
 def boundary_word(rest, scale):
@@ -461,7 +446,7 @@ def boundary_word(rest, scale):
 
 
 @given(st.floats(-0.4, 0.4), st.floats(1.0, 40.0), st.integers(-(2**22), 2**22), st.booleans())
-def test_the_compiled_copy_never_guesses_beside_a_boundary(rest, scale, offset, negative):
+def test_doubles_never_guess_beside_a_boundary(rest, scale, offset, negative):
     """Within millions of words of a boundary: what it decides, it decides like the fractions."""
     word = boundary_word(-rest if negative else rest, scale) + offset
     script = [*zero_plus(word, [12345, 678], negative=negative), TOP, TOP]
@@ -473,7 +458,7 @@ def test_the_compiled_copy_never_guesses_beside_a_boundary(rest, scale, offset, 
 
 
 def test_doubles_alone_would_round_wrongly():
-    """Why the compiled copy may not decide beside a boundary: the planted mistake is found."""
+    """Why doubles may not decide beside a boundary: the planted mistake is found."""
     scale, rest, wrong = 3.7, 0.1, 0
     for offset in range(-2000, 2000, 7):
         word = boundary_word(rest, scale) + offset
@@ -485,37 +470,35 @@ def test_doubles_alone_would_round_wrongly():
             np.array([rest]), sigma=scale, grid=1.0, entropy=Scripted(script, 9)
         )
         assert drawn == exact
-        assert given_up(np.array([rest]), scale, 1.0, script) == 1
+        assert in_doubt(np.array([rest]), scale, 1.0, script) == 1
     assert wrong > 100
 
 
-def test_the_compiled_copy_does_the_work():
-    """Given up are the last coordinates of blocks (here there is one) and next to nothing else."""
+def test_doubles_do_the_work():
     words = np.frombuffer(SeededForExperimentsOnly(3).read(8 * 200_000), "<u8").tolist()
     center = np.linspace(-5.0, 5.0, 5000)
-    assert given_up(center, 1.0, 2.0**-10, words) == 0
-    assert given_up(np.arange(5000) << 40, 2.0**30, 2.0**10, words) <= 3
-    assert given_up(center, 1.0, 2.0**-60, words) == 5000  # too fine for doubles
-
-
-def test_the_exact_program_alone_draws_the_same(monkeypatch):
-    center = np.linspace(-5.0, 5.0, 300)
-    arguments = {"sigma": 2.5, "grid": 2.0**-9}
-    by_copy = gaussian_multiples(center, **arguments, entropy=SeededForExperimentsOnly(4))
-    monkeypatch.setattr(noise, "_go_ahead", lambda *given: (given[5], given[1]))  # gives all up
-    assert len(noise._multiples(center, 2.5, 2.0**-9, SeededForExperimentsOnly(4))[1]) == 300
-    by_program = gaussian_multiples(center, **arguments, entropy=SeededForExperimentsOnly(4))
-    assert by_copy == by_program
+    assert in_doubt(center, 1.0, 2.0**-10, words) == 0
+    assert in_doubt(np.arange(5000) << 40, 2.0**30, 2.0**10, words) <= 3
+    assert in_doubt(center, 1.0, 2.0**-60, words) == 5000  # too fine for doubles
 
 
 # The normal number
 
 
+def words_of(stream, place):
+    """The words of a number as far as they were drawn."""
+    found = [int(stream.words[place])]
+    while stream.after[place]:
+        place = stream.after[place]
+        found.append(int(stream.words[place]))
+    return found
+
+
 def test_equal_words_are_compared_further_and_the_words_are_kept():
     """The first rival of the fraction agrees with it in two words and loses in the third."""
-    script = [0, 1, 7, 7, 8, 8, 30, 20, TOP]
-    normal = noise._standard_normal(iter(script).__next__)
-    assert normal == (False, 0, [7, 8, 20])
+    stream = stream_of([0, 1, 7, 7, 8, 8, 30, 20, TOP])
+    negative, whole, x = noise.standard_normal(stream)
+    assert (negative, whole, words_of(stream, x)) == (False, 0, [7, 8, 20])
 
 
 def test_a_whole_part_and_a_rejected_fraction():
@@ -531,9 +514,10 @@ def test_a_whole_part_and_a_rejected_fraction():
         3, TOP,                     # the trial of e^{-x^2/2}: 3 < 9, but the coin says no: even
         1,                          # the sign: below a half, negative
     ]  # fmt: skip
-    left = iter(script)
-    assert noise._standard_normal(left.__next__) == (True, 1, [9, 2])
-    assert list(left) == []
+    stream = stream_of(script)
+    negative, whole, x = noise.standard_normal(stream)
+    assert (negative, whole, words_of(stream, x)) == (True, 1, [9, 2])
+    assert stream.at[0] == len(script)
 
 
 @pytest.mark.parametrize(
@@ -553,36 +537,32 @@ def test_a_whole_part_and_a_rejected_fraction():
     ],
 )
 def test_the_trial_counts_steps(script, halved, expected):
-    left = iter(script)
-    assert noise._survives([50], left.__next__, halved=halved) is expected
-    assert list(left) == []
-
-
-@pytest.mark.parametrize(
-    ("script", "halved"),
-    [
-        ([50, 60], False),  # 50 is x
-        ([40, 40, 60], False),  # 40 is the step before
-        ([50, 60], True),
-        ([40, 0, 50, 60], True),  # the uniform number of the test is x
-        ([40, 0, 45, 40, 60], True),
-        ([40, 30, 20, 10], False),  # the words run out
-        ([], False),
-    ],
-)
-def test_the_compiled_trial_gives_up(script, halved):
-    words = np.array([*script, 7, 7, 7][: max(len(script), 3)], dtype=np.uint64)
-    assert noise._survives_ahead(words, 0, np.uint64(50), halved)[1] == noise._GIVE_UP
+    stream = stream_of([50, *script])
+    stream.at[0] = 1
+    assert noise.survives(stream, 0, halved) is expected
+    assert stream.at[0] == 1 + len(script)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(0, 9), st.booleans())
-def test_the_compiled_trial_agrees_or_gives_up(script, x, halved):
-    words = np.array([*script, 7, 7, 7], dtype=np.uint64) << np.uint64(60)
-    survived, at = noise._survives_ahead(words, 0, np.uint64(x << 60), halved)
-    if at != noise._GIVE_UP:
-        left = iter(words.tolist())
-        assert noise._survives([x << 60], left.__next__, halved=halved) is bool(survived)
-        assert len(list(left)) == len(words) - at
+def test_the_trial_is_its_twin_also_at_ties(script, x, halved):
+    words = [word << 60 for word in [*script, 7, 3, 9, 7, 8, 1, 9, 0, 9, 9]]
+    left = iter(words)
+    try:
+        expected = slow.survives([x << 60], left.__next__, halved=halved)
+    except StopIteration:
+        return
+    stream = stream_of([x << 60, *words])
+    stream.at[0] = 1
+    assert noise.survives(stream, 0, halved) is expected
+    assert stream.at[0] == 1 + len(words) - len(list(left))
+
+
+@pytest.mark.parametrize("script", [[], [40, 30, 20, 10], [50, 50]])
+def test_a_trial_that_needs_more_words_says_so(script):
+    stream = stream_of([50, *script])
+    stream.at[0] = 1
+    with pytest.raises(IndexError):
+        noise.survives(stream, 0, False)
 
 
 # The discrete Laplace number
@@ -644,9 +624,9 @@ def test_uniform_numbers_are_the_first_that_fit(bound, words):
     left = iter(words)
     if expected is None:
         with pytest.raises(StopIteration):
-            noise._uniform_below(bound, left.__next__)
+            noise.uniform_below(bound, left.__next__)
     else:
-        assert noise._uniform_below(bound, left.__next__) == expected
+        assert noise.uniform_below(bound, left.__next__) == expected
 
 
 # The sources
@@ -726,7 +706,8 @@ def test_parent_and_child_draw_different_noise():
     """In a process of its own, because forking one with threads is warned about."""
     program = """
 import os, numpy as np
-from privalue.core import OperatingSystemEntropy, gaussian_on_grid
+from privalue.core import OperatingSystemEntropy
+from privalue.core.noise import gaussian_on_grid
 source = OperatingSystemEntropy()
 draw = lambda: gaussian_on_grid(np.zeros(3), sigma=2.0**200, grid=1.0, entropy=source).tolist()
 before = draw()
@@ -744,8 +725,7 @@ print(before, os.read(reader, 4096).decode(), draw(), sep="\\n")
     assert len(numbers) == len(set(numbers)) == 9
 
 
-def test_half_a_million_coordinates_hardly_need_the_slow_program():
-    """The compiled copy gives up at the end of a block of words, and where doubles do not tell."""
-    drawn, by_the_exact_program = noise._multiples(np.zeros(500_000), 1.0, 2.0**-10, None)
-    assert len(by_the_exact_program) < 0.01 * len(drawn)
-    assert np.std(drawn * 2.0**-10) == pytest.approx(1.0, abs=0.03)
+def test_half_a_million_coordinates_are_hardly_ever_in_doubt():
+    drawn, rare = with_rare(np.zeros(500_000), sigma=1.0, grid=2.0**-10)
+    assert len(rare) < 0.001 * len(drawn)
+    assert np.std(np.array(drawn) * 2.0**-10) == pytest.approx(1.0, abs=0.03)

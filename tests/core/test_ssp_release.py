@@ -8,7 +8,7 @@ import pytest
 
 import privalue as pv
 from oracles.studies import in_sections, release_anyway
-from privalue.cli import _app as cli
+from privalue import cli
 from privalue.core import divergence
 from privalue.releases import json_schema
 

@@ -22,10 +22,10 @@ from privalue.core import (
     Stage,
     StageRules,
     StatisticsNoise,
-    bounds_sensitivity,
     draw,
     stage_alphas,
 )
+from privalue.core.mechanisms import bounds_sensitivity
 from privalue.curator import prepare
 from privalue.errors import StudyError
 from privalue.study import declared_size, design

@@ -21,8 +21,8 @@ from privalue.core import (
     SeededForExperimentsOnly,
     Terms,
     draw,
-    weighted_block,
 )
+from privalue.core.mechanisms import weighted_block
 from privalue.errors import BoundaryError, StudyError
 
 BOUNDS = REWARDS = (-1.0, 3.0)

@@ -1,9 +1,5 @@
 """Total intervals as a user meets them: in releases, refits, files, on pages and screens."""
 
-import csv
-import io
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +7,6 @@ import pytest
 import privalue as pv
 from oracles import differences as literal
 from oracles.studies import in_sections
-from privalue._written import written
-from privalue.cli import _app as cli
 from privalue.estimate._ratios import normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import (
@@ -109,25 +103,6 @@ def test_a_refit_with_features_keeps_intervals_for_the_values_themselves():
     for entry, own in zip(coarse.values, fresh.values, strict=True):
         assert entry.total_low <= min(entry.low, own.total_low + 1e-9)
         assert entry.total_high >= max(entry.high, own.total_high - 1e-9)
-
-
-def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
-    release = seeded(described())
-    files = pv.publish(release, tmp_path / "released")
-    rows = list(csv.reader(io.StringIO(files.values.read_text())))
-    assert rows[0][:6] == ["state", "value", "total_low", "total_high", "low", "high"]
-    assert [float(row[2]) for row in rows[1:]] == [entry.total_low for entry in release.values]
-    page = files.page.read_text()
-    places = [page.index(word) for word in ("total interval", "privacy interval", "band for all")]
-    assert all(a < b for a, b in pairwise(places))
-    assert "A total interval covers the noise of privacy and the choice of people" in page
-    assert "total interval, median over the states" in page
-    assert cli.run(["refit", str(tmp_path / "released"), "--out", str(tmp_path / "again")]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert shown.index("95% interval") < shown.index("privacy alone")
-    entry = release.values.row(0)
-    assert written(entry.value, entry.total_low, entry.total_high).within in shown
-    assert "they hold the noise of privacy" in shown
 
 
 # Returns that a stage restricted

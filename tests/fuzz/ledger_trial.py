@@ -152,7 +152,7 @@ class Trial:
 
     def _command_line(self) -> None:
         """Run the commands that look at a ledger, and keep their exit codes."""
-        from privalue.cli._app import run
+        from privalue.cli import run
 
         place = ["--ledger", str(self._path)]
         head = self._releases[-1].head

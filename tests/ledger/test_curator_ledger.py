@@ -14,7 +14,7 @@ from oracles.ledgers import BOTH
 from oracles.release_driver import STUDY, releases
 from oracles.studies import study
 from privalue import curator
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.ledger import open_ledger
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 60

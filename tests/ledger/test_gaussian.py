@@ -1,6 +1,6 @@
 """What releases cost a Gaussian total, and what it allows: the arithmetic and its rounding.
 
-The theorems are in docs/proofs/gaussian-ledger.md, their twins in ``oracles/squares.py``.
+The theorems are in docs/proofs/ledger.md, their twins in ``oracles/squares.py``.
 """
 
 import math

@@ -169,7 +169,7 @@ def test_kill_9_at_moments_that_the_release_does_not_choose(
 @pytest.fixture
 def hurried(monkeypatch):
     """A user who waits for a tenth of a second, not for half a minute."""
-    monkeypatch.setattr("privalue.cli._release.open_ledger", partial(open_ledger, wait=0.1))
+    monkeypatch.setattr("privalue.cli.release_commands.open_ledger", partial(open_ledger, wait=0.1))
 
 
 def after_the_outbox(monkeypatch, action):
@@ -510,7 +510,7 @@ def test_what_is_on_record_and_cannot_be_published_is_handed_out_again(folder, m
 def test_publishing_that_fails_says_how_to_go_on(folder, monkeypatch, capsys):
     with monkeypatch.context() as failing:
         failing.setattr(
-            "privalue.cli._release.publish_and_tell", lambda *_, **__: Path("out/no").rmdir()
+            "privalue.cli.release_commands.publish_and_log", lambda *_, **__: Path("out/no").rmdir()
         )
         assert run([*COMMAND, "out"]) == 3
     assert one_line(capsys).startswith(

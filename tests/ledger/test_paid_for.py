@@ -6,7 +6,7 @@ import pytest
 import privalue as pv
 from oracles.studies import in_sections, release_anyway, study
 from privalue import curator
-from privalue.core import _design as features
+from privalue.core import design as features
 from privalue.curator import prepare
 
 PEOPLE = [[(0, 1.0), (1, 0.5)], [(1, 0.2), (2, 0.9)]] * 40

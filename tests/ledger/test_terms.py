@@ -1,6 +1,6 @@
 """Whom a total protects: what converts, at which cost, and what is refused.
 
-The theorems are in docs/proofs/ledger-units.md, their twins in ``oracles/group_privacy.py``.
+The theorems are in docs/proofs/ledger.md, their twins in ``oracles/group_privacy.py``.
 """
 
 import itertools

@@ -22,7 +22,7 @@ def audit_worst_pairs(
     """One audit for each of three ratios of scales, with the shift at its limit.
 
     N(0, I) against N(s e_1, r^2 I), r = e^{-beta/2}, 1, e^{beta/2} and s = min(1, r)/alpha: no
-    mechanism with these constants is worse (docs/proofs/exact-calibration.md).
+    mechanism with these constants is worse (docs/proofs/calibration.md).
     """
     generator = np.random.default_rng(seed)
     audits = []

@@ -15,7 +15,7 @@ def top(values, touched=None):
 
 
 def phi_lsw(counts, weights, k, kappa=0.0, per_person=1, touched=None):
-    """docs/proofs/persons.md: top_q of w_s L^2 / (max(n_s - k L, L) + kappa)^2."""
+    """docs/proofs/contribution.md: top_q of w_s L^2 / (max(n_s - k L, L) + kappa)^2."""
     return top(
         (
             w * per_person**2 / (max(n - k * per_person, per_person) + kappa) ** 2

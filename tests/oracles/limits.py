@@ -1,7 +1,9 @@
 """Limits with defaults, for tests; the package has none, so that nothing fails open."""
 
 import sys
+from types import SimpleNamespace
 
+from privalue import core
 from privalue.core import Limits
 
 
@@ -25,3 +27,60 @@ def limits(**changes):
     given = {**usual, **changes}
     secret = (given["drop_invalid"], given["drop_truncated"], given["neighbours"] == "add-remove")
     return Limits(**{"size_is_public": not any(secret), **given})
+
+
+def of_sums(keys, most_states=None, *, trajectories_per_person=1, add_remove=False):
+    """Limits of N, H, L and the relation."""
+    return limits(
+        unit="trajectory" if trajectories_per_person == 1 else "person",
+        neighbours="add-remove" if add_remove else "replace-one",
+        keys=keys,
+        max_states_per_trajectory=keys if most_states is None else most_states,
+        max_trajectories_per_person=trajectories_per_person,
+    )
+
+
+# The core's sensitivities by plain arguments
+
+
+def block_sensitivity(
+    shape, *, largest, furthest, most_keys=None, most_trajectories=1, add_remove=False
+):
+    held = of_sums(
+        max(len(shape), 1),
+        most_keys,
+        trajectories_per_person=most_trajectories,
+        add_remove=add_remove,
+    )
+    return core.block_sensitivity(held, shape, largest, furthest)
+
+
+def smooth_lsw(counts, weights, beta, *, pseudo_count=0.0, per_person=1, touched=None):
+    """psi^w; all states may be touched if it is left out."""
+    held = SimpleNamespace(max_trajectories_per_person=per_person, touched=touched or len(counts))
+    return core.smooth_lsw(held, counts, weights, beta, pseudo_count)
+
+
+def smooth_lsl(counts, weights, cap, beta, *, slope, offset, per_person=1):
+    held = SimpleNamespace(max_trajectories_per_person=per_person)
+    return core.smooth_lsl(held, counts, weights, beta, cap, core.Line(slope, offset))
+
+
+def count_weight(states, most_states=None, *, add_remove=False):
+    """c_w, by plain arguments."""
+    return core.count_weight(of_sums(states, most_states, add_remove=add_remove))
+
+
+def sensitivity(shape, *, count_weight, most_states=None, **unit):
+    """Delta of DP-SSP, by plain arguments."""
+    block = core.visit_block(count_weight)
+    held = of_sums(max(len(shape), 1), most_states, **unit)
+    return core.block_sensitivity(held, shape, *block)
+
+
+def shape_weights(prior, states, *, expected_trajectories=None, alpha=None, shrinkage=True, **unit):
+    """omega, by plain arguments."""
+    from privalue.study._choices import shape_weights as chosen
+
+    known = {"expected_trajectories": expected_trajectories, "alpha": alpha}
+    return chosen(of_sums(states, **unit), prior, **known, shrinkage=shrinkage)

@@ -112,7 +112,7 @@ def dp_lsl(phi, rho, counts, means, returns, m, ridge, alpha, beta):
 
 
 def psi_ridge_indicator(phi, rho, counts, m, ridge, beta, returns):
-    """The sharper psi for features with exactly one 1 a row (docs/proofs/sharper-dp-lsl.md)."""
+    """The sharper psi for features with exactly one 1 a row (docs/proofs/dp-lsl.md)."""
     reach = max(returns[1], 0) - min(returns[0], 0)
     best = 0.0
     for k in range(m + 1):

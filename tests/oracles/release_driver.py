@@ -24,7 +24,7 @@ from pathlib import Path
 
 from oracles.ledger_driver import ACCOUNTING, Events, say
 from privalue import curator
-from privalue.cli import _report as publication
+from privalue.cli import followup_commands as publication
 from privalue.cli import run
 from privalue.ledger import Ledger, Outbox, UnknownOutcomeError, open_ledger
 from privalue.releases import Release

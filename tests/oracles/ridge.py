@@ -1,15 +1,29 @@
 """The sharper bound of DP-LSL as functions of plain arguments."""
 
-from privalue.core._sensitivity_lsl import RidgeSensitivity
+from oracles.limits import limits
+from privalue.core.sensitivity import RidgeSensitivity
 
 
-def smooth_ridge(counts, design, *, beta, trajectories, **public):
-    return RidgeSensitivity(design=design, cap=trajectories, **public).smooth(counts, beta)
+def smooth_ridge(counts, design, *, beta, **public):
+    return of_ridge(design, **public).smooth(counts, beta)
 
 
-def least_ridge_psi(design, *, trajectories, largest=1.0, **public):
-    return RidgeSensitivity(design=design, cap=trajectories, largest=largest, **public).least()
+def least_ridge_psi(design, *, largest=1.0, **public):
+    return of_ridge(design, largest=largest, **public).least()
 
 
-def most_ridge_psi(design, *, trajectories, **public):
-    return RidgeSensitivity(design=design, cap=trajectories, **public).most()
+def most_ridge_psi(design, **public):
+    return of_ridge(design, **public).most()
+
+
+def of_ridge(design, *, trajectories, ridge, largest, reach, per_person=1, touched=None):
+    """Returns of any size and reach, also of such as no bounds have: mistakes are planted here."""
+    plain = {"largest": largest, "reach": reach, "touched": touched or design.states}
+    held = limits(
+        unit="person",
+        neighbours="add-remove",
+        keys=design.states,
+        max_trajectories_per_person=per_person,
+    )
+    kind = type("PlainRidge", (RidgeSensitivity,), plain)
+    return kind(limits=held, design=design, ridge=ridge, cap=trajectories)

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privalue.core import Design, nissim, privacy_profile, smooth_lsl, smooth_lsw
+from oracles.limits import smooth_lsl, smooth_lsw
+from privalue.core import Design, nissim, privacy_profile
 from privalue.paper import chain_statistics, theory
 from privalue.simulation import MarkovRewardProcess, parse_world
 from privalue.study._features import aggregation

@@ -175,7 +175,7 @@ def test_excess_is_the_difference_of_two_risks(size):
         counts=counts,
         return_steps=np.rint(sums * 2**30),
     )
-    theta = lsl(gathered, design, lam)
+    theta = lsl(gathered.counts, gathered.return_sums, design, lam)
     eta = np.random.default_rng(1).standard_normal(len(theta))
 
     def risk_lsl(point):

@@ -13,7 +13,7 @@ import privalue
 from oracles import literal
 from oracles import theory as slow
 from privalue.core import Calibration, Design, nissim, privacy_profile
-from privalue.core._maximum import TOLERANCE
+from privalue.core.sensitivity import TOLERANCE
 from privalue.errors import StudyError, UsageError
 from privalue.paper import theory
 from privalue.study._features import aggregation

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.errors import UsageError
 from privalue.planning import FromWorld, HalfWidth, mechanism_of_study, predict
 from privalue.simulation import parse_world

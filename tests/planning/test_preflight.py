@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import privalue as pv
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.core import PublicSize
 from privalue.planning import (
     HalfWidth,

@@ -8,9 +8,8 @@ import pytest
 
 import privalue as pv
 from oracles import arms as slow
+from oracles.limits import count_weight, sensitivity
 from oracles.studies import study
-from privalue.core import count_weight
-from privalue.study._choices import sensitivity
 
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one"}
 TINY = [  # states, actions, H

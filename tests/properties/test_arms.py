@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles import arms as slow
 from oracles import literal
+from oracles.limits import count_weight, sensitivity
 from oracles.studies import study
-from privalue.core import Contributions, count_weight
+from privalue.core import Contributions
 from privalue.readers._local import statistics
-from privalue.study._choices import sensitivity
 
 QUARTER, THREE_QUARTERS = Fraction(1, 4), Fraction(3, 4)
 TINY = [  # arms, states, H', L

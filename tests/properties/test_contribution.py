@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import contribution as slow
+from oracles.limits import smooth_lsl, smooth_lsw
 from oracles.ridge import smooth_ridge
-from privalue.core import MOST_TRAJECTORIES, Design, smooth_lsl, smooth_lsw
-from privalue.core._maximum import TOLERANCE
+from privalue.core import MOST_TRAJECTORIES, Design
+from privalue.core.sensitivity import TOLERANCE
 from privalue.study._features import aggregation
 
 BETA = st.one_of(st.floats(1e-6, 3.0), st.sampled_from([1e-12, 50.0]))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import study
-from privalue.core import _contributions as statistics
+from privalue.core import contributions as statistics
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
 STATES = 6
@@ -146,8 +146,11 @@ def test_the_bound_of_ssp_is_reached():
 @pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl", "dp-ssp"])
 def test_limits_that_are_not_enforced_are_caught(name, mistake, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
-    original = statistics._gather
-    limit = {"H is not enforced": "max_states", "L is not enforced": "max_trajectories"}[mistake]
+    original = statistics.gather
+    limit = {
+        "H is not enforced": "max_states_per_trajectory",
+        "L is not enforced": "max_trajectories_per_person",
+    }[mistake]
 
     def careless(ids, steps, keys, rewards, rules, *sums):
         return original(ids, steps, keys, rewards, rules._replace(**{limit: 10**9}), *sums)
@@ -171,5 +174,5 @@ def test_limits_that_are_not_enforced_are_caught(name, mistake, monkeypatch):
         return moved(here, there) * here.calibration.alpha
 
     assert found() <= 1 + 1e-9
-    monkeypatch.setattr(statistics, "_gather", careless)
+    monkeypatch.setattr(statistics, "gather", careless)
     assert found() > 1.05

@@ -13,9 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oracles.divergence import BITS, by_chi_square, exactly
-from privalue.core import _profile as profile
-from privalue.core import divergence, exact_alpha, privacy_profile
-from privalue.core._profile import largest_beta
+from privalue.core import calibration as profile
+from privalue.core import divergence, exact_alpha, largest_beta, privacy_profile
 
 
 def logarithmic(low: float, high: float):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import literal
-from privalue.core import smooth_lsl, smooth_lsw
-from privalue.core._maximum import TOLERANCE
+from oracles.limits import smooth_lsl, smooth_lsw
+from privalue.core.sensitivity import TOLERANCE
 
 COUNTS = st.lists(st.integers(0, 60), min_size=1, max_size=12)
 WEIGHTS = st.floats(0.0, 1e3).map(lambda w: w if w > 1e-9 else 0.0)

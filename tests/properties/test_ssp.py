@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import literal, ssp
+from oracles.limits import count_weight, sensitivity
 from oracles.shrinkage import posterior
-from privalue.core import Design, count_weight
+from privalue.core import Design
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.estimate._totals import total_intervals
-from privalue.study._choices import sensitivity
 from privalue.study._features import aggregation
 
 # Sensitivity

@@ -14,7 +14,7 @@ import pytest
 import privalue as pv
 from fuzz.data_files import HEADING, ROWS, miscounted
 from oracles.studies import study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.readers._files import find_files
 from privalue.readers._local import statistics
 

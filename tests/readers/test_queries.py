@@ -59,7 +59,7 @@ def test_the_rows_of_a_query(folder, query):
 
 
 def test_the_command_line_takes_a_query(folder, capsys):
-    from privalue.cli._app import run
+    from privalue.cli import run
 
     pv_study = folder / "study.toml"
     pv_study.write_text(

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oracles.studies import study
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.errors import DataError, LedgerError, PrivalueError
 from privalue.ledger import open_ledger
 from privalue.ledger.addresses import divide_address, is_unanswered, postgres_server

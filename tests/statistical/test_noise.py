@@ -17,9 +17,9 @@ import pytest
 from oracles.discrete_laplace import discrete_laplace_mass
 from oracles.draws import gaussian_multiples
 from oracles.gaussian import CHECKS, RoundedGaussian, alarm_of_counts, alarm_of_distance
-from privalue.core import OperatingSystemEntropy, SeededForExperimentsOnly
-from privalue.core import _noise as noise
-from privalue.core._noise import discrete_laplace
+from oracles.normal import HALF, stream_of, words_from
+from privalue.core import OperatingSystemEntropy, SeededForExperimentsOnly, noise
+from privalue.core.noise import discrete_laplace
 
 SAMPLES = 100_000
 SETTINGS = {  # center, sigma, grid
@@ -31,18 +31,12 @@ SETTINGS = {  # center, sigma, grid
     "5 coarse steps": (1e300, 5.3 * 2.0**980, 2.0**980),
     "1000 steps": (-0.123, 1000.0, 1.0),
 }
-TRIALS = {  # what is tried, and its probability of success
-    "e^-x, x = 1/4": (lambda word: noise._survives([1 << 62, 0], word), math.exp(-0.25)),
-    "e^-x, x = 7/8": (lambda word: noise._survives([7 << 61, 0], word), math.exp(-0.875)),
-    "e^-x^2/2, x = 1/4": (
-        lambda word: noise._survives([1 << 62, 0], word, halved=True),
-        math.exp(-1.0 / 32.0),
-    ),
-    "e^-x^2/2, x = 7/8": (
-        lambda word: noise._survives([7 << 61, 0], word, halved=True),
-        math.exp(-49.0 / 128.0),
-    ),
-    "e^-1/2": (noise._survives_half, math.exp(-0.5)),
+TRIALS = {  # the first word of x, whether it is halved, and the probability of success
+    "e^-x, x = 1/4": (1 << 62, False, math.exp(-0.25)),
+    "e^-x, x = 7/8": (7 << 61, False, math.exp(-0.875)),
+    "e^-x^2/2, x = 1/4": (1 << 62, True, math.exp(-1.0 / 32.0)),
+    "e^-x^2/2, x = 7/8": (7 << 61, True, math.exp(-49.0 / 128.0)),
+    "e^-1/2": (None, False, math.exp(-0.5)),
 }
 LAPLACE_SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(513) / Fraction(0.1)]
 CHECKS_OF_THE_OPERATING_SYSTEM = (
@@ -112,10 +106,15 @@ def test_noise_far_below_the_grid_still_breaks_the_tie():
     assert alarm_of_counts([20_000 - ups, ups], [0.5, 0.5]) > ALARM
 
 
-@pytest.mark.parametrize(("trial", "probability"), TRIALS.values(), ids=TRIALS)
-def test_the_trials_of_the_proof_have_their_probabilities(trial, probability):
-    word = noise._Words(OperatingSystemEntropy(), noise._BLOCK).__next__
-    successes = sum(trial(word) for _ in range(SAMPLES))
+@pytest.mark.parametrize(("x", "halved", "probability"), TRIALS.values(), ids=TRIALS)
+def test_the_trials_of_the_proof_have_their_probabilities(x, halved, probability):
+    words = np.frombuffer(OperatingSystemEntropy().read(8 * 20 * SAMPLES), dtype="<u8")
+    stream = stream_of(np.concatenate([[0, x or 0, 0], words]).astype(np.uint64))
+    stream.at[0], stream.after[1] = 3, 2  # x is at place 1, and 0 its second word
+    successes = sum(
+        noise.survives_half(stream) if x is None else noise.survives(stream, 1, halved)
+        for _ in range(SAMPLES)
+    )
     counts = [successes, SAMPLES - successes]
     assert alarm_of_counts(counts, [probability, 1.0 - probability]) > ALARM
     for wrong in (probability - 0.03, probability + 0.03):
@@ -149,16 +148,16 @@ def test_the_discrete_laplace_number_has_its_law(scale):
 
 def zero_counted_twice(scale, source):
     """A geometric size and a sign: Algorithm 2 without its last rejection."""
-    word = noise._Words(source, noise._BLOCK).__next__
+    word = words_from(source).__next__
     sizes = [math.floor(-math.log((word() + 1) / 2**64) * float(scale)) for _ in range(40_000)]
-    return [size if word() < noise._HALF else -size for size in sizes]
+    return [size if word() < HALF else -size for size in sizes]
 
 
 def floored_continuous(scale, source):
     """A continuous Laplace number, rounded down."""
-    word = noise._Words(source, noise._BLOCK).__next__
+    word = words_from(source).__next__
     sizes = [-math.log((word() + 1) / 2**64) * float(scale) for _ in range(40_000)]
-    return [math.floor(size if word() < noise._HALF else -size) for size in sizes]
+    return [math.floor(size if word() < HALF else -size) for size in sizes]
 
 
 def without_a_sign(scale, source):
@@ -212,7 +211,7 @@ def discrete_gaussian(center, sigma, grid, source):
     """Proportional to the density at the multiples: another law, told apart when sigma < grid."""
     j = np.arange(-50, 51)
     weights = np.exp(-0.5 * ((j * grid - center) / sigma) ** 2)
-    uniform = (word / 2**64 for word in noise._Words(source, noise._BLOCK))
+    uniform = (word / 2**64 for word in words_from(source))
     return j[
         np.searchsorted(np.cumsum(weights / weights.sum()), list(islice(uniform, SAMPLES)))
     ].tolist()

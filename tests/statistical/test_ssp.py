@@ -16,13 +16,13 @@ from scipy.stats import norm
 
 from benchmarks.worlds import grid, random_chain
 from oracles import literal
+from oracles.limits import count_weight, sensitivity, shape_weights
 from oracles.repeats import repeats
-from privalue.core import Design, count_weight, exact_alpha
+from privalue.core import Design, exact_alpha
 from privalue.estimate._ratios import normal_quantile, ratio_intervals
 from privalue.estimate._statistics import SURE, NoisyStatistics, estimate
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
-from privalue.study._choices import sensitivity, shape_weights
 from privalue.study._features import aggregation
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's

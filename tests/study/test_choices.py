@@ -6,19 +6,12 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from privalue.core import (
-    PublicSize,
-    count_weight,
-    exact_alpha,
-    gaussian,
-    largest_exact_beta,
-    nissim,
-    smooth_lsw,
-)
-from privalue.core._profile import _exact_alpha
+from oracles.limits import count_weight, sensitivity, shape_weights, smooth_lsw
+from privalue.core import PublicSize, exact_alpha, gaussian, largest_beta, nissim
+from privalue.core.calibration import _exact_alpha
 from privalue.errors import StudyError, UsageError
 from privalue.study import design, mechanism_for
-from privalue.study._choices import automatic_beta, sensitivity, shape_weights
+from privalue.study._choices import automatic_beta
 
 ROOT = math.sqrt(3) / 2
 
@@ -154,7 +147,7 @@ def beta_by_every_alpha(epsilon, delta, dimension, psi, room):
         beta = math.exp(log_beta)
         return math.log(exact_alpha(epsilon, delta, dimension, beta)) + 0.5 * math.log(psi(beta))
 
-    highest = high = math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3
+    highest = high = math.log(largest_beta(epsilon, delta, dimension)) - 1e-3
     low = high - math.log(1e4)
     for points in (25, 9, 9):
         grid = np.linspace(low, high, points).tolist()

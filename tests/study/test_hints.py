@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 import privalue as pv
-from privalue.cli._app import run
-from privalue.cli._given import whole_number
+from privalue.cli import run
 
 SOURCE = Path(pv.__file__).parent
 STUDY = """
@@ -64,33 +63,6 @@ def test_a_study_takes_nothing_by_position():
     for given in ("study.toml", Path("study.toml"), {}, None):
         with pytest.raises(pv.StudyError, match=r"is not understood.*Study\.load reads a file"):
             pv.Study(given, states=3)
-
-
-@pytest.mark.parametrize(
-    ("option", "written", "told"),
-    [
-        ("--target-rmse", "0,5", "'0,5' is not a number; a decimal has a point: 0.5"),
-        ("--target-rmse", "abc", "'abc' is not a number; e.g. 0.5 or 1e-6"),
-        ("--trajectories", "abc", "'abc' is not a whole number; it must be in digits, e.g. 10000"),
-        (
-            "--trajectories",
-            "1e-4",
-            "'1e-4' is not a whole number; it must be in digits, e.g. 10000",
-        ),
-        ("--people", "1.5", "'1.5' is not a whole number; it must be in digits, e.g. 10000"),
-    ],
-)
-def test_a_number_that_is_none_is_quoted(capsys, option, written, told):
-    assert run(["plan", "study.toml", option, written]) == 2
-    assert capsys.readouterr().err == f"privalue: Invalid value for '{option}': {told}\n"
-
-
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [("1e4", 10_000), ("2E+3", 2000), ("-5", -5), ("1_000", 1000), ("10.0", 10), (7, 7)],
-)
-def test_a_whole_number_may_be_written_in_several_ways(written, meant):
-    assert whole_number(written) == meant
 
 
 def test_check_says_to_plan_next(tmp_path, monkeypatch, capsys):

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import privalue as pv
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.ledger.files import read_whole
 from privalue.study import _places as places
 from privalue.study import _side_files as side_files

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.limits import sensitivity
 from oracles.studies import in_sections
 from privalue.core import gaussian, stage_alphas
 from privalue.study import declared_size, design
-from privalue.study._choices import sensitivity
 from privalue.study._stage_rules import bin_noise, bounds_pay, chosen_bound, least_share
 from privalue.study._terms import terms_for
 

@@ -8,8 +8,8 @@ import typer
 from rich import box
 from rich.table import Table
 
-from privalue.cli._console import Json, print_json, progress, screen
-from privalue.cli._given import WHOLE
+from privalue.cli.console import print_json, progress, screen
+from privalue.cli.options import WHOLE, Json
 from privalue.errors import UsageError
 from privalue.paper import FULL, QUICK, Reproduction, factor_text
 from privalue.paper import reproduce as reproduce_all

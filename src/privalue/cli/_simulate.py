@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from privalue._written import counted
-from privalue.cli._console import Json, print_json, progress, say
-from privalue.cli._given import WHOLE, require_absent
-from privalue.errors import UsageError
+from privalue.cli.console import print_json, progress, say
+from privalue.cli.options import WHOLE, Json, require_absent
+from privalue.errors import UsageError, plural
 from privalue.simulation import CUT, simulate_to_file, write_truth
 from privalue.simulation import world as find_world
 
@@ -110,11 +109,11 @@ def simulate(
     else:
         low, high = chosen.process.reward_bounds
         say(
-            f"Wrote {counted(written.trajectories, 'trajectory')}, {counted(written.rows, 'row')}: "
+            f"Wrote {plural(written.trajectories, 'trajectory')}, {plural(written.rows, 'row')}: "
             f"{written.path}"
         )
         say(
-            f"{chosen.text}: {counted(chosen.process.states, 'state')}, rewards within [{low:g}, "
+            f"{chosen.text}: {plural(chosen.process.states, 'state')}, rewards within [{low:g}, "
             f"{high:g}], discount {chosen.process.discount:g}"
         )
         if truth is not None:

@@ -8,28 +8,20 @@ NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and page
 without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
 """
 
-from privalue.core._arrays import Integers, Matrix, Vector
-from privalue.core._blocks import block_sensitivity, checked_whole
-from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
-from privalue.core._contributions import SCALARS, Contributions, Covered, Statistics, unit_hash
-from privalue.core._design import Design, absolute, column_squares, dense, is_indicator, scaled_rows
-from privalue.core._kernels import kernel
-from privalue.core._least_squares import lsl, lsw
-from privalue.core._noise import (
-    Entropy,
-    OperatingSystemEntropy,
-    SeededForExperimentsOnly,
-    gaussian_on_grid,
-    public_grid,
+from privalue.core.calibration import (
+    Calibration,
+    Profile,
+    divergence,
+    exact_alpha,
+    gaussian,
+    largest_beta,
+    nissim,
+    privacy_profile,
 )
-from privalue.core._private import Private, sealed
-from privalue.core._profile import Profile, divergence, exact_alpha, privacy_profile
-from privalue.core._sensitivity_lsl import smooth_lsl
-from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._sensitivity_ssp import count_weight, visit_block
+from privalue.core.contributions import COUNTERS, Contributions, Covered, Statistics
+from privalue.core.design import Design, Matrix, dense, lsl, lsw
+from privalue.core.kernel import GRID_STEPS, Integers, Vector, kernel, unit_hash
 from privalue.core.limits import (
-    CONSTANTS,
-    GRID_STEPS,
     MOST_LEVELS,
     MOST_TRAJECTORIES,
     Limits,
@@ -47,93 +39,36 @@ from privalue.core.mechanisms import (
     Lsl,
     Lsw,
     Mechanism,
-    NoiseLaw,
     Ope,
     Perturbation,
-    SmoothBound,
     Ssp,
     Stage,
     StatisticsNoise,
     Whitening,
-    add_noise,
-    bounds_sensitivity,
     compile_draw,
     draw,
     smooth_bound,
     stage_alphas,
-    weighted_block,
+)
+from privalue.core.noise import Entropy, OperatingSystemEntropy, SeededForExperimentsOnly
+from privalue.core.private import Private, sealed
+from privalue.core.sensitivity import (
+    Line,
+    block_sensitivity,
+    count_weight,
+    smooth_lsl,
+    smooth_lsw,
+    visit_block,
 )
 
 __all__ = [
-    "CONSTANTS",
-    "GRID_STEPS",
-    "MECHANISMS",
-    "MOST_LEVELS",
-    "MOST_TRAJECTORIES",
-    "SCALARS",
-    "Calibration",
-    "Contributions",
-    "Covered",
-    "Design",
-    "Draw",
-    "Entropy",
-    "Integers",
-    "Limits",
-    "Lsl",
-    "LslTerms",
-    "Lsw",
-    "LswTerms",
-    "Matrix",
-    "Mechanism",
-    "NoiseLaw",
-    "Ope",
-    "OpeTerms",
-    "OperatingSystemEntropy",
-    "Perturbation",
-    "Private",
-    "Profile",
-    "PublicSize",
-    "SeededForExperimentsOnly",
-    "SmoothBound",
-    "Ssp",
-    "SspTerms",
-    "Stage",
-    "StageRules",
-    "Statistics",
-    "StatisticsNoise",
-    "Terms",
-    "Vector",
-    "Whitening",
-    "absolute",
-    "add_noise",
-    "block_sensitivity",
-    "bounds_sensitivity",
-    "checked_whole",
-    "column_squares",
-    "compile_draw",
-    "count_weight",
-    "dense",
-    "divergence",
-    "draw",
-    "exact",
-    "exact_alpha",
-    "gaussian",
-    "gaussian_on_grid",
-    "is_indicator",
-    "kernel",
-    "largest_exact_beta",
-    "lsl",
-    "lsw",
-    "nissim",
-    "privacy_profile",
-    "public_grid",
-    "scaled_rows",
-    "sealed",
-    "smooth_bound",
-    "smooth_lsl",
-    "smooth_lsw",
-    "stage_alphas",
-    "unit_hash",
-    "visit_block",
-    "weighted_block",
+    "COUNTERS", "GRID_STEPS", "MECHANISMS", "MOST_LEVELS", "MOST_TRAJECTORIES", "Calibration",
+    "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits", "Line", "Lsl",
+    "LslTerms", "Lsw", "LswTerms", "Matrix", "Mechanism", "Ope", "OpeTerms",
+    "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
+    "SeededForExperimentsOnly", "Ssp", "SspTerms", "Stage", "StageRules", "Statistics",
+    "StatisticsNoise", "Terms", "Vector", "Whitening", "block_sensitivity", "compile_draw",
+    "count_weight", "dense", "divergence", "draw", "exact_alpha", "gaussian", "kernel",
+    "largest_beta", "lsl", "lsw", "nissim", "privacy_profile", "sealed", "smooth_bound",
+    "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
 ]  # fmt: skip

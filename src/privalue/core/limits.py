@@ -31,15 +31,14 @@ by one of which nothing is left, where invalid units are dropped.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from privalue.core._arrays import Vector
-from privalue.core._design import Design
+from privalue.core.design import Design
+from privalue.core.kernel import GRID_STEPS, Vector
 from privalue.errors import StudyError
 
 MOST_LEVELS = 12
-GRID_STEPS = 2**30  # of a return, between its bounds
 MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
 
 
@@ -93,11 +92,16 @@ class Limits:
         return self.neighbours == "add-remove"
 
     @property
+    def keys_per_arm(self) -> int:
+        """Return how many keys an arm has; N where there are no arms."""
+        return self.keys // self.arms
+
+    @property
     def touched(self) -> int:
         """Return q: the keys of one unit, or of two where one replaces the other.
 
         A unit counts for at most H keys in each of L trajectories, and L trajectories need not
-        share keys (docs/proofs/persons.md, "q is 2HL, not 2H").
+        share keys (docs/proofs/dp-lsw.md, "q is 2HL, not 2H").
         """
         one = self.max_states_per_trajectory * self.max_trajectories_per_person
         return min(self.keys, one if self.add_remove else 2 * one)
@@ -198,8 +202,8 @@ class SspTerms:
 
     shape: Vector  # omega: how precisely each key is released
     count_weight: float  # c_w, in units of R: what a count weighs beside a sum
-    shares: Mapping[str, float] = field(default_factory=dict)  # of mu^2, by stage; values: the rest
-    rules: StageRules | None = None
+    shares: Mapping[str, float]  # of mu^2, by stage; the values get the rest
+    rules: StageRules | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

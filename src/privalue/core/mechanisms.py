@@ -33,33 +33,14 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 import scipy
 
-from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector, is_number
-from privalue.core._blocks import sensitivity_within
-from privalue.core._calibration import PUBLISHED, Calibration, exact, gaussian
-from privalue.core._contributions import Statistics
-from privalue.core._design import Design, column_squares, dense
-from privalue.core._least_squares import lsl, lsl_float_error, lsw, lsw_float_error
-from privalue.core._noise import (
-    Entropy,
-    SeededForExperimentsOnly,
-    gaussian_on_grid,
-    laplace_on_grid,
-    public_grid,
-)
-from privalue.core._private import Private, sealed
-from privalue.core._sensitivity_lsl import RidgeSensitivity, smooth_lsl, sum_of_capped_counts
-from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._sensitivity_ssp import visit_block
-from privalue.core.limits import (
-    GRID_STEPS,
-    Limits,
-    LslTerms,
-    LswTerms,
-    OpeTerms,
-    SmoothTerms,
-    SspTerms,
-    Terms,
-)
+from privalue.core import noise, sensitivity
+from privalue.core.calibration import PUBLISHED, Calibration, exact, gaussian
+from privalue.core.contributions import Statistics
+from privalue.core.design import Dense, Design, lsl, lsl_float_error, lsw, lsw_float_error
+from privalue.core.kernel import GRID_STEPS, UNIT_ROUNDOFF, Integers, Vector
+from privalue.core.limits import Limits, LslTerms, LswTerms, OpeTerms, SmoothTerms, SspTerms, Terms
+from privalue.core.noise import Entropy, SeededForExperimentsOnly, public_grid
+from privalue.core.private import Private, sealed
 from privalue.errors import BoundaryError, StudyError
 
 STAGES = ("bounds", "values")  # in the order in which they are drawn
@@ -117,7 +98,6 @@ class Perturbation(Private):
     grids: float | Vector  # public
     psi: float
     sigma: float
-    calibration: Calibration  # public
     laplace: tuple[Fraction, ...] = ()  # public; scales of discrete Laplace noise in its place
 
     def __post_init__(self) -> None:
@@ -184,14 +164,14 @@ def draw(mechanism: Mechanism, statistics: Statistics, entropy: Entropy) -> Draw
 def add_noise(at: Perturbation, entropy: Entropy) -> Vector:
     """Draw the noise of one perturbation."""
     if at.laplace:
-        return laplace_on_grid(at.center, at.laplace, entropy)
-    return gaussian_on_grid(at.center, sigma=at.deviations, grid=at.grids, entropy=entropy)
+        return noise.laplace_on_grid(at.center, at.laplace, entropy)
+    return noise.gaussian_on_grid(at.center, sigma=at.deviations, grid=at.grids, entropy=entropy)
 
 
 def compile_draw() -> None:
     """Compile every kernel that ``draw`` calls, before a charge: afterwards nothing may fail."""
-    gaussian_on_grid(np.zeros(1), sigma=1.0, grid=1.0, entropy=SeededForExperimentsOnly(0))
-    sum_of_capped_counts(np.zeros(1, dtype=np.int64), np.ones(1), cap=1, per_person=1)
+    noise.gaussian_on_grid(np.zeros(1), sigma=1.0, grid=1.0, entropy=SeededForExperimentsOnly(0))
+    sensitivity.sum_of_capped_counts(np.zeros(1, dtype=np.int64), np.ones(1), cap=1, per_unit=1)
 
 
 def _constants(terms: Terms, kind: type[_Constants]) -> _Constants:
@@ -223,7 +203,7 @@ def _constants(terms: Terms, kind: type[_Constants]) -> _Constants:
 # A stage adds noise of standard deviation alpha_j Delta_j to a vector of whole numbers, and is
 # 1/alpha_j-Gaussian-DP whatever was released before. Stages compose exactly: they are mu-GDP
 # together where the sum of 1/alpha_j^2 is at most mu^2 = 1/alpha^2, also if each is chosen by what
-# the earlier ones released (Smith and Thakurta 2022; docs/proofs/stages.md).
+# the earlier ones released (Smith and Thakurta 2022; docs/proofs/dp-ssp.md).
 #
 # | stage  | what gets noise                                                    | block: M, D     |
 # |--------|--------------------------------------------------------------------|-----------------|
@@ -251,7 +231,7 @@ def stage_alphas(alpha: float, shares: Mapping[str, float]) -> dict[str, float]:
 
 def bounds_sensitivity(limits: Limits) -> float:
     """Return Delta of the numbers of trajectories by their largest level."""
-    return sensitivity_within(limits, np.ones(1), 1, 2) * (1 + 1e-15)
+    return sensitivity.block_sensitivity(limits, np.ones(1), 1.0, 2.0) * (1 + 1e-15)
 
 
 class StatisticsNoise:
@@ -261,7 +241,7 @@ class StatisticsNoise:
         limits, constants = terms.limits, _constants(terms, SspTerms)
         weight, shape = constants.count_weight, constants.shape
         low, high = limits.return_bounds
-        delta = sensitivity_within(limits, shape, *visit_block(weight))
+        delta = sensitivity.block_sensitivity(limits, shape, *sensitivity.visit_block(weight))
         self.level = level
         self.interval = first, last = limits.interval(level)
         self.squared_sensitivity = delta**2  # in units of R^2
@@ -336,7 +316,6 @@ class Ssp:
         where from its lower end it could be R.
         """
         alpha = self.stages[stage]
-        calibration = Calibration(name="exact", alpha=alpha, beta=0.0)
         if stage == "bounds" and self.bounds_sigma is not None:
             return Perturbation(
                 center=statistics.largest_levels,
@@ -344,30 +323,23 @@ class Ssp:
                 grids=public_grid(self.bounds_sigma),
                 psi=(self.bounds_sigma / alpha) ** 2,
                 sigma=self.bounds_sigma,
-                calibration=calibration,
             )
-        noise, counts = self.noise_at(self.level(released)), statistics.counts
-        middle = sum(noise.interval) // 2  # a whole step: both ends are even
-        centred = statistics.clamped_steps(noise.level) - counts * middle  # exact
+        at, counts = self.noise_at(self.level(released)), statistics.counts
+        middle = sum(at.interval) // 2  # a whole step: both ends are even
+        centred = statistics.clamped_steps(at.level) - counts * middle  # exact
         return Perturbation(
             center=np.concatenate([centred, counts]),
-            deviations=noise.deviations,
-            grids=np.repeat([noise.steps_grid, noise.counts_grid], len(counts)),
-            psi=noise.squared_sensitivity,
-            sigma=noise.sigma,
-            calibration=calibration,
+            deviations=at.deviations,
+            grids=np.repeat([at.steps_grid, at.counts_grid], len(counts)),
+            psi=at.squared_sensitivity,
+            sigma=at.sigma,
         )
 
     def public_noise(self, released: Sequence[Stage] = ()) -> NoiseLaw:
         """Return what is public of the noise: of the sums, whose grid is in units of returns."""
-        noise = self.noise_at(self.level(released))
-        return NoiseLaw(
-            law="gaussian",
-            alpha=self.calibration.alpha,
-            beta=0.0,
-            grid=noise.steps_grid * noise.step,
-            sigma=noise.sigma,
-        )
+        at, alpha = self.noise_at(self.level(released)), self.calibration.alpha
+        grid = at.steps_grid * at.step
+        return NoiseLaw(law="gaussian", alpha=alpha, beta=0.0, grid=grid, sigma=at.sigma)
 
     def largest(self) -> Draw:
         """Return what could be drawn if everybody visited every state."""
@@ -384,35 +356,23 @@ def _one_stage(mechanism: Mechanism, numbers: Vector, sigma: Vector | None = Non
 # DP-LSW and DP-LSL: a smooth bound of the local sensitivity, its calibration, the noise.
 
 
-class SmoothBound(ABC):
-    """sensitivity(X) <= factor sqrt(psi(counts, beta)) + 2 rounding; the attributes are public.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SmoothBound:
+    """sensitivity(X) <= factor sqrt(psi(counts, beta)) + 2 rounding; all of it is public.
 
-    ``least`` and ``most`` hold for every data set that the limits allow. The grid comes from the
-    one, and the largest noise there can be from the other.
+    psi is a beta-smooth upper bound of the squared local sensitivity: between neighbours its
+    logarithm differs by at most beta (Nissim, Raskhodnikova and Smith 2011). Of counts it is
+    PRIVATE. ``least`` and ``most`` hold for every data set that the limits allow: the grid comes
+    from the one, and the largest noise there can be from the other.
     """
 
     factor: float
     rounding: float  # tau
     least: float  # no data set has a smaller psi
     most: float  # nor a larger one
+    psi: Callable[[Integers, float], float]
 
-    @abstractmethod
-    def psi(self, counts: Integers, beta: float) -> float:
-        """Return the beta-smooth upper bound of the squared local sensitivity. PRIVATE.
-
-        Between neighbours its logarithm differs by at most beta, and it is never below the
-        squared local sensitivity itself (Nissim, Raskhodnikova and Smith 2011).
-        """
-
-    def sigma(self, psi: float, alpha: float) -> float:
-        """Return alpha (factor sqrt(psi) + 2 tau).
-
-        The computed centre is off by up to tau at both neighbours. Adding a public constant keeps
-        ln sigma^2 beta-smooth (docs/proofs/dp-lsw.md, "Adding a constant").
-        """
-        return alpha * (self.factor * math.sqrt(psi) + 2 * self.rounding)
-
-    def require_representable(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse a bound whose public parts come near the ends of what doubles can hold.
 
         There products would underflow, and the noise with them, or overflow.
@@ -425,128 +385,90 @@ class SmoothBound(ABC):
                 "noise could not be computed; state them in other units"
             )
 
+    def sigma(self, psi: float, alpha: float) -> float:
+        """Return alpha (factor sqrt(psi) + 2 tau).
 
-class LswBound(SmoothBound):
-    """||mu_X - mu_X'|| <= R ||(Gamma^{1/2} Phi)^+|| sqrt(psi), without the norm if whitened.
-
-    Differs from [BGP16] Algorithm 1: returns lie in [F_lo, F_hi] and only their range R counts,
-    since an unvisited state has a public value inside it (docs/proofs/dp-lsw.md); every state may
-    get kappa pseudo-visits at that value (docs/proofs/pseudo-counts.md); a person may have L
-    trajectories, and neighbours may differ in q states only (docs/proofs/persons.md and
-    bounded-contribution.md); the float error tau of theta is added (docs/proofs/float-error.md).
-    """
-
-    def __init__(self, terms: Terms) -> None:
-        design, limits = terms.design, terms.limits
-        constants = _constants(terms, LswTerms)
-        low, high = limits.return_bounds
-        design.require_well_conditioned()  # else solver_slack bounds nothing
-        per_unit, touched = limits.max_trajectories_per_person, limits.touched
-        kappa = constants.pseudo_count
-        self._weights, self._kappa = design.weights, kappa
-        self._unit = {"per_person": per_unit, "touched": touched}
-        # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
-        norm = 1.0 if constants.whitened else design.pseudo_inverse_norm
-        self.factor = (high - low) * norm * design.solver_slack
-        largest = max(abs(low), abs(high))
-        self.rounding = lsw_float_error(design, largest, whitened=constants.whitened)
-        # Public bounds: psi is at least its part at k = 0, whose terms fall as counts grow, and no
-        # term at any k exceeds that of a state with L visits (docs/proofs/persons.md, at the end).
-        total = float(np.sort(design.weights)[-touched:].sum())
-        most_count = max(terms.size.most_count, per_unit)
-        self.least = total * (per_unit / (most_count + kappa)) ** 2  # all visit every state
-        self.most = total * (per_unit / (per_unit + kappa)) ** 2  # nobody visits anything
-
-    def psi(self, counts: Integers, beta: float) -> float:
-        """Return psi_X^w. PRIVATE."""
-        return smooth_lsw(counts, self._weights, beta, pseudo_count=self._kappa, **self._unit)
-
-
-class _LslBound(SmoothBound):
-    """What both bounds of DP-LSL are made of.
-
-    Differs from [BGP16] Algorithm 2: the norm of theta is bounded by F_abs, and the change of the
-    return sums by M = max(F_hi, 0) - min(F_lo, 0). The range R is not enough here: a trajectory
-    that no longer visits s takes its return away, which may be as large as F_abs > R
-    (docs/proofs/dp-lsl.md, "Why not the range R"). With [0, F] both are F, as in the paper.
-    """
-
-    def __init__(self, terms: Terms) -> None:
-        limits, constants = terms.limits, _constants(terms, LslTerms)
-        low, high = limits.return_bounds
-        most_keys = limits.max_states_per_trajectory
-        self._at = at = RidgeSensitivity(
-            design=terms.design,
-            ridge=constants.ridge,
-            cap=terms.size.most_count,
-            largest=max(abs(low), abs(high)),
-            reach=max(high, 0.0) - min(low, 0.0),
-            per_person=limits.max_trajectories_per_person,
-            # L visits in each of so many states are the worst: the change of the return sums is
-            # convex in the visits (docs/proofs/persons.md). So 2H, or H, and not 2HL as for LSW.
-            touched=min(limits.keys, most_keys * (1 if limits.add_remove else 2)),
-        )
-        _ = terms.design.weighted  # psi needs it: what could fail is tried before the charge
-        self.rounding = lsl_float_error(at.design, at.ridge, at.cap, at.largest, most_keys)
-
-
-class SharperBound(_LslBound):
-    """||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0 (docs/proofs/sharper-dp-lsl.md)."""
-
-    factor = 1.0
-
-    def __init__(self, terms: Terms) -> None:
-        super().__init__(terms)
-        self.least, self.most = self._at.least(), self._at.most()
-
-    def psi(self, counts: Integers, beta: float) -> float:
-        """Return the sharper psi. PRIVATE."""
-        return self._at.smooth(counts, beta)
-
-
-class PaperBound(_LslBound):
-    """||theta_X - theta_X'|| <= 2 L M ||Phi|| sqrt(psi)/(lambda - ||Phi||^2 ||rho||_inf).
-
-    That is line 4 of [BGP16] Algorithm 2, with M for its F and the factor L for persons
-    (docs/proofs/dp-lsl.md and docs/proofs/persons.md).
-    """
-
-    def __init__(self, terms: Terms) -> None:
-        super().__init__(terms)
-        at, rho, norm, ridge = self._at, terms.design.weights, terms.design.norm, self._at.ridge
-        smallest = norm**2 * float(rho.max())
-        if not ridge > smallest * (1 + 1e-9):
-            raise StudyError(
-                f"[mechanism] lambda = {ridge:.6g} is too small: with the paper's constants dp-lsl "
-                f"needs more than ||Phi||^2 max(rho) = {smallest:.6g}; raise ridge or ridge_scale, "
-                'or use calibration = "exact"'
-            )
-        room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
-        self.factor = 2 * at.per_person * at.reach * norm / room
-        # ||theta_X|| <= F_abs sqrt(sum rho n)/sqrt(2 lambda), and the change of the return sums
-        # weighted by rho is at most L M times the norm of the q largest rho.
-        self._slope = at.largest / at.reach * norm * float(rho.max()) / math.sqrt(2 * ridge)
-        self._offset = float(np.linalg.norm(np.sort(rho)[-(at.touched or 0) :]))
-        all_visit_everything = math.sqrt(float(rho.sum()) * at.cap)
-        self.least = self._offset**2  # nobody visits anything
-        self.most = (self._slope * all_visit_everything + self._offset) ** 2
-
-    def psi(self, counts: Integers, beta: float) -> float:
-        """Return psi_X^lambda. PRIVATE."""
-        rho, cap, per_person = self._at.design.weights, self._at.cap, self._at.per_person
-        line = {"slope": self._slope, "offset": self._offset}
-        return smooth_lsl(counts, rho, cap, beta, **line, per_person=per_person)
+        The computed centre is off by up to tau at both neighbours. Adding a public constant keeps
+        ln sigma^2 beta-smooth (docs/proofs/dp-lsw.md, "Adding a constant").
+        """
+        return alpha * (self.factor * math.sqrt(psi) + 2 * self.rounding)
 
 
 def smooth_bound(terms: Terms) -> SmoothBound:
-    """Return the bound of dp-lsw or dp-lsl; beta may be still to choose.
+    """Return the bound of dp-lsw or dp-lsl; beta may be still to choose."""
+    return _lsw_bound(terms) if isinstance(terms.constants, LswTerms) else _lsl_bound(terms)
 
-    DP-LSL has the sharper bound with exact calibration, and the paper's with the paper's constants.
+
+def _lsw_bound(terms: Terms) -> SmoothBound:
+    """Return ||mu_X - mu_X'|| <= R ||A^+|| sqrt(psi), without the norm if whitened.
+
+    Differs from [BGP16] Algorithm 1: returns lie in [F_lo, F_hi] and only their range R counts,
+    since an unvisited state has a public value inside it; every state may get kappa pseudo-visits
+    at that value; a person may have L trajectories, and neighbours may differ in q states only
+    (docs/proofs/dp-lsw.md); the float error tau of theta is added (docs/proofs/noise.md).
     """
-    if isinstance(terms.constants, LswTerms):
-        return LswBound(terms)
-    exact = _constants(terms, LslTerms).calibration == "exact"
-    return SharperBound(terms) if exact else PaperBound(terms)
+    design, limits, constants = terms.design, terms.limits, _constants(terms, LswTerms)
+    low, high = limits.return_bounds
+    per_unit, kappa = limits.max_trajectories_per_person, constants.pseudo_count
+    design.require_well_conditioned()  # else solver_slack bounds nothing
+    # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
+    norm = 1.0 if constants.whitened else design.pseudo_inverse_norm
+    # Public bounds: psi is at least its part at k = 0, whose terms fall as counts grow, and no
+    # term at any k exceeds that of a state with L visits (docs/proofs/dp-lsw.md).
+    total = float(np.sort(design.weights)[-limits.touched :].sum())
+    most_count = max(terms.size.most_count, per_unit)
+
+    def psi(counts: Integers, beta: float) -> float:
+        return sensitivity.smooth_lsw(limits, counts, design.weights, beta, kappa)
+
+    return SmoothBound(
+        factor=(high - low) * norm * design.solver_slack,
+        rounding=lsw_float_error(design, _largest_return(limits), whitened=constants.whitened),
+        least=total * (per_unit / (most_count + kappa)) ** 2,  # all visit every state
+        most=total * (per_unit / (per_unit + kappa)) ** 2,  # nobody visits anything
+        psi=psi,
+    )
+
+
+def _lsl_bound(terms: Terms) -> SmoothBound:
+    """Return the sharper bound with exact calibration, the paper's with the paper's constants.
+
+    ||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0 (docs/proofs/dp-lsl.md), or
+    <= 2 L M ||Phi|| sqrt(psi)/(lambda - ||Phi||^2 ||rho||_inf): line 4 of [BGP16] Algorithm 2, with
+    M for its F and the factor L for persons (docs/proofs/dp-lsl.md).
+    """
+    design, limits, constants = terms.design, terms.limits, _constants(terms, LslTerms)
+    cap, ridge, rho, norm = terms.size.most_count, constants.ridge, design.weights, design.norm
+    at = sensitivity.RidgeSensitivity(limits=limits, design=design, ridge=ridge, cap=cap)
+    _ = design.weighted  # psi needs it: what could fail is tried before the charge
+    tau = lsl_float_error(design, ridge, cap, at.largest, limits.max_states_per_trajectory)
+    if constants.calibration == "exact":
+        least, most = at.least(), at.most()
+        return SmoothBound(factor=1.0, rounding=tau, least=least, most=most, psi=at.smooth)
+    smallest = norm**2 * float(rho.max())
+    if not ridge > smallest * (1 + 1e-9):
+        raise StudyError(
+            f"[mechanism] lambda = {ridge:.6g} is too small: with the paper's constants dp-lsl "
+            f"needs more than ||Phi||^2 max(rho) = {smallest:.6g}; raise ridge or ridge_scale, "
+            'or use calibration = "exact"'
+        )
+    room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
+    # ||theta_X|| <= F_abs sqrt(sum rho n)/sqrt(2 lambda), and the change of the return sums
+    # weighted by rho is at most L M times the norm of the q largest rho.
+    slope = at.largest / at.reach * norm * float(rho.max()) / math.sqrt(2 * ridge)
+    offset = float(np.linalg.norm(np.sort(rho)[-at.touched :]))
+    line, all_visit_everything = sensitivity.Line(slope, offset), math.sqrt(float(rho.sum()) * cap)
+
+    def psi(counts: Integers, beta: float) -> float:
+        return sensitivity.smooth_lsl(limits, counts, rho, beta, cap, line)
+
+    return SmoothBound(
+        factor=2 * limits.max_trajectories_per_person * at.reach * norm / room,
+        rounding=tau,
+        least=offset**2,  # nobody visits anything
+        most=(slope * all_visit_everything + offset) ** 2,
+        psi=psi,
+    )
 
 
 class SmoothMechanism(ABC):
@@ -559,7 +481,6 @@ class SmoothMechanism(ABC):
     def __init__(self, terms: Terms, constants: SmoothTerms) -> None:
         self.terms, self.design = terms, terms.design
         self.bound = bound = smooth_bound(terms)
-        bound.require_representable()
         # A beta of the terms goes with exact calibration; the published pairs bring their own.
         promise = (terms.epsilon, terms.delta, terms.design.dimension)
         self.calibration: Calibration = (
@@ -602,7 +523,6 @@ class SmoothMechanism(ABC):
             grids=self.grid,
             psi=psi,
             sigma=sigma,
-            calibration=self.calibration,
         )
 
     def public_noise(self, released: Sequence[Stage] = ()) -> NoiseLaw:
@@ -651,7 +571,7 @@ class Lsl(SmoothMechanism):
 
     def center(self, statistics: Statistics) -> Vector:
         """Return theta_X^lambda. PRIVATE."""
-        return lsl(statistics, self.design, self.ridge)
+        return lsl(statistics.counts, statistics.return_sums, self.design, self.ridge)
 
     def largest_center(self) -> float:
         """||theta_X^lambda|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho."""
@@ -670,27 +590,26 @@ class Whitening:
     u is computed as W^{-T} A^T (Gamma^{1/2} F_X), A = Gamma^{1/2} Phi: A W^{-1} has orthonormal
     columns, so u moves by at most ||F_X - F_X'||_{2,Gamma}. theta = W^{-1} u is post-processing.
     The covariance of its noise is at most the paper's, in the Loewner order
-    (docs/proofs/whitened-noise.md).
+    (docs/proofs/dp-lsw.md).
     """
 
     def __init__(self, design: Design) -> None:
         design.require_full_rank()
-        self._design = design
-        a = design.weighted_phi
+        self._design, weighted = design, design.weighted_features
         # W: a diagonal where features do not overlap, else upper triangular.
-        self.diagonal = np.sqrt(column_squares(a)) if design.one_feature_per_state else None
-        self.triangle: Vector = np.zeros((0, 0))
-        self._q: Vector | None = None
-        if self.diagonal is None:
-            q, r = scipy.linalg.qr(dense(a), mode="economic")
+        self.diagonal: Vector | None = None
+        if isinstance(weighted, Dense):
+            q, r = scipy.linalg.qr(weighted.matrix, mode="economic")
             self._q, self.triangle = np.asarray(q), np.asarray(r)
+        else:
+            self._disjoint, self.diagonal = weighted, np.sqrt(design.weighted_squares)
 
     def whitened(self, mean_returns: Vector) -> Vector:
         """Return u = W theta_X^w. PRIVATE where the returns are."""
         target = np.sqrt(self._design.weights) * mean_returns
-        if self._q is not None:
+        if self.diagonal is None:
             return np.asarray(self._q.T @ target)
-        return np.asarray(self._design.weighted_phi.T @ target) / self.diagonal
+        return self._disjoint.transposed_times(target) / self.diagonal
 
 
 # DP-OPE: what another policy would have been worth, by clipped weights.
@@ -727,7 +646,7 @@ class Ope:
         sizes = zip(weights, (GRID_STEPS, GRID_STEPS, GRID_STEPS, 1), strict=True)
         # In steps of each part, what one unit of the analysed vector is.
         units = [Fraction(steps) / Fraction(weight) for weight, steps in sizes if weight]
-        if not is_number(terms.epsilon) or not 1e-6 <= terms.epsilon <= 1e6 or terms.delta:
+        if not 1e-6 <= terms.epsilon <= 1e6 or terms.delta:
             raise StudyError("[privacy] laplace noise: epsilon from 1e-6 to 1e6, delta = 0")
         self.calibration = Calibration(name="laplace", alpha=1 / terms.epsilon, beta=0.0)
         self.stages: Mapping[str, float] = {"values": self.calibration.alpha}
@@ -759,18 +678,12 @@ class Ope:
             laplace=tuple(scale for scale in self.exact_scales for _ in range(keys)),
             psi=self.sensitivity**2,
             sigma=self.sigma,
-            calibration=self.calibration,
         )
 
     def public_noise(self, released: Sequence[Stage] = ()) -> NoiseLaw:
         """Return what is public of the noise: all of it."""
-        return NoiseLaw(
-            law="laplace",
-            alpha=self.calibration.alpha,
-            beta=0.0,
-            grid=self.sigma / float(self.deviations[0]),
-            sigma=self.sigma,
-        )
+        alpha, grid = self.calibration.alpha, self.sigma / float(self.deviations[0])
+        return NoiseLaw(law="laplace", alpha=alpha, beta=0.0, grid=grid, sigma=self.sigma)
 
     def largest(self) -> Draw:
         """Return what could be drawn if everybody had the largest weight."""

@@ -29,10 +29,7 @@ from privalue.core import (
     Design,
     Matrix,
     Vector,
-    absolute,
-    column_squares,
     dense,
-    is_indicator,
     lsw,
 )
 from privalue.estimate._ratios import Ratios, ratio_intervals, summands
@@ -70,13 +67,14 @@ def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
     inner = ratio_intervals(ratios, at)
 
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
-        if is_indicator(rows):
-            chosen = sp.csr_array(rows).indices
+        entries = sp.csr_array(rows)
+        if (np.diff(entries.indptr) == 1).all() and (entries.data == 1).all():
+            chosen = entries.indices
             low, high = inner if z == at else ratio_intervals(ratios, z)
             return low[chosen], high[chosen]
         centre, variance, unknown = summands(ratios)
         middle = np.asarray(rows @ centre)
-        half = z * np.sqrt(_quadratic(rows, variance)) + absolute(rows) @ unknown
+        half = z * np.sqrt(_quadratic(rows, variance)) + _absolute(rows) @ unknown
         # A distribution's mean of numbers between bounds is between them.
         return np.clip(middle - half, *ratios.bounds), np.clip(middle + half, *ratios.bounds)
 
@@ -134,11 +132,11 @@ def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
     deviations = _deviations(design, variance)
     bounds = ratios.bounds if design.is_indicator else (-np.inf, np.inf)
     if design.one_feature_per_state:
-        whole = column_squares(design.weighted_phi)
-        share = np.asarray(absolute(design.phi).T @ (design.weights * unknown)) / whole
+        whole = design.weighted_squares
+        share = np.asarray(_absolute(design.phi).T @ (design.weights * unknown)) / whole
 
         def slack(rows: Matrix) -> Vector:
-            return np.asarray(absolute(rows) @ share)
+            return np.asarray(_absolute(rows) @ share)
     else:
         spread, many = _deviations(design, np.square(unknown)), np.count_nonzero(unknown) ** 0.5
 
@@ -241,9 +239,9 @@ def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]
     """
     inner = _gram(design, np.square(design.weights) * variances)
     if design.one_feature_per_state:
-        covariance = inner / np.square(column_squares(design.weighted_phi))
+        covariance = inner / np.square(design.weighted_squares)
     else:
-        root = np.linalg.qr(dense(design.weighted_phi), mode="r")
+        root = np.linalg.qr(np.sqrt(design.weights)[:, None] * dense(design.phi), mode="r")
         covariance = scipy.linalg.cho_solve(
             (root, False), scipy.linalg.cho_solve((root, False), inner).T
         )
@@ -263,6 +261,11 @@ def _quadratic(rows: Matrix, matrix: Vector) -> Vector:
         return np.asarray(_powers(rows, 2) @ matrix)
     full = dense(rows)
     return np.asarray(np.maximum(np.einsum("ij,ij->i", full @ matrix, full), 0.0))
+
+
+def _absolute(matrix: Matrix) -> Matrix:
+    """Return |matrix|, entry by entry, in the same storage."""
+    return np.abs(matrix) if isinstance(matrix, np.ndarray) else sp.csr_array(abs(matrix))
 
 
 def _powers(matrix: Matrix, power: int) -> Matrix:

@@ -47,7 +47,7 @@ class Account:
             steps = self.terms.steps(request.protection)
             return self.terms.price(request.promise, steps, request.alpha)
         except BudgetError as problem:
-            raise self.refusal(self._asked(request), str(problem)) from None
+            raise self.refusal(self._asked(request), str(problem), "not-convertible") from None
 
     def price(self, request: ReleaseRequest) -> Amount:
         """Return what a release costs this total; raise BudgetError if that is not left."""
@@ -63,16 +63,17 @@ class Account:
                 epsilon = affordable(self.left.mu2 // steps**2, request.delta)
                 fits = "no epsilon" if epsilon is None else f"epsilon up to {epsilon:g}"
                 why += f"; at delta {request.delta:g} {fits} fits"
-        raise self.refusal(asked, why)
+        raise self.refusal(asked, why, "budget-exceeded")
 
     def _asked(self, request: ReleaseRequest) -> str:
         alike = request.protection == self.terms.protection
         return f"{request.promise}" + ("" if alike else f" for {request.protection}")
 
-    def refusal(self, asked: object, why: str) -> BudgetError:
+    def refusal(self, asked: object, why: str, code: str) -> BudgetError:
         """Return a refusal: what was asked, what is left, and why not."""
         left = self.format(self.left, is_left=True)
-        return BudgetError(f'dataset "{self.dataset}": requested {asked}; left {left}; {why}')
+        refused = f'dataset "{self.dataset}": requested {asked}; left {left}; {why}'
+        return BudgetError(refused, code=code)
 
     def format(self, amount: Amount, *, is_left: bool = False) -> str:
         """Return an amount for people: what is left rounded down, all else rounded up."""

@@ -1,4 +1,4 @@
-"""Count releases by mu^2, in whole units of 1e-17 (docs/proofs/gaussian-ledger.md).
+"""Count releases by mu^2, in whole units of 1e-17 (docs/proofs/ledger.md).
 
 ::
 

@@ -165,7 +165,8 @@ class Ledger:
             if earlier is not None:
                 if earlier.said.get("token") == mine and _commit_of(execute, earlier) is None:
                     return _charge(earlier)
-                raise account.refusal(request.promise, _why_not_again(execute, earlier))
+                why = _why_not_again(execute, earlier)
+                raise account.refusal(request.promise, why, "already-charged")
             price = account.price(request)
             said = {
                 "request": request.hash,
@@ -247,7 +248,7 @@ class Ledger:
             with self._store.transaction(write=write) as execute:
                 yield execute
         except AbsentLedgerError as problem:
-            raise BudgetError(f"{problem}; declare a total first") from None
+            raise BudgetError(f"{problem}; declare a total first", code="not-declared") from None
 
 
 def open_ledger(location: str | Path, *, wait: float = 30.0) -> Ledger:
@@ -296,7 +297,8 @@ def _account(execute: Execute, dataset: str) -> Account | None:
 def _required(execute: Execute, dataset: str) -> Account:
     account = _account(execute, dataset)
     if account is None:
-        raise BudgetError(f'dataset "{dataset}": no total is declared for it; declare one first')
+        missing = f'dataset "{dataset}": no total is declared for it; declare one first'
+        raise BudgetError(missing, code="not-declared")
     return account
 
 
@@ -315,7 +317,9 @@ def _require_replaceable(
         why = f"more is spent: {known.format(known.spent)}"
     if why is not None:
         stands = f"its total is {known.promise} for {known.terms} ({known.terms.accounting})"
-        raise known.refusal(f"a total of {promise} for {terms}", f"{stands}; {why}")
+        raise known.refusal(
+            f"a total of {promise} for {terms}", f"{stands}; {why}", "total-refused"
+        )
     return promise.maximum(known.largest) if known.balance.releases else promise
 
 

@@ -9,7 +9,7 @@
 
 Epsilons of different units or relations do not add. A path of k steps between two data sets makes
 (eps, delta) per step into (k eps, delta (1 + e^eps + ... + e^{(k-1) eps})) over the whole: group
-privacy, tight (docs/proofs/ledger-units.md). A release without such a path is refused.
+privacy, tight (docs/proofs/ledger.md). A release without such a path is refused.
 
 In a plain total epsilons and deltas are summed. In a Gaussian one mu^2 is, for releases that have a
 mu: Gaussian noise of one public sigma, or pure epsilon. dp-lsw and dp-lsl have none:

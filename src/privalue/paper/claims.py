@@ -36,6 +36,7 @@ from privalue.paper.experiments import (
     Results,
 )
 from privalue.paper.methods import DELTA, EPSILON, TIGHT, WIDE, batch, rmse, truth, world
+from privalue.paper.theory import paper_limits
 from privalue.study import aggregation as aggregation_matrix
 
 Tables = Mapping[str, Results]
@@ -291,7 +292,8 @@ def beta_lowers(tables: Tables, m: int | None) -> Finding:
     logs = []
     for run in range(len(tables["panel-4"].values)):
         counts, weights = batch(m, run, TIGHT).counts, np.ones(len(truth()))
-        psi = [smooth_lsw(counts, weights, beta) for beta in (wide, narrow)]
+        limits = paper_limits(len(counts))
+        psi = [smooth_lsw(limits, counts, weights, beta) for beta in (wide, narrow)]
         logs.append(math.log(psi[0] / psi[1]))
     factor = math.exp(estimate(logs).value)
     return factor > ALIKE, f"lower by a factor of {_ratio(factor)}"

@@ -213,7 +213,7 @@ def outcome(method: Method, features: Features, trajectories: int, run: int) -> 
     if method.ridge is None:
         clean = lsw(statistics.mean_returns(method.unvisited), phi)
     else:
-        clean = lsl(statistics, phi, method.ridge)
+        clean = lsl(statistics.counts, statistics.return_sums, phi, method.ridge)
     if not method.keys:
         return Outcome(phi.values(clean), clean, clean)
     study, mechanism = _mechanism(method, features, trajectories)

@@ -35,9 +35,10 @@ from privalue.core import (
     Calibration,
     Design,
     Integers,
+    Limits,
+    Line,
     Profile,
     Vector,
-    column_squares,
     privacy_profile,
     smooth_lsl,
     smooth_lsw,
@@ -47,6 +48,26 @@ from privalue.estimate import row_norms
 
 Noise = Literal["isotropic", "whitened"]
 _CANDIDATES = 64  # values of k that a lower bound tries
+
+
+def paper_limits(states: int) -> Limits:
+    """Return the paper's neighbours: one trajectory, replaced by any other."""
+    return Limits(
+        unit="trajectory",
+        neighbours="replace-one",
+        keys=states,
+        arms=1,
+        max_states_per_trajectory=states,
+        max_trajectories_per_person=1,
+        discount=1.0,
+        return_bounds=(0.0, 1.0),
+        reward_bounds=(0.0, 1.0),
+        levels=1,
+        clip=0.0,
+        drop_invalid=False,
+        drop_truncated=False,
+        size_is_public=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -154,7 +175,7 @@ def lsw_factor(setting: Setting, noise: Noise = "isotropic") -> float:
     """Return C^2 = (alpha F ||A^+|| ||A||_F)^2, A = Gamma^{1/2} Phi; whitened: (alpha F)^2 d."""
     shape = float(setting.design.dimension)
     if noise == "isotropic":
-        frobenius = float(column_squares(setting.design.weighted_phi).sum())
+        frobenius = float(setting.design.weighted_squares.sum())
         shape = setting.design.pseudo_inverse_norm**2 * frobenius
     return (setting.calibration.alpha * setting.largest) ** 2 * shape
 
@@ -166,7 +187,9 @@ def lsw_excess_given_counts(
 
     It is an equality, not a bound (ap:lem:totalexpw).
     """
-    psi = smooth_lsw(counts, setting.design.weights, setting.calibration.beta)
+    psi = smooth_lsw(
+        paper_limits(len(counts)), counts, setting.design.weights, setting.calibration.beta
+    )
     return lsw_factor(setting, noise) * psi
 
 
@@ -312,7 +335,7 @@ def lsl_excess_given_counts(setting: Setting, counts: Integers) -> float:
     """
     slope, offset = _slope_and_offset(setting)
     rho, m, beta = setting.design.weights, setting.trajectories, setting.calibration.beta
-    psi = smooth_lsl(counts, rho, m, beta, slope=slope, offset=offset)
+    psi = smooth_lsl(paper_limits(len(counts)), counts, rho, beta, m, Line(slope, offset))
     curvature = setting.ridge * setting.design.dimension / 2 + float(_energy(setting) @ counts)
     return curvature / m * lsl_factor(setting) * psi
 

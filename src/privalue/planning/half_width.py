@@ -12,7 +12,7 @@
 
 The interval that dp-ssp publishes for V is the set of v with
 (T~ - (v - c) n~)^2 <= z^2 (s_T^2 + (v - c)^2 s_n^2 + L n~ (F_hi - v)(v - F_lo))
-(docs/proofs/total-intervals.md). At the middle of the bounds, T~ = 0 and n~ = n, it is
+(docs/proofs/intervals.md). At the middle of the bounds, T~ = 0 and n~ = n, it is
 |v - c| <= h(n):
 
     h(n) = z sqrt((s_T^2 + L n R^2/4) / (n^2 + z^2 (L n - s_n^2)))

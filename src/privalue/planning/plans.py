@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privalue._written import counted
 from privalue.core import MOST_TRAJECTORIES, Ssp
-from privalue.errors import MissingComponentError, StudyError, UsageError
+from privalue.errors import MissingComponentError, StudyError, UsageError, plural
 from privalue.estimate import SUPPORTED
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
 from privalue.planning.off_policy import CLIPS, ClipRow, cautious_row, world_row
@@ -136,14 +135,14 @@ class Plan:
             return _policy_headline(self)
         told = []
         if self.useful:
-            half, tenth, _ = self.useful
+            half, tenth, hundredth = (f"{threshold.visits:,}" for threshold in self.useful)
             told.append(
-                f"A state's interval is narrower than half the range of returns from "
-                f"{half.visits:,} visits on, and than a tenth from {tenth.visits:,}"
+                "A state's interval is narrower than half the range of returns from "
+                f"{half} visits on, than a tenth from {tenth}, than a hundredth from {hundredth}"
             )
         if self.rmse is not None and self.without_privacy is not None:
             told.append(
-                f"{'with' if told else 'With'} {counted(self.trajectories or 0, 'trajectory')} "
+                f"{'with' if told else 'With'} {plural(self.trajectories or 0, 'trajectory')} "
                 f"expect an error of {self.rmse:.2g}{unit} over the states (without privacy "
                 f"{self.without_privacy:.2g})"
             )
@@ -151,6 +150,11 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.headline})"
+
+    def _repr_html_(self) -> str:
+        from privalue.report import describe_plan, notebook_html  # noqa: PLC0415 - it imports this
+
+        return notebook_html(describe_plan(self), plan="The plan")
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain values, as ``plan --json`` prints it."""
@@ -572,7 +576,7 @@ def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
 def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
     """Yield that a release would be refused, or that few of its states may be of use."""
     if found.useless:
-        m = counted(found.trajectories or 0, "trajectory")
+        m = plural(found.trajectories or 0, "trajectory")
         yield _notice("useless", text=found.text, trajectories=m)
     elif found.risky:
         yield _notice("few-trajectories", text=found.few)
@@ -610,7 +614,7 @@ def _own_clip(found: Plan) -> ClipRow:
 
 
 def _policy_headline(found: Plan) -> str:
-    own, m = _own_clip(found), counted(found.trajectories or 0, "trajectory")
+    own, m = _own_clip(found), plural(found.trajectories or 0, "trajectory")
     if found.rmse is not None:
         return (
             f"With {m} and clip = {own.clip:g}, expect an error of {found.rmse:.2g} in the "

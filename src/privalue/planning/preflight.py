@@ -22,9 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privalue._written import counted
 from privalue.core import GRID_STEPS, Lsl, Lsw, Mechanism, Ope, PublicSize, Ssp
-from privalue.errors import Hint, PrivalueWarning, StudyError
+from privalue.errors import Hint, PrivalueWarning, StudyError, plural
 from privalue.estimate import noise_factors, normal_quantile
 from privalue.planning.half_width import HalfWidth
 from privalue.releases import Accepted
@@ -64,7 +63,7 @@ class Usefulness:
         """Return what to say where there are few trajectories."""
         share = (self.visits or 0) / (self.trajectories or 1)
         return (
-            f"{self.text}, and there are {counted(self.trajectories or 0, 'trajectory')}: states "
+            f"{self.text}, and there are {plural(self.trajectories or 0, 'trajectory')}: states "
             f"that fewer than {share:.0%} of them visit will be of no use"
         )
 
@@ -127,7 +126,7 @@ def require_useful(
         return ["useless"]
     where = "noise drowns every value" if found.visits is None else found.text
     raise StudyError(
-        f"this release would be of no use: with {counted(trajectories or 0, 'trajectory')} even a "
+        f"this release would be of no use: with {plural(trajectories or 0, 'trajectory')} even a "
         f"state that everybody visits gets an interval wider than half the range of returns "
         f"({where}); nothing was spent",
         code="useless",

@@ -19,7 +19,7 @@ from privalue.core import kernel, unit_hash
 
 @kernel(nogil=True)
 def upper_hashes(ids, unit_words, upper):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Write the upper half of each row's ``unit_hash``, by which units belong to partitions."""
+    """Write the upper half of each row's ``unit_hash``: partitions are spans of it."""
     for row in range(len(ids)):
         upper[row] = unit_hash(ids[row], unit_words) >> np.uint64(32)
 

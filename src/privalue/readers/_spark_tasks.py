@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privalue.core import SCALARS, Integers, Statistics
+from privalue.core import COUNTERS, Integers, Statistics
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Location, RowError
 from privalue.readers._encode import Encoder, Rows
@@ -59,7 +59,7 @@ def lines(source: Source, batches: Batches, task: int) -> Batches:
         yield _line(note=json.dumps({"errors": notes.errors}))
         return
     yield from _sums(np.stack([found.counts, found.return_steps, *_by_level(found)]))
-    scalars = {name: getattr(found, name) for name in SCALARS}
+    scalars = {name: getattr(found, name) for name in COUNTERS}
     largest = found.largest_levels.ravel().tolist()
     yield _line(note=json.dumps({"scalars": scalars, "largest": largest, "covered": found.covered}))
     for outermost in ends:

@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from privalue._types import Progress
-from privalue.core import SCALARS, Contributions, Covered, Statistics
+from privalue.core import COUNTERS, Contributions, Covered, Statistics
 from privalue.errors import DataError, MissingComponentError, UsageError
 from privalue.readers._cells import LONGEST_ID, widened
 from privalue.readers._chunks import BATCH_ROWS, one_line
@@ -418,7 +418,7 @@ def _totals(said: pa.Table, source: Source) -> Statistics:
         level_steps=level_steps,
         largest_levels=np.sum([note["largest"] for note in notes], axis=0, dtype=np.int64),
         covered=tuple(_covered(*batch) for note in notes for batch in note["covered"]),
-        **{name: sum(note["scalars"][name] for note in notes) for name in SCALARS},
+        **{name: sum(note["scalars"][name] for note in notes) for name in COUNTERS},
     )
 
 

@@ -1,70 +1,72 @@
-"""Write what people read: pages, tables, figures, and the entry for a registry of deployments.
+"""Describe releases, studies, plans and accounts once, and write what people read.
 
-The public page is made of a release, its study and its account, and of nothing private. The
-curator's page is handed its diagnostics by whoever asked for them; this room knows them by their
-shape alone.
+``describe`` turns a release into facts, notices and tables; page, notebook, terminal, registry and
+JSON are loops over these. The public page is made of a release and its account, and of nothing
+private. The curator's page is handed its diagnostics by whoever asked for them.
 """
 
-from privalue.report._another_policy import (
-    doubts,
-    policy_lines,
-    unchecked_words,
-    verdict_words,
+from privalue.report.accounts import (
+    describe_account,
+    describe_statement,
+    request_for,
+    statement_rows,
 )
-from privalue.report._answers import answers_in
-from privalue.report._curators import PrivateDiagnostics
-from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
-from privalue.report._limits import heading, restriction_in_words
-from privalue.report._page_arms import DIFFERENCES_COVER, ends_of
-from privalue.report._pages import load_page
-from privalue.report._policy_page import policy_page
-from privalue.report._precision import require_same_study
-from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
-from privalue.report._public_page import public_page
-from privalue.report._publish import Published, publish, release_page, write_report, write_text
-from privalue.report._rows import is_refuted, kept_mass, policies, policy_row, rows_of, whole
-from privalue.report._spending import account_rows, charge_words, request_for, statement_rows
-from privalue.report._states import bits_of, state_table
-from privalue.report._verdict import accepted_in_words
+from privalue.report.checking import Checked, check, study_html
+from privalue.report.description import Description, Fact, Listing, Notice, Table
+from privalue.report.files import ANSWERS, read_answers, write_text
+from privalue.report.guarantee import detection
+from privalue.report.html import say as say_notice
+from privalue.report.html import sentence
+from privalue.report.numbers import format_interval
+from privalue.report.pages import load_page, notebook_html, registry_yaml, release_page
+from privalue.report.plans import describe_plan
+from privalue.report.plots import plot_advantages, plot_release, save_figure
+from privalue.report.policies import describe_policy, policy_page
+from privalue.report.private_page import (
+    describe_diagnostics,
+    private_page,
+    require_private_place,
+    write_private_page,
+)
+from privalue.report.publishing import Published, publish, require_same_study, write_report
+from privalue.report.release_facts import describe
 
 __all__ = [
-    "DATA_WORDS",
-    "DIFFERENCES_COVER",
-    "Guesses",
-    "PrivateDiagnostics",
+    "ANSWERS",
+    "Checked",
+    "Description",
+    "Fact",
+    "Listing",
+    "Notice",
     "Published",
-    "accepted_in_words",
-    "account_rows",
-    "answers_in",
-    "bits_of",
-    "charge_words",
-    "doubts",
-    "ends_of",
-    "guess",
-    "guessed_json",
-    "heading",
-    "is_refuted",
-    "kept_mass",
-    "listed",
+    "Table",
+    "check",
+    "describe",
+    "describe_account",
+    "describe_diagnostics",
+    "describe_plan",
+    "describe_policy",
+    "describe_statement",
+    "detection",
+    "format_interval",
     "load_page",
-    "named",
-    "policies",
-    "policy_lines",
+    "notebook_html",
+    "plot_advantages",
+    "plot_release",
     "policy_page",
-    "policy_row",
-    "public_page",
+    "private_page",
     "publish",
+    "read_answers",
+    "registry_yaml",
     "release_page",
     "request_for",
     "require_private_place",
     "require_same_study",
-    "restriction_in_words",
-    "rows_of",
-    "state_table",
+    "save_figure",
+    "say_notice",
+    "sentence",
     "statement_rows",
-    "unchecked_words",
-    "verdict_words",
-    "whole",
+    "study_html",
     "write_private_page",
     "write_report",
     "write_text",

@@ -12,6 +12,7 @@ private, and the core computes the noise that the chosen ones need. Nothing here
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,12 @@ import numpy as np
 
 from privalue.core import (
     Integers,
+    Limits,
     Vector,
     block_sensitivity,
-    checked_whole,
     count_weight,
     exact_alpha,
-    largest_exact_beta,
+    largest_beta,
     privacy_profile,
     visit_block,
 )
@@ -73,7 +74,7 @@ def automatic_beta(
     """
 
     noise = _Noise(epsilon, delta, dimension, predicted_psi)
-    highest = math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3
+    highest = math.log(largest_beta(epsilon, delta, dimension)) - 1e-3
     low, high = highest - math.log(1e4), highest
     for points in (25, 9, 9):
         grid = np.linspace(low, high, points).tolist()
@@ -214,12 +215,9 @@ def guessed_counts(study: "Study", trajectories: int) -> Integers:
 
 
 def shape_weights(
+    limits: Limits,
     prior: Vector | None,
-    states: int,
     *,
-    most_states: int | None = None,
-    trajectories_per_person: int = 1,
-    add_remove: bool = False,
     expected_trajectories: int | None = None,
     alpha: float | None = None,
     shrinkage: bool = True,
@@ -240,11 +238,8 @@ def shape_weights(
     their geometric mean decides. Without shrinkage, noise counts in full: the largest tau decides.
 
     Args:
+        limits: N, H, L and the relation; noise is L times as large.
         prior: p_s, a public guess of the probability that a trajectory visits s; 0 is allowed.
-        states: N.
-        most_states: H.
-        trajectories_per_person: L; noise is L times as large.
-        add_remove: whether neighbours differ by a unit more or less.
         expected_trajectories: m as far as it is public; without it the noise is taken to be 1% of
             the range at the typical state.
         alpha: of the calibration; needed with ``expected_trajectories``.
@@ -253,7 +248,7 @@ def shape_weights(
     Returns:
         omega, one number for each state, read-only.
     """
-    number = checked_whole("states", states)
+    number = limits.keys
     if prior is None:
         return read_only(np.ones(number))
     p = np.array(prior, dtype=np.float64)
@@ -264,21 +259,22 @@ def shape_weights(
     if not p.any():
         return read_only(np.ones(number))
     p = np.maximum(p, 1e-12)
-    weight = count_weight(number, most_states, add_remove=add_remove)
+    weight = count_weight(limits)
     typical = float(p @ p / p.sum())
     unit = _USUAL_ERROR * _SPREAD * typical**2 / number  # K at Delta = 1
     if expected_trajectories is not None:
-        m = checked_whole("expected_trajectories", expected_trajectories)
+        if expected_trajectories < 1:
+            raise UsageError(f"expected_trajectories is {expected_trajectories}; at least 1")
         if alpha is None or not 0 < alpha < math.inf:
             raise UsageError(f"alpha is {alpha!r}; with expected_trajectories it must be above 0")
-        persons = checked_whole("trajectories_per_person", trajectories_per_person)
-        unit = (alpha * persons / m) ** 2 * (1 + 1 / (12 * weight**2))
+        persons = limits.max_trajectories_per_person
+        unit = (alpha * persons / expected_trajectories) ** 2 * (1 + 1 / (12 * weight**2))
     judges, made_for = (SPREADS, SHAPED_FOR) if shrinkage else (SPREADS[:1], SPREADS[:1])
 
+    one, block = replace(limits, max_trajectories_per_person=1), visit_block(weight)
+
     def errors(squares: Vector) -> Vector:
-        delta = sensitivity(
-            np.sqrt(squares), most_states=most_states, add_remove=add_remove, count_weight=weight
-        )
+        delta = block_sensitivity(one, np.sqrt(squares), *block)
         noise = unit * delta**2 / (squares * p**2)
         return _shrunk_errors(noise, np.array(judges))
 
@@ -327,34 +323,3 @@ def read_only(array: Vector) -> Vector:
     """Forbid changes of an array, and return it: nobody can alter what was chosen."""
     array.setflags(write=False)
     return array
-
-
-def sensitivity(
-    shape: Vector,
-    *,
-    most_states: int | None,
-    trajectories_per_person: int = 1,
-    add_remove: bool = False,
-    count_weight: float,
-) -> float:
-    """Return Delta, in units of R: the most that the statistics of neighbours differ by.
-
-    Args:
-        shape: omega_s, one number above 0 for every state.
-        most_states: H, the states that a trajectory counts for; None means all.
-        trajectories_per_person: L.
-        add_remove: whether neighbours differ by a unit more or less, not by another one.
-        count_weight: c_w, in units of R.
-
-    Returns:
-        Delta, exactly but for rounding, which goes up.
-    """
-    largest, furthest = visit_block(count_weight)
-    return block_sensitivity(
-        shape,
-        largest=largest,
-        furthest=furthest,
-        most_keys=most_states,
-        most_trajectories=trajectories_per_person,
-        add_remove=add_remove,
-    )

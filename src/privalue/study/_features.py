@@ -3,11 +3,9 @@
 import numpy as np
 import scipy.sparse as sp
 
-from privalue.core import Design, Integers, Matrix, dense
+from privalue.core import Design, Integers, Matrix
 from privalue.errors import StudyError
 from privalue.study._study import Study
-
-DENSE_ENTRIES = 4_000_000  # of a sparse matrix of features that overlap: it is made dense
 
 
 def design(study: Study) -> Design:
@@ -23,14 +21,6 @@ def design(study: Study) -> Design:
         phi = _indicators(study.tied_keys(1 if chosen.shrink else chosen.size or 1))
     if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
         phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
-    if not isinstance(phi, np.ndarray) and (np.diff(phi.indptr) > 1).any():
-        if phi.shape[0] * phi.shape[1] > DENSE_ENTRIES:
-            raise StudyError(
-                f"[features] {phi.shape[0]} x {phi.shape[1]}: a sparse matrix whose features "
-                f"overlap is made dense, and may have at most {DENSE_ENTRIES:,} entries, zeros "
-                "included; use fewer features, or features of which every state has one"
-            )
-        phi = dense(phi)
     built = Design(phi=phi, weights=weights)
     if not built.norm > 0:
         raise StudyError("[features] every feature of every state is 0; at least one must not be")

@@ -14,11 +14,12 @@ from privalue.core import (
     PublicSize,
     StageRules,
     Vector,
+    block_sensitivity,
     count_weight,
     gaussian,
+    visit_block,
 )
 from privalue.errors import StudyError
-from privalue.study._choices import sensitivity
 from privalue.study._stage_rules import bin_noise, bounds_pay, chosen_bound, least_share
 
 if TYPE_CHECKING:
@@ -87,15 +88,7 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool)
         shrinkage: whether values are drawn to what they have in common.
     """
     intervals = [limits.interval(level) for level in range(limits.levels)]
-    delta = sensitivity(
-        shape,
-        most_states=limits.max_states_per_trajectory,
-        trajectories_per_person=limits.max_trajectories_per_person,
-        add_remove=limits.add_remove,
-        count_weight=count_weight(
-            limits.keys, limits.max_states_per_trajectory, add_remove=limits.add_remove
-        ),
-    )
+    delta = block_sensitivity(limits, shape, *visit_block(count_weight(limits)))
     return StageRules(
         name="privalue.study",
         bound=partial(

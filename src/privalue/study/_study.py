@@ -353,7 +353,7 @@ class Study(Section):
         return dict(model.model_fields)
 
     def _repr_html_(self) -> str:
-        from privalue._notebook import study_html  # noqa: PLC0415 - it imports this package
+        from privalue.report import study_html  # noqa: PLC0415 - it imports this package
 
         return study_html(self)
 

@@ -28,7 +28,7 @@ from privalue.core import (
     Terms,
     count_weight,
     gaussian,
-    largest_exact_beta,
+    largest_beta,
     smooth_bound,
     stage_alphas,
 )
@@ -150,11 +150,8 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     # A ridge takes the place of shrinkage.
     shrinkage = study.mechanism.shrinkage and not fits_by_lsl(study)
     shape = shape_weights(
+        limits,
         study.key_visits,
-        limits.keys,
-        most_states=limits.max_states_per_trajectory,
-        trajectories_per_person=limits.max_trajectories_per_person,
-        add_remove=limits.add_remove,
         expected_trajectories=size.trajectories,
         alpha=alpha,
         shrinkage=shrinkage and study.features.kind == "tabular",
@@ -162,9 +159,7 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
         shape=shape,
-        count_weight=count_weight(
-            limits.keys, limits.max_states_per_trajectory, add_remove=limits.add_remove
-        ),
+        count_weight=count_weight(limits),
         shares=shares,
         rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
     )
@@ -194,7 +189,6 @@ def _lsl(study: Study, size: PublicSize) -> LslTerms:
 def _automatic_beta(study: Study, terms: Terms) -> float:
     """Return the beta with the least noise at counts that are guessed from public numbers."""
     bound = smooth_bound(terms)
-    bound.require_representable()
     guess = guessed_counts(study, required_trajectories(terms.size.trajectories, 'beta = "auto"'))
     return automatic_beta(
         terms.epsilon,
@@ -278,4 +272,4 @@ def refuse_early(study: Study, design: Design) -> None:
     if chosen.name == "dp-ssp" and not fits_by_lsl(study):
         design.require_full_rank()
     if chosen.calibration == "exact" and chosen.name in SMOOTH:
-        largest_exact_beta(study.privacy.epsilon, study.privacy.delta, design.dimension)
+        largest_beta(study.privacy.epsilon, study.privacy.delta, design.dimension)

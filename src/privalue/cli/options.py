@@ -1,0 +1,103 @@
+"""Define the options that several commands have."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privalue.errors import UsageError
+
+DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
+ADDRESS = "PRIVALUE_LEDGER"  # of the environment
+
+
+def _whole_number(text: str | int) -> int:
+    """Return the whole number that an option was given; 1e4 is 10000."""
+    number = float(text) if isinstance(text, str) and not text.strip().isdecimal() else int(text)
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def _parser(parse: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+    """Return a parser whose error quotes what was written, and says what is allowed."""
+
+    def parsed(text: Any) -> Any:
+        try:
+            return parse(text)
+        except (ValueError, OverflowError):
+            raise typer.BadParameter(f"{str(text)[:60]!r} is not {what}") from None
+
+    return parsed
+
+
+WHOLE: dict[str, Any] = {
+    "parser": _parser(_whole_number, "a whole number, such as 10000"),
+    "metavar": "<int>",
+}
+NUMBER: dict[str, Any] = {
+    "parser": _parser(float, "a number, such as 0.5 or 1e-6 (a decimal has a point)"),
+    "metavar": "<float>",
+}
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """Return an option that is called as its parameter is, unless it has other names."""
+    return typer.Option(*names, help=text, **more)
+
+
+def advanced(text: str, *names: str, **more: Any) -> Any:
+    """Return an option that few people need."""
+    return option(text, *names, rich_help_panel="Advanced", **more)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument that may name a file; the command itself says if it cannot be read."""
+    return typer.Argument(metavar=metavar, readable=False, help=text)
+
+
+Json = Annotated[bool, option("Print one JSON object instead of tables.", "--json")]
+Force = Annotated[bool, option("Overwrite existing files, but never a release.", "--force")]
+StudyFile = Annotated[Path, argument("STUDY", "The study file (TOML).")]
+ReleaseFile = Annotated[Path, argument("RELEASE", "A release, or its folder.")]
+SideFiles = Annotated[
+    Path | None, advanced("One more folder in which side files may be.", metavar="DIR")
+]
+Justification = Annotated[
+    str | None, option("Why these parameters; published in the report and the registry.")
+]
+Data = Annotated[
+    str,
+    option(
+        "A file, folder or quoted glob (CSV, Parquet), FILE.xlsx::SHEET, "
+        "\"SELECT ... FROM 'file.parquet'\", FILE.duckdb::TABLE, "
+        "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME."
+    ),
+]
+Engine = Annotated[str, advanced("Where rows are read: local, or spark (a cluster).")]
+Memory = Annotated[str, advanced("How much memory rows may take, at least 64MB; the rest spills.")]
+Threads = Annotated[
+    int | None, advanced("How many threads read rows; by default one for each core.", **WHOLE)
+]
+
+
+def parse_memory(text: str) -> int:
+    """Return the bytes that "2GB", "500 MB" or "1.5GiB" means; at least 64 MB."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"--memory {text}: it must be a size such as 500MB or 2GB")
+    number, prefix, binary = found.groups()
+    size = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
+    if not 64_000_000 <= size <= 2**50:
+        raise UsageError(f"--memory {text}: it must be at least 64MB, such as 500MB or 2GB")
+    return size
+
+
+def require_absent(path: Path, force: bool) -> None:
+    """Raise UsageError if the file exists, unless it may be overwritten."""
+    if path.exists() and not force:
+        raise UsageError(
+            f"{path} exists; use --force to overwrite it, or give another name", code="exists"
+        )

@@ -1,0 +1,352 @@
+"""Add up what every unit contributes: the one checked boundary between readers and the guarantee.
+
+| symbol     | here                          | shape | public      |
+|------------|-------------------------------|-------|-------------|
+| m          | ``trajectories``   |       | see ``PublicSize`` |
+| \\|X_s\\|  | ``counts``         | N     | **private** |
+| S_s        | ``return_sums``    | N     | **private** |
+| F_X        | ``mean_returns()`` | N     | **private** |
+| F_lo, F_hi | ``limits.return_bounds``      |       | yes         |
+| B_j        | ``limits.nearest`` 2^j        | J     | yes         |
+| C          | ``limits.clip``               |       | yes         |
+| sum of rho, rho (G - c) | ``weight_steps``, ``weighted_steps`` | N | **private** |
+
+A reader promises a single thing: each row's numbers come from that row alone. Whatever else it
+could do wrong is an error here, never a weaker guarantee. Rows of a batch ascend by (unit,
+trajectory, step), and units are whole. A batch covers a range of units, or a range of units among
+those whose hash is in a span; ranges that overlap raise, so no unit is handed over twice, nor cut
+in two. Keys exist and rewards are finite.
+
+The return of a trajectory from its first visit to s is F_{x,s} = sum_t gamma^t r_{t + i_{x,s}}
+([BGP16] section 2.2), computed backwards as G = r + gamma G in one fixed order, clamped to
+[F_lo, F_hi], and rounded to the public grid of 2^30 steps over that range. A key's sum is an
+int64 number of such steps: exact, so that merging is associative, every engine gives the same bits
+and no order of summation can leak (Casacuberta et al. 2022). m trajectories add at most 2^30 m
+steps to a key; m < 2^33 is checked, so the sums cannot overflow.
+
+Where a private bound is to be chosen later, a visit also has a level: the first of J public
+intervals [ref - B_j, ref + B_j] that holds its return. For each key, level and side of ref visits
+and steps are kept apart, from which sums clamped to any of the intervals follow exactly; and each
+trajectory is counted once, at the largest level among its visits that count.
+
+Where rows have ratios pi/b of two policies' probabilities, a trajectory has a weight rho, the
+product of its rows', clamped to [0, C], NaN as 0, in 2^30 steps: j of them. Its return less the
+middle c of the bounds, times rho, is truncated towards zero in 2^30 steps over C R: so 2|t| <= j
+holds in whole numbers, which rounding to nearest would break (docs/proofs/weights.md).
+
+Contributions stop, they are never scaled: the first L trajectories of a unit count, in the order of
+their ids, and of each the first visits to its first H distinct keys. Both rules read that unit's
+rows only.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privalue.core.kernel import (
+    GRID_STEPS,
+    WHOLE_SPAN,
+    Integers,
+    Refusal,
+    Rules,
+    Sums,
+    Tally,
+    Vector,
+    gather,
+)
+from privalue.core.limits import MOST_TRAJECTORIES, Limits
+from privalue.core.private import Private, sealed
+from privalue.errors import BoundaryError, DataError
+
+# What the statistics have of each key or level, and besides; only the first get noise.
+ARRAYS = Sums._fields[:7]
+COUNTERS = tuple(tally.name.lower() for tally in Tally)
+# Types of ids, steps, keys, rewards and ratios. Widening int32 and float32 is exact.
+_TYPES = ({"int64"}, {"int64", "int32"}, {"int32"}, {"float64", "float32"}, {"float64"})
+
+
+def _nothing() -> Integers:
+    return np.zeros(0, dtype=np.int64)
+
+
+class Covered(NamedTuple):
+    """What a batch covers. PRIVATE: the ids of its first and last unit.
+
+    No other batch may have a unit between them whose hash is in the span.
+    """
+
+    span: tuple[int, int]
+    first: tuple[tuple[int, ...], ...]  # id x word
+    last: tuple[tuple[int, ...], ...]
+
+
+@sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
+class Statistics(Private):
+    """How many trajectories visit each key, and the sum of their returns; ``a + b`` merges.
+
+    Surplus trajectories of a person, and visits beyond a trajectory's first H distinct keys, do
+    not count; how many there were is for the curator.
+    """
+
+    return_bounds: tuple[float, float]
+    trajectories: int  # that count
+    rows: int
+    rewards_clamped: int
+    returns_clamped: int
+    counts: Integers
+    return_steps: Integers
+    persons: int = 0  # U, where the unit is a person
+    surplus_trajectories: int = 0
+    surplus_visits: int = 0
+    units_dropped: int = 0  # for a row that is invalid, where the study says so
+    rows_left_out: int = 0  # that belong to nobody
+    weights_clipped: int = 0  # trajectories whose weight is above C
+    covered: tuple[Covered, ...] = ()
+    limits: Limits | None = None  # that units were held to; made-up numbers may have none
+    # key x (level, then below ref or not), both empty for one level
+    level_counts: Integers = field(default_factory=_nothing)
+    level_steps: Integers = field(default_factory=_nothing)
+    largest_levels: Integers = field(default_factory=_nothing)  # trajectories, by largest level
+    # of each key, both empty without weights: rho, and rho (G - c), each in its steps
+    weight_steps: Integers = field(default_factory=_nothing)
+    weighted_steps: Integers = field(default_factory=_nothing)
+
+    def __post_init__(self) -> None:
+        # Copied and read-only: nobody changes counts after they were checked.
+        for name in ARRAYS:
+            array = np.array(getattr(self, name), dtype=np.int64)
+            array = array if array.size else _nothing()
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if self.trajectories > MOST_TRAJECTORIES:
+            raise DataError(f"more than {MOST_TRAJECTORIES} trajectories: sums would not be exact")
+        # Merged statistics pass here too: two engines' parts that share a unit do not add up.
+        # Whoever made it: no key has more visits than there are trajectories, nor larger returns.
+        counts, steps, most = self.counts, self.return_steps, self.counts * GRID_STEPS
+        inside = (counts >= 0) & (counts <= self.trajectories) & (steps >= 0) & (steps <= most)
+        if self.level_counts.size:
+            inside &= self.level_counts.sum(axis=1) == counts
+            inside &= self.level_steps.sum(axis=1) == steps
+            inside &= self.largest_levels.sum() == self.trajectories
+        if self.weight_steps.size:
+            inside &= 2 * np.abs(self.weighted_steps) <= self.weight_steps
+            inside &= self.weight_steps <= most
+        if not inside.all():
+            raise BoundaryError("sums", 0)
+        _require_disjoint(self.covered)
+
+    def _public_shape(self) -> str:
+        return f"states={len(self.counts)}"
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        """Return the statistics of both data sets together; raise where they may share a unit.
+
+        Sums are whole numbers, so that any order of merging gives the same bits.
+        """
+        bounds, size = self.return_bounds, len(self.counts)
+        if (bounds, size, self.limits) != (other.return_bounds, len(other.counts), other.limits):
+            raise DataError("statistics of different state spaces or return bounds do not add up")
+        added = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in (*ARRAYS, *COUNTERS, "covered")
+        }
+        return Statistics(return_bounds=bounds, limits=self.limits, **added)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether all numbers agree, whatever batches they were added in."""
+        return isinstance(other, Statistics) and all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in (*ARRAYS, *COUNTERS, "return_bounds")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def return_sums(self) -> Vector:
+        """Return S_s = n_s F_lo + steps (F_hi - F_lo) / 2^30."""
+        low, high = self.return_bounds
+        return self.counts * low + self.return_steps * ((high - low) / GRID_STEPS)
+
+    def clamped_steps(self, level: int) -> Integers:
+        """Return the sums with every return clamped to the interval of a level, in grid steps.
+
+        Visits of a higher level are outside of it: those above count as its upper end, those
+        below as its lower end. The interval of the last level is the whole range.
+        """
+        if not self.level_counts.size or self.limits is None:
+            return self.return_steps
+        low, high = self.limits.interval(level)
+        cells = 2 * (level + 1)
+        beyond = self.level_counts[:, cells:]
+        ends = beyond[:, ::2].sum(axis=1) * high + beyond[:, 1::2].sum(axis=1) * low
+        return np.asarray(self.level_steps[:, :cells].sum(axis=1) + ends)
+
+    def mean_returns(self, unvisited: float, *, pseudo_count: float = 0.0) -> Vector:
+        """Return F_X, the mean first-visit return of every key; ``unvisited`` where nobody was.
+
+        With kappa pseudo-visits at that value: (kappa unvisited + S_s)/(kappa + |X_s|), which is
+        a convex combination of the mean and ``unvisited`` (docs/proofs/dp-lsw.md). The
+        mean is clamped once more: the sensitivity of LSW presumes that every entry of F_X lies
+        between the bounds, and rounding could leave them.
+        """
+        low, high = self.return_bounds
+        visits = np.maximum(self.counts, 1)
+        means = low + (self.return_steps / visits) * ((high - low) / GRID_STEPS)
+        share = visits / (visits + pseudo_count)  # of what was seen
+        means = share * means + (1 - share) * unvisited
+        return np.where(self.counts > 0, np.clip(means, low, high), unvisited)
+
+    def require_data(self, limits: Limits) -> "Statistics":
+        """Refuse an empty data set, but only where its size is public.
+
+        Where it is secret (add-remove neighbours, or invalid units dropped), an error for "no
+        rows" would distinguish an empty data set from its neighbour with one trajectory.
+        """
+        if self.rows == 0 and limits.size_is_public:
+            raise DataError("the data has no rows; at least one trajectory is needed")
+        return self
+
+
+class Contributions(Private):
+    """Sum up the bounded contributions of units, batch by batch; memory O(N + longest unit)."""
+
+    __slots__ = ("_covered", "_limits", "_sums")
+
+    def __init__(self, limits: Limits) -> None:
+        keys, weighted = limits.keys, limits.keys if limits.clip else 0
+        cells = (keys if limits.levels > 1 else 0, 2 * limits.levels)
+        shapes = (keys, keys, cells, cells, limits.levels, weighted, weighted, keys, 1, len(Tally))
+        self._limits = limits
+        self._sums = Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
+        self._covered: list[Covered] | None = []  # None once a batch was refused
+
+    def add(
+        self,
+        ids: Integers,
+        steps: NDArray[np.signedinteger],
+        keys: NDArray[np.int32],
+        rewards: NDArray[np.floating],
+        ratios: Vector | None = None,
+        *,
+        span: tuple[int, int] = WHOLE_SPAN,
+    ) -> None:
+        """Add a batch of whole units, ascending by (unit, trajectory, step).
+
+        Where invalid units are dropped, N as a key marks an invalid row, and so do a step that
+        appears twice in its trajectory and an arm that differs from the unit's: their units do not
+        count. Where trajectories that were cut off are dropped, N as a key marks these too.
+
+        Args:
+            ids: row x id x word. A unit's ids are all of them, or the first, the person's, where
+                the unit is a person. An id that needs fewer words ends with zeros.
+            steps: of each row, within its trajectory; of 32 bits or 64.
+            keys: of each row, 0 .. N - 1.
+            rewards: of each row; finite, of 32 bits or 64: each is a double, and taken as one.
+            ratios: pi/b of each row, where trajectories have weights; whatever they are.
+            span: the units of the batch have an upper half of ``unit_hash`` from the first number
+                up to the second.
+
+        Raises:
+            BoundaryError: the rows are not as they should be. Nothing can be added any more.
+        """
+        rows, by_row, words = ids.shape
+        limits = self._limits
+        columns: tuple[NDArray[Any], ...] = (steps, keys, rewards)
+        if ratios is not None:
+            columns = (*columns, ratios)
+        weighted = ratios is not None
+        if {len(column) for column in columns} != {rows} or weighted != bool(limits.clip):
+            raise BoundaryError("length", 0)
+        if by_row * words == 0:
+            raise BoundaryError("length", 0)
+        # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
+        # key around, so that a row would no longer speak for itself.
+        for column, types in zip((ids, *columns), _TYPES, strict=False):
+            if str(column.dtype) not in types:
+                raise BoundaryError("type", 0)
+        if rows == 0:
+            return
+        covered = self._batches()
+        unit_ids, flat = 1 if limits.by_person else by_row, ids.reshape(rows, by_row * words)
+        if ratios is None:
+            columns = (*columns, np.zeros(0))
+        # Views that are read-only and contiguous: one kind, so one compiled kernel.
+        arrays = [np.ascontiguousarray(column).view() for column in (flat, *columns)]
+        for array in arrays:
+            array.setflags(write=False)
+        # Before the sums: whatever interrupts the kernel, its units are covered.
+        first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
+        covered.append(Covered(span, first, last))
+        held = (getattr(limits, name) for name in Rules._fields[2:])
+        rules = Rules(unit_ids * words, span, *held)
+        refused, row = gather(*arrays[:4], rules, arrays[4], self._sums)
+        if refused:
+            # Units before that row are in the sums already: nothing may come of them.
+            self._covered = None
+            raise BoundaryError(Refusal(refused).name.lower(), row)
+
+    def _batches(self) -> list[Covered]:
+        """Return what was covered; raise where a batch was refused, or all of it absorbed."""
+        if self._covered is None:
+            raise BoundaryError("order", 0)
+        return self._covered
+
+    def absorb(self, other: "Contributions") -> None:
+        """Add what another one summed up; the other one refuses to be used from then on.
+
+        Its units would count twice otherwise. Trajectory numbers are added like everything else:
+        no sum of them exceeds the sum of the last numbers, so the next number is new.
+        """
+        if self._limits != other._limits:
+            raise BoundaryError("limits", 0)
+        self._batches().extend(other._batches())
+        for mine, its in zip(self._sums, other._sums, strict=True):
+            np.add(mine, its, out=mine)
+        other._covered = None
+
+    def finish(self, *, rows_left_out: int = 0) -> Statistics:
+        """Return the statistics of all that was added.
+
+        Args:
+            rows_left_out: how many rows belong to nobody, for the curator.
+
+        Raises:
+            BoundaryError: two batches share a unit.
+        """
+        tally = dict(zip(COUNTERS, self._sums.tally.tolist(), strict=True))
+        if not self._limits.by_person:
+            tally["persons"] = 0
+        named: dict[str, Any] = {**self._sums._asdict(), **tally, "rows_left_out": rows_left_out}
+        return Statistics(
+            return_bounds=self._limits.return_bounds,
+            **{name: named[name] for name in (*ARRAYS, *COUNTERS)},
+            covered=tuple(self._batches()),
+            limits=self._limits,
+        )
+
+
+def _require_disjoint(covered: tuple[Covered, ...]) -> None:
+    """Raise unless no two batches can share a unit: spans are apart, or equal with ranges apart.
+
+    Equal units have equal hashes, so spans that are apart share none; within one span, ranges of
+    ids that are apart share none. Spans that overlap in part are refused. Neighbours in sorted
+    order suffice: the kernel checked first <= last, so both conditions carry over to all pairs.
+    """
+    # One number of ids in all batches, and spans of hashes that exist, or nothing compares.
+    spans = all(0 <= low < high <= WHOLE_SPAN[1] for (low, high), _, _ in covered)
+    if not spans or len({len(batch.first) for batch in covered}) > 1:
+        raise BoundaryError("span", 0)
+    words = max((len(word) for batch in covered for word in batch.first + batch.last), default=0)
+
+    def padded(unit: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        """Return ids with zeros up to the most words: one id may come in batches of any width."""
+        return tuple((*one, *(0,) * (words - len(one))) for one in unit)
+
+    ranges = sorted((span, padded(first), padded(last)) for span, first, last in covered)
+    for (span, _, last), (other, first, _) in pairwise(ranges):
+        if not (span[1] <= other[0] or (span == other and last < first)):
+            raise BoundaryError("twice", 0)

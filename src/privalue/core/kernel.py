@@ -1,0 +1,312 @@
+"""Compile what is called for every row or number, and name the arrays that the core computes with.
+
+No other module imports Numba. Kernels are cached on disk where a folder for that can be written.
+Contributions have the longest of them, ``gather``: docs/guarantee.md says why it is read first.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+
+UNIT_ROUNDOFF = 2.0**-53  # u: one operation on doubles is right to this, relative to its result
+GRID_STEPS = 2**30  # of a return, between its bounds
+LARGEST_REWARD = sys.float_info.max  # NaN and infinities fail the comparison with it
+WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
+
+# Without a home Numba would make a folder called "~" in the current one.
+_HAS_HOME = os.path.isabs(os.path.expanduser("~"))
+
+
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a function when it is first called.
+
+    Args:
+        options: those of ``numba.njit``.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        try:
+            return njit(cache=_HAS_HOME, **options)(function)
+        except RuntimeError:  # there is no folder that Numba can write to
+            return njit(**options)(function)
+
+    return compiled
+
+
+class Tally(IntEnum):
+    """What is counted besides the sums of each key; for the curator alone.
+
+    No tally gets noise, and none leaves. TRAJECTORIES and PERSONS are m and U, which are published
+    without noise only where they are the same for all neighbours (``PublicSize``). Nothing bounds
+    the sensitivity of the others.
+    """
+
+    TRAJECTORIES = 0  # that count
+    PERSONS = 1  # units that count
+    ROWS = 2
+    REWARDS_CLAMPED = 3
+    RETURNS_CLAMPED = 4
+    SURPLUS_TRAJECTORIES = 5  # beyond the first L of a unit
+    SURPLUS_VISITS = 6  # beyond the first H keys of a trajectory
+    UNITS_DROPPED = 7  # for a row that is invalid, where the study says so
+    ROWS_LEFT_OUT = 8  # that belong to nobody
+    WEIGHTS_CLIPPED = 9  # trajectories whose weight is above C
+
+
+class Refusal(IntEnum):
+    """Why ``gather`` refuses a batch; lower-case names are reasons of a ``BoundaryError``."""
+
+    NONE = 0
+    ORDER = 1  # a row belongs before the one before it
+    DUPLICATE = 2  # a step appears twice
+    KEY = 3  # a key does not exist
+    REWARD = 4  # a reward is not finite
+    SPAN = 5  # a unit's hash is outside the span
+    ARM = 6  # a unit has two arms
+
+
+class Rules(NamedTuple):
+    """What ``gather`` goes by; all but the first two are attributes of ``Limits``."""
+
+    unit_words: int  # how many of the first words of a row's ids are its unit's
+    span: tuple[int, int]
+    discount: float
+    return_bounds: tuple[float, float]
+    reward_bounds: tuple[float, float]
+    max_states_per_trajectory: int
+    max_trajectories_per_person: int
+    drop_invalid: bool
+    drop_truncated: bool
+    keys_per_arm: int
+    reference: int
+    nearest: int
+    levels: int
+    clip: float
+
+
+class Sums(NamedTuple):
+    """What ``gather`` adds to: whole numbers, in grid steps where they are sums. PRIVATE."""
+
+    counts: Integers  # of each key, the trajectories that visit it
+    return_steps: Integers  # of each key, their returns less F_lo
+    level_counts: Integers  # key x (level, side): the counts, by where the return is; or empty
+    level_steps: Integers  # the sums, likewise
+    largest_levels: Integers  # of each level, the trajectories whose largest it is
+    weight_steps: Integers  # of each key, the weights of trajectories; or empty
+    weighted_steps: Integers  # of each key, their weights times centred returns
+    last_seen_in: Integers  # of each key, the number of the trajectory that met it last
+    last_number: Integers  # of a trajectory, those of dropped units included
+    tally: Integers  # by ``Tally``
+
+
+@kernel(nogil=True)
+def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return 64 bits of the first ``words`` words of a row's ids.
+
+    Zeros do not count: an id is the same however many words it is given. The mixing is that of
+    SplitMix64; the guarantee needs no property of it but that equal units have equal hashes.
+    """
+    mixed = np.uint64(0)
+    for word in range(words):
+        if ids[word] != 0:
+            mixed ^= np.uint64(ids[word])
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+@kernel(nogil=True)
+def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
+    ids, steps, keys, rewards, rules, ratios, sums
+):
+    """Add whole units to the sums, and check every row.
+
+    Each unit is read forwards, which checks each row and marks the first visits of each
+    trajectory. Then the returns of a trajectory are computed backwards, G = r + gamma G, and those
+    at its first visits are added. What a unit adds follows from its own rows and the rules alone:
+    at most L visits to a key, each with 0 to 2^30 steps, and at most H L visits in all. That is
+    what docs/proofs/contribution.md presumes of neighbours. With weights, a visit adds
+    0 <= j <= 2^30 and 2|t| <= j besides, as docs/proofs/weights.md presumes.
+
+    Args:
+        ids: row x word: the words of the unit's ids first, those of the trajectory's after them.
+        steps: of each row.
+        keys: of each row; N marks an invalid row, where units are dropped.
+        rewards: of each row.
+        rules: ``Rules``.
+        ratios: of each row; empty where trajectories have no weights.
+        sums: ``Sums``, added to.
+
+    Returns:
+        (0, 0), or a ``Refusal`` and the row at which a check failed.
+    """
+    (rows, words), max_states = ids.shape, rules.max_states_per_trajectory
+    counts, last_seen_in = sums.counts, sums.last_seen_in
+    # For the longest unit that there could be; only what a unit needs is ever touched. Of each row
+    # of a unit its key, twice, and 1 more at first visits that count; the first rows of its
+    # trajectories; how many keys beyond H each of them visits.
+    visits = np.empty(rows + 1, dtype=np.uint32)
+    begins, surplus = np.empty(rows + 1, dtype=np.int64), np.empty(rows + 1, dtype=np.int64)
+    low, high = rules.return_bounds
+    reward_low, reward_high = rules.reward_bounds
+    top = 1.0 * GRID_STEPS  # a double, as the others: one min to compile
+    scale = GRID_STEPS / (high - low)
+    dropping, marked = rules.drop_invalid, rules.drop_invalid or rules.drop_truncated
+    by_level, weighted = rules.levels > 1, rules.clip > 0
+    # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
+    span = (np.uint64(rules.span[0]), np.uint64(rules.span[1]))
+    whole = rules.span == WHOLE_SPAN
+    row, number = 0, sums.last_number[0]
+    met = counted = units = clamped = beyond = dropped = rewards_clamped = clipped = 0
+    while row < rows:
+        if not whole:
+            # Another batch may cover the other hashes, and with them this unit once more.
+            upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
+            if not span[0] <= upper < span[1]:
+                return Refusal.SPAN, row
+        start, trajectories, invalid, changed = row, 0, False, rules.unit_words
+        # One turn for each trajectory; the unit ends where a word of its own ids changes.
+        while row < rows and (trajectories == 0 or changed >= rules.unit_words):
+            begins[trajectories], distinct_keys = row, 0
+            # A new number for each trajectory makes all marks out of date at once: nothing of
+            # size N is cleared, and a key is fresh unless this very trajectory has met it.
+            number += 1
+            while True:
+                key = np.uint32(keys[row])  # a negative one is a very large one
+                if key < len(counts):
+                    # Compiled code writes wherever a key points to, and a NaN passes every clamp.
+                    # With finite rewards G may overflow; an infinity stays one, and is clamped.
+                    if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
+                        return Refusal.REWARD, row
+                    new, last_seen_in[key] = last_seen_in[key] != number, number
+                    counts_here = new & (distinct_keys < max_states)
+                    visits[np.uint64(row - start)] = 2 * key + counts_here
+                    distinct_keys += new
+                elif marked and key == len(counts):
+                    invalid = True
+                else:
+                    return Refusal.KEY, row
+                row += 1
+                if row == rows:
+                    break
+                # Ids ascend strictly wherever they change, so that no unit and no trajectory can
+                # come back later in the batch: equal ids stand together, or the batch is refused.
+                changed = 0  # the first word in which a row differs from the one before
+                while changed < words and ids[row, changed] == ids[row - 1, changed]:
+                    changed += 1
+                if changed < words:
+                    if ids[row, changed] < ids[row - 1, changed]:
+                        return Refusal.ORDER, row
+                    break
+                # Steps put the rows of a trajectory in order and do nothing else: gaps are
+                # allowed, and discounting counts rows. Two rows with one step have no order.
+                if steps[row] <= steps[row - 1]:
+                    if steps[row] < steps[row - 1]:
+                        return Refusal.ORDER, row
+                    if not dropping:
+                        return Refusal.DUPLICATE, row
+                    invalid = True
+            surplus[trajectories] = max(distinct_keys - max_states, 0)
+            trajectories += 1
+        # A matter of meaning: the limits count keys, whichever arm they are in, so that no
+        # sensitivity depends on it (docs/proofs/arms-and-actions.md).
+        if rules.keys_per_arm < len(counts) and not invalid:
+            for at in range(begins[0] + 1, row):
+                if keys[at] // rules.keys_per_arm != keys[begins[0]] // rules.keys_per_arm:
+                    if not dropping:
+                        return Refusal.ARM, at
+                    invalid = True
+        # Decided once all rows of the unit were read, and before any of them counts: a unit with
+        # an invalid row contributes what an absent one does.
+        if invalid:
+            dropped += 1
+            continue
+        begins[trajectories] = row
+        met, units = met + trajectories, units + 1
+        # The first L trajectories count, in the order of ids. Later ones are not scaled or
+        # sampled: both could depend on how many there are, or on other units.
+        for trajectory in range(min(trajectories, rules.max_trajectories_per_person)):
+            counted += 1
+            begin, end = begins[trajectory], begins[trajectory + 1]
+            value, weight, most_level = 0.0, 1.0, 0
+            if weighted:
+                for at in range(end - 1, begin - 1, -1):
+                    weight *= ratios[at]
+                # 0 times an infinity is NaN, and would pass the clamps. x/x is 1 in doubles.
+                weight = weight if weight >= 0 else 0.0
+            for back in range(end - begin):
+                t = np.uint64(end - 1 - back)  # what has no sign cannot count from an array's end
+                reward = min(max(np.float64(rewards[t]), reward_low), reward_high)
+                rewards_clamped += reward != rewards[t]
+                value = reward + rules.discount * value
+                # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it, and so
+                # does the sum of 2^33 of them, which has to fit into 63 bits.
+                inside = min(max(value, low), high)
+                grid_steps = np.int64(min(np.floor((inside - low) * scale + 0.5), top))
+                # Branch-free, since first visits are hard to predict: other rows add 0. The key
+                # is the one that was checked, even if the owner of the rows changes it now.
+                entry = visits[t - np.uint64(start)]
+                key, visit = entry >> 1, np.int64(entry & 1)
+                clamped += visit * (value != inside)
+                counts[key] += visit
+                sums.return_steps[key] += visit * grid_steps
+                if by_level and visit:
+                    away = abs(grid_steps - rules.reference)
+                    # Bisection, branch-free. The interval of the last level is the whole range
+                    # (``Limits.nearest``), so this is no higher.
+                    level = 8 * (away > rules.nearest << 7)
+                    level += 4 * (away > rules.nearest << (level + 3))
+                    level += 2 * (away > rules.nearest << (level + 1))
+                    level += away > rules.nearest << level
+                    cell = 2 * level + (grid_steps < rules.reference)
+                    sums.level_counts[key, cell] += 1
+                    sums.level_steps[key, cell] += grid_steps
+                    most_level = level if level > most_level else most_level
+                if weighted and visit:
+                    clipped += weight > rules.clip
+                    j = np.int64(min(weight, rules.clip) / rules.clip * GRID_STEPS)
+                    centred = grid_steps - GRID_STEPS // 2
+                    size = j * abs(centred) // GRID_STEPS  # towards zero; below 2^59 before
+                    sums.weight_steps[key] += j
+                    sums.weighted_steps[key] += size if centred >= 0 else -size
+            sums.largest_levels[most_level] += 1
+            beyond += surplus[trajectory]
+    sums.last_number[0] = number
+    sums.tally[Tally.TRAJECTORIES] += counted
+    sums.tally[Tally.PERSONS] += units
+    sums.tally[Tally.ROWS] += rows
+    sums.tally[Tally.REWARDS_CLAMPED] += rewards_clamped
+    sums.tally[Tally.RETURNS_CLAMPED] += clamped
+    sums.tally[Tally.SURPLUS_TRAJECTORIES] += met - counted
+    sums.tally[Tally.SURPLUS_VISITS] += beyond
+    sums.tally[Tally.UNITS_DROPPED] += dropped
+    sums.tally[Tally.WEIGHTS_CLIPPED] += clipped
+    return Refusal.NONE, 0
+
+
+@kernel()
+def running_sums(values):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return prefix sums by compensated summation, each right to a few units in the last place.
+
+    One after the other they would be off by as many roundings as there are states.
+    """
+    sums = np.empty(len(values))
+    total = 0.0
+    lost = 0.0
+    for i in range(len(values)):
+        term = values[i] - lost
+        new = total + term
+        lost = (new - total) - term
+        total = new
+        sums[i] = total
+    return sums

@@ -1,0 +1,511 @@
+"""Draw noise exactly, on a public grid, from the operating system's entropy.
+
+No other module draws noise.
+
+::
+
+    symbol  code       shape       what it is
+    mu      center     (d,)        **private**  the values to perturb
+    sigma   sigma      () or (d,)  **private**  the standard deviation of the noise
+    g       grid       () or (d,)  public       a power of two, from ``public_grid``
+    Z       normal     (d,)        **private**  standard normal numbers, each as a triple
+                                                (negative, whole, fraction)
+    j       multiple   (d,)        public       the nearest integer to (mu + sigma Z) / g
+
+A release is ``j g``. The mechanism that is analysed adds *real* Gaussian noise; rounding its
+output to a grid that does not depend on the data is post-processing. So what is rounded is the
+real number ``mu + sigma Z``, not a floating-point approximation: ``mu`` and ``sigma`` are read as
+the fractions that they are, Z is drawn after [Kar16] Algorithm N, and words are appended to its
+expansion until every continuation rounds to the same multiple.
+
+One program draws Z, ``standard_normal``, compiled because a release may need millions of numbers.
+Rounding in doubles nearly always suffices; where it is in doubt, ``round_exactly`` decides in whole
+numbers of any size, from the same words. Proof: docs/proofs/noise.md.
+
+[Kar16] C. F. F. Karney, Sampling exactly from the normal distribution, ACM TOMS 42(1), 2016.
+[CKS20] C. L. Canonne, G. Kamath, T. Steinke, The discrete Gaussian for differential privacy,
+NeurIPS 2020.
+"""
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privalue.core.kernel import Integers, Vector, kernel
+from privalue.errors import StudyError, UsageError
+
+_BITS = 64
+_HALF = np.uint64(1 << (_BITS - 1))  # a uniform number is below 1/2 if its first word is below this
+_LOW_BITS = np.uint64(_BITS - 53)
+_BLOCK = 1 << 15  # bytes asked of a source at a time
+_SHORT_BLOCK = 1 << 9  # the same, where a few words will do
+
+_Word = Callable[[], int]
+_DTYPES = (np.dtype(np.float64), np.dtype(np.int64))
+
+
+class Entropy(Protocol):
+    """A source of independent, fair random bits."""
+
+    def read(self, count: int) -> bytes:
+        """Return ``count`` random bytes, none of which was or will be given to anyone else."""
+
+
+class OperatingSystemEntropy:
+    """The operating system's entropy.
+
+    It keeps no state: a draw buffers words for its own duration only, so that neither a thread
+    nor a forked process can meet bits that another one has used.
+    """
+
+    __slots__ = ()
+
+    def read(self, count: int) -> bytes:
+        """Return ``count`` bytes of ``os.urandom``."""
+        return os.urandom(count)
+
+
+class SeededForExperimentsOnly:
+    """A reproducible stream: who knows the seed can subtract the noise. Not private.
+
+    The stream goes on from draw to draw; do not share one source between threads.
+    """
+
+    __slots__ = ("_generator",)
+
+    def __init__(self, seed: int) -> None:
+        if not isinstance(seed, int) or seed < 0:
+            raise UsageError("seed must be an integer that is 0 or more")
+        self._generator = np.random.Philox(seed)
+
+    def read(self, count: int) -> bytes:
+        """Return the next ``count`` bytes of the stream, in whole words."""
+        words = self._generator.random_raw(-(-count // 8))
+        return words.astype("<u8").tobytes()[:count]
+
+    def __repr__(self) -> str:
+        return "SeededForExperimentsOnly(not private)"
+
+
+def public_grid(smallest_sigma: float) -> float:
+    """Return the largest power of two that is at most ``smallest_sigma / 1024``.
+
+    ``smallest_sigma`` is a *public* lower bound on the standard deviation of the noise, one that
+    holds for every data set. The grid must not come from the sigma of this data set: where sigma
+    differs between neighbours so would the grid, and the trailing bits of the release would give
+    away which of them it was (Mironov, CCS 2012; docs/proofs/noise.md, section 1). Rounding moves
+    a value by at most g / 2, which is below 1/2000 of the noise.
+
+    >>> public_grid(1.0) == 2.0**-10, public_grid(3.0) == 2.0**-9
+    (True, True)
+
+    Raises:
+        StudyError: not a finite number above 0, or so small that the grid is not a normal double.
+    """
+    if not 0 < smallest_sigma <= sys.float_info.max:
+        raise StudyError(
+            f"smallest_sigma is {smallest_sigma!r}; it must be a finite number above 0: "
+            "state a public lower bound on the standard deviation of the noise"
+        )
+    _, exponent = math.frexp(smallest_sigma)  # 2**(exponent - 1) <= smallest_sigma < 2**exponent
+    grid = math.ldexp(1.0, exponent - 11)
+    if grid < sys.float_info.min:
+        raise StudyError(
+            f"smallest_sigma is {smallest_sigma!r}; it must be at least 2**-1012, so that the "
+            "grid is a normal double: state the values in a smaller unit"
+        )
+    return grid
+
+
+def gaussian_on_grid(
+    center: Vector | Integers,
+    *,
+    sigma: float | Vector,
+    grid: float | Vector,
+    entropy: Entropy | None = None,
+) -> Vector:
+    """Draw N(center_i, sigma_i^2) independently, rounded to the nearest multiples of the grid.
+
+    The multiple is exact; the double nearest to ``multiple * grid`` is a function of it alone, so
+    that this last step is post-processing too. It changes something only beyond 2**53 grid steps,
+    and what exceeds the largest double becomes the largest double.
+
+    Args:
+        center: the private values; a plain one-dimensional array, float64 or int64. Integers
+            beyond 2**53 are not rounded.
+        sigma: the private standard deviation, or an array with one for each value. Zero is
+            refused: it would return the data.
+        grid: a public power of two, from ``public_grid``, or an array with one for each value.
+        entropy: the operating system's, if left out.
+
+    Returns:
+        The released numbers, as many as in ``center``: public, and read-only.
+
+    Raises:
+        UsageError: an argument that no parsed study and data set lead to. It never quotes a
+            private value.
+    """
+    sigmas, grids = require_drawable(center, sigma, grid)
+    multiples, rare = draw_multiples(center, sigmas, grids, entropy or OperatingSystemEntropy())
+    with np.errstate(over="ignore"):
+        released = multiples.astype(np.float64) * grids
+    # An infinity would be refused later, after the charge; the largest double is not.
+    np.clip(released, -sys.float_info.max, sys.float_info.max, out=released)
+    for i, multiple in rare.items():
+        unit, per = grids[i].item().as_integer_ratio()
+        released[i] = _nearest_double(multiple * unit, per)
+    released.setflags(write=False)
+    return released
+
+
+def discrete_laplace(scale: Fraction, entropy: Entropy | None = None) -> int:
+    """Draw an integer y with probability proportional to e^{-|y| / scale}: [CKS20] Algorithm 2.
+
+    ``scale`` = t/s is public. Integers and random words are all that is used, so that the law is
+    exactly this one (docs/proofs/noise.md, theorem 6).
+
+    Raises:
+        UsageError: the scale is not a fraction above 0.
+    """
+    if not isinstance(scale, Fraction) or scale <= 0:
+        raise UsageError(f"scale is {scale!r}; it must be a Fraction above 0")
+    t, s = scale.as_integer_ratio()
+    word = _words(entropy or OperatingSystemEntropy())
+    while True:
+        u = uniform_below(t, word)
+        if not _survives_ratio(u, t, word):
+            continue
+        v = 0
+        while _survives_ratio(1, 1, word):
+            v += 1
+        size = (u + t * v) // s  # u + t v is x with probability proportional to e^{-x/t}
+        negative = word() < 1 << (_BITS - 1)
+        if size > 0 or not negative:  # 0 has one sign
+            return -size if negative else size
+
+
+def laplace_on_grid(
+    center: Vector | Integers, scales: Sequence[Fraction], entropy: Entropy | None = None
+) -> Vector:
+    """Add discrete Laplace noise of public scales to whole numbers, in whole numbers.
+
+    The double nearest to each sum is a function of it alone: post-processing.
+    """
+    noise = (discrete_laplace(scale, entropy) for scale in scales)
+    released = np.array([float(int(x) + y) for x, y in zip(center, noise, strict=True)])
+    released.setflags(write=False)
+    return released
+
+
+def _words(source: Entropy) -> _Word:
+    """Return a function that gives the source's next word of 64 bits: none skipped, none twice."""
+
+    def words() -> Iterator[int]:
+        while True:
+            yield from np.frombuffer(source.read(_SHORT_BLOCK), dtype="<u8").tolist()
+
+    return words().__next__
+
+
+def require_drawable(
+    center: Vector | Integers, sigma: float | Vector, grid: float | Vector
+) -> tuple[Vector, Vector]:
+    """Return sigma and the grid of each coordinate, or refuse what no study and data set lead to.
+
+    The checks are for programming errors, and quote no private value: statistics are clamped and
+    sigma is bounded from below, so no data set fails them.
+    """
+    if type(center) is not np.ndarray or center.ndim != 1 or center.dtype not in _DTYPES:
+        raise UsageError("center must be a plain numpy array, float64 or int64, one-dimensional")
+    if not {np.shape(sigma), np.shape(grid)} <= {(), center.shape}:
+        raise UsageError("sigma and grid must be numbers, or have as many numbers as center")
+    sigmas, grids = np.full(center.shape, sigma), np.full(center.shape, grid)
+    if not {sigmas.dtype.kind, grids.dtype.kind} <= {"f", "i"}:
+        raise UsageError("sigma and grid must be numbers")
+    if not ((np.frexp(grids)[0] == 0.5) & (grids >= sys.float_info.min)).all():
+        raise UsageError("grid must be a power of two, at least 2**-1022: take it from public_grid")
+    if not np.isfinite(center).all():
+        raise UsageError("center holds a NaN or an infinity; every value must be finite")
+    if not ((sigmas > 0) & (sigmas <= sys.float_info.max)).all():
+        raise UsageError("sigma must be a finite number above 0; without noise nothing is private")
+    return sigmas.astype(np.float64), grids.astype(np.float64)
+
+
+class Stream(NamedTuple):
+    """Random words, and how far they are used. A uniform number is the place of its first word.
+
+    ``after`` has, of each place, that of the next word of the same number, or 0: whoever needs to
+    know a number better draws the next word for it.
+    """
+
+    words: NDArray[np.uint64]
+    after: Integers
+    at: Integers  # the place of the next word that nobody has used
+    begin: Integers  # the coordinate that is drawn, and the place of its first word
+
+    @classmethod
+    def of(cls, words: NDArray[np.uint64], coordinate: int) -> "Stream":
+        """Return a stream of which nothing is used."""
+        after, at = np.zeros(len(words), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        return cls(words, after, at, np.array([coordinate, 0]))
+
+
+def draw_multiples(
+    center: Vector | Integers, sigma: Vector, grid: Vector, entropy: Entropy
+) -> tuple[Integers, dict[int, int]]:
+    """Draw floor((mu + sigma Z)/g + 1/2) for every coordinate.
+
+    Where words run out, the coordinate starts again from its first word, with more words behind
+    it: had it started from a later one, the end of a block would have chosen which words count,
+    and the law would not be the Gaussian's.
+
+    Args:
+        center: mu. PRIVATE.
+        sigma: of each coordinate. PRIVATE.
+        grid: of each coordinate.
+        entropy: where words come from.
+
+    Returns:
+        The multiples, 0 where doubles did not decide, and by their places those that were decided
+        in whole numbers, which may have more than 64 bits.
+    """
+    whole, rest, scale = _in_doubles(center, sigma, grid)
+    multiples = np.zeros(len(center), dtype=np.int64)
+    rare: dict[int, int] = {}
+    stream, i = Stream.of(np.zeros(0, dtype=np.uint64), 0), 0
+    while i < len(center):
+        try:
+            i, negative, k, x = fill_multiples(stream, i, whole, rest, scale, multiples)
+            if i < len(center):  # in doubt
+                mu, spread = (in_steps(of[i].item(), grid[i].item()) for of in (center, sigma))
+                rare[i] = round_exactly(mu, spread, (negative, k, x), stream)
+                i += 1
+        except IndexError:
+            i, begin = stream.begin.tolist()
+            more = np.frombuffer(entropy.read(_BLOCK), dtype="<u8")
+            stream = Stream.of(np.concatenate([stream.words[begin:], more]), i)
+    return multiples, rare
+
+
+def _in_doubles(
+    center: Vector | Integers, sigma: Vector, grid: Vector
+) -> tuple[Integers, Vector, Vector]:
+    """Return (whole, rest, scale): center/grid = whole + rest, sigma/grid = scale, up to rounding.
+
+    ``whole`` is exact, rest is at most 1 in size and, like scale, right to 2**-53. What does not
+    fit has an infinite scale, which leaves it in doubt.
+    """
+    parts: list[NDArray[np.float64] | Integers] = [center]
+    if center.dtype == np.int64:  # in two parts, each of which is a double
+        low = np.bitwise_and(center, 2**32 - 1)
+        parts = [center - low, low]
+    whole, rest = np.zeros(len(center), dtype=np.int64), np.zeros(len(center))
+    with np.errstate(all="ignore"):
+        scale = sigma / grid
+        for part in parts:
+            steps = part / grid
+            nearest = np.rint(steps)
+            fits = np.abs(nearest) <= 2.0**61
+            whole += np.where(fits, nearest, 0.0).astype(np.int64)
+            rest += np.where(fits, steps - nearest, 0.0)
+            scale[~fits] = np.inf
+    return whole, rest, scale
+
+
+@kernel()
+def next_word(stream):  # type: ignore[no-untyped-def]
+    """Return the place of the next word, which is used from now on."""
+    place = stream.at[0]
+    if place == len(stream.words):
+        raise IndexError("more words are needed")
+    stream.at[0] = place + 1
+    return place
+
+
+@kernel()
+def word_after(stream, place):  # type: ignore[no-untyped-def]
+    """Return the place of the next word of the same number, and draw it if nobody has."""
+    if stream.after[place] == 0:
+        stream.after[place] = next_word(stream)
+    return stream.after[place]
+
+
+@kernel()
+def is_below(stream, u, v):  # type: ignore[no-untyped-def]
+    """Return whether u < v, drawing more of both while they agree."""
+    while stream.words[u] == stream.words[v]:
+        u, v = word_after(stream, u), word_after(stream, v)
+    return stream.words[u] < stream.words[v]
+
+
+@kernel()
+def survives(stream, x, halved):  # type: ignore[no-untyped-def]
+    """Return True with probability e^{-x}; with ``halved``, e^{-x^2/2}: von Neumann's trial.
+
+    Count the steps of a run x > z_1 > z_2 > ... of fresh uniform numbers; with ``halved`` a step
+    also has to pass a test of probability x/2. The run ends after an even number of steps with
+    the probability asked for (docs/proofs/noise.md, lemma 1).
+    """
+    even = True
+    last = x
+    while True:
+        z = next_word(stream)
+        if not is_below(stream, z, last):
+            return even
+        if halved:
+            if stream.words[next_word(stream)] >= _HALF:
+                return even
+            if not is_below(stream, next_word(stream), x):
+                return even
+        even = not even
+        last = z
+
+
+@kernel()
+def survives_half(stream):  # type: ignore[no-untyped-def]
+    """Return True with probability e^{-1/2} (docs/proofs/noise.md, lemma 2)."""
+    u = next_word(stream)
+    return stream.words[u] >= _HALF or not survives(stream, u, False)
+
+
+@kernel()
+def standard_normal(stream):  # type: ignore[no-untyped-def]
+    """Draw a standard normal number as its sign, whole part k and fraction x: [Kar16] Algorithm N.
+
+    An accepted (k, x) has a density proportional to e^{-k/2} e^{-k(k-1)/2} e^{-x(2k+x)/2} =
+    e^{-(k+x)^2/2}, that of a half-normal number (docs/proofs/noise.md, theorem 3).
+
+    Step N4 accepts x with probability e^{-x(2k+x)/2}. [Kar16] factors it into k + 1 equal trials;
+    here it is (e^{-x})^k e^{-x^2/2}, which needs no division by k.
+    """
+    while True:
+        k = 0  # N1: k with probability proportional to e^{-k/2}
+        while survives_half(stream):
+            k += 1
+        accepted = True
+        for _ in range(k * (k - 1)):  # N2: e^{-k(k-1)/2}
+            accepted = accepted and survives_half(stream)
+        if not accepted:
+            continue
+        x = next_word(stream)  # N3
+        for _ in range(k):  # N4
+            accepted = accepted and survives(stream, x, False)
+        if accepted and survives(stream, x, True):
+            return stream.words[next_word(stream)] < _HALF, k, x  # N5, N6
+
+
+@kernel()
+def fill_multiples(stream, first, whole, rest, scale, multiples):  # type: ignore[no-untyped-def]
+    """Fill ``multiples`` from place ``first`` on, until doubles leave one in doubt.
+
+    The error of t is at most half of ``doubt`` (docs/proofs/noise.md, theorem 5): where t is
+    further than that from a boundary between two multiples, whole numbers decide likewise.
+
+    Args:
+        stream: random words; an IndexError where they do not suffice.
+        first: the coordinate to begin with.
+        whole: of each coordinate, the nearest multiple to its centre. PRIVATE.
+        rest: what is left of the centre, in grid steps. PRIVATE.
+        scale: sigma in grid steps; infinite where doubles do not do. PRIVATE.
+        multiples: written to.
+
+    Returns:
+        The coordinate in doubt and its Z, as ``standard_normal`` has it; or their number.
+    """
+    for i in range(first, len(whole)):
+        stream.begin[0], stream.begin[1] = i, stream.at[0]
+        negative, k, x = standard_normal(stream)
+        z = k + np.float64(stream.words[x] >> _LOW_BITS) * 2.0**-53  # 53 of 64 bits: exact
+        t = rest[i] + scale[i] * (-z if negative else z)
+        nearest = np.rint(t)
+        doubt = 2.0**-50 * (scale[i] * (k + 2) + 1)
+        if not abs(t - nearest) + doubt < 0.5:  # also where doubt is infinite
+            return i, negative, k, x
+        multiples[i] = whole[i] + np.int64(nearest)
+    return len(whole), False, 0, 0
+
+
+def round_exactly(
+    center: tuple[int, int], sigma: tuple[int, int], normal: tuple[bool, int, int], stream: Stream
+) -> int:
+    """Return the integer nearest to center + sigma Z, in grid steps; draw more of Z while in doubt.
+
+    With b bits of its fraction known, Z lies strictly between low / 2**b and (low + 1) / 2**b. In
+    units of 2**-shift the sum lies strictly between two integers, and so does sum + 1/2, whose
+    floor is the result; it is decided when no multiple of 2**shift is strictly between them.
+
+    Args:
+        center: the integers (n, p) with center = n / 2**p. PRIVATE.
+        sigma: likewise. PRIVATE.
+        normal: Z, as ``standard_normal`` has it. PRIVATE.
+        stream: the random words.
+
+    Returns:
+        The multiple of the grid, of any size.
+    """
+    (mu, mu_bits), (scale, scale_bits) = center, sigma
+    negative, low, place = normal
+    common = max(mu_bits, scale_bits)
+    mu <<= common - mu_bits
+    scale <<= common - scale_bits
+    bits = 0
+    while True:
+        low, bits = low << _BITS | int(stream.words[place]), bits + _BITS
+        shift = common + bits
+        below = -low - 1 if negative else low  # (-low - 1, -low) in place of (low, low + 1)
+        left = (mu << bits) + scale * below + (1 << (shift - 1))
+        multiple = left >> shift
+        if multiple == (left + scale - 1) >> shift:
+            return multiple
+        place = int(word_after(stream, place))
+
+
+def uniform_below(bound: int, word: _Word) -> int:
+    """Draw a uniform integer from 0 to bound - 1.
+
+    As many bits as the largest one has are drawn until they make one of these: a remainder would
+    favour small integers.
+    """
+    bits = (bound - 1).bit_length()
+    count = -(-bits // _BITS)
+    while True:
+        drawn = 0
+        for _ in range(count):
+            drawn = drawn << _BITS | word()
+        drawn >>= count * _BITS - bits
+        if drawn < bound:
+            return drawn
+
+
+def _survives_ratio(p: int, q: int, word: _Word) -> bool:
+    """Return True with probability e^{-p/q}, 0 <= p <= q: [CKS20] Algorithm 1.
+
+    Count k = 1, 2, ... while a test of probability p/(q k) is passed; an odd k is a success.
+    """
+    k = 1
+    while uniform_below(q * k, word) < p:
+        k += 1
+    return k % 2 == 1
+
+
+def in_steps(value: float, grid: float) -> tuple[int, int]:
+    """Return the integers (n, p) with value / grid = n / 2**p exactly.
+
+    A double is a fraction over a power of two, and the grid is a power of two.
+    """
+    (n, d), (unit, per) = value.as_integer_ratio(), grid.as_integer_ratio()
+    return n * per, (d * unit).bit_length() - 1
+
+
+def _nearest_double(n: int, d: int) -> float:
+    """Return the double nearest to n / d; the largest one of its sign beyond the range."""
+    try:
+        return n / d
+    except OverflowError:
+        return sys.float_info.max if n > 0 else -sys.float_info.max

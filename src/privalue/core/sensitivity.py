@@ -1,0 +1,467 @@
+"""Bound how far what gets noise differs between neighbours: for all data sets, or smoothly.
+
+| symbol       | here                    | shape | public      |
+|--------------|-------------------------|-------|-------------|
+| H, L, q      | ``Limits``              |       | yes         |
+| omega_k      | ``shape``               | N     | yes         |
+| M_k, D_k     | ``max_sq_norm``, ``max_sq_distance`` | N, or one for all | yes |
+| Delta        | ``block_sensitivity``   |       | yes         |
+| c_w          | ``count_weight``, in units of R | | yes       |
+| n_s          | ``counts``              | N     | **private** |
+| w_s, rho_s   | ``weights``             | N     | yes         |
+| kappa        | ``pseudo_count``        |       | yes         |
+| lambda       | ``ridge``               |       | yes         |
+| beta         | ``beta``                |       | yes         |
+| cap of a count | ``cap``               |       | yes: m, or U L, or what the software takes |
+| k            | units that are exchanged |      | **private** if from counts |
+| phi          | the most sensitive data set that far away | | **private** |
+| psi          | ``smooth_lsw``, ``smooth_lsl``, ``RidgeSensitivity.smooth`` | | **private** |
+
+*Sums.* A trajectory contributes, at its first visit to each of its first H distinct keys k, one
+vector omega_k psi, psi one of the vectors that are possible at k. No possible psi has a squared
+norm above M_k, and no two of them a squared distance above D_k (docs/proofs/contribution.md).
+
+*Smooth bounds.* psi = max_{k >= 0} e^{-beta k} phi(k) ([BGP16] Algorithms 1 and 2, line 3). Data
+sets further away include those nearby, so phi never falls as k grows: that is all that the search
+for the maximum needs (docs/proofs/dp-lsl.md). One unit has at most L trajectories, and
+neighbours differ in at most q states (docs/proofs/contribution.md).
+"""
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from privalue.core.design import Design, Disjoint
+from privalue.core.kernel import UNIT_ROUNDOFF, Integers, Vector, running_sums
+from privalue.core.limits import Limits
+from privalue.errors import UsageError
+
+# A smooth bound is never too small, and too large by at most TOLERANCE, relatively: the calibration
+# has room for that (docs/proofs/calibration.md).
+TOLERANCE = 1e-9
+_GAP = 0.5e-9  # what is no larger than the best by more than this is not looked at
+_ROUNDING = 0.1e-9  # more than the floating-point error of phi and of e^{-beta k}, both relative
+
+# An interval of places in ks at whose two ends the value is known: minus the most that could be
+# strictly between (heapq pops the smallest first), the two places, and phi at the second.
+_Interval = tuple[float, int, int, float]
+
+
+def block_sensitivity(
+    limits: Limits, shape: Vector, max_sq_norm: float | Vector, max_sq_distance: float | Vector
+) -> float:
+    """Return Delta: the most that the sums of neighbours differ by, in the norm of Euclid.
+
+    With m_k = omega_k^2 M_k, d_k = omega_k^2 D_k, m'_k = max(m_k, d_k/2), e_k = (d_k - m'_k)_+,
+
+        Delta^2 = the sum of the 2H largest of {m'_k} and {e_k}   (one unit replaced),
+        Delta^2 = the sum of the H largest m_k                    (one unit added or removed),
+
+    and L times Delta where a unit has up to L trajectories. A key that both the old and the new
+    trajectory visit takes two of 2H places, a key that one of them visits takes one.
+
+    Args:
+        limits: the relation, H and L.
+        shape: omega_k, one number above 0 for every key.
+        max_sq_norm: M_k; it counts where one of two trajectories visits k.
+        max_sq_distance: D_k; it counts where both do. 0 where only one vector is possible.
+
+    Returns:
+        Delta, never too small: what rounding does goes up.
+    """
+    omega = np.asarray(shape, dtype=np.float64)
+    if omega.ndim != 1 or len(omega) == 0 or not ((omega > 0) & (omega < np.inf)).all():
+        raise UsageError("shape must be a list of finite numbers above 0, one for each state")
+    norms, distances = np.asarray(max_sq_norm), np.asarray(max_sq_distance)
+    if not ((norms > 0) & (norms < 1e200) & (distances >= 0) & (distances < 1e200)).all():
+        raise UsageError("squared norms must be finite and above 0, distances not below 0")
+    top = float(omega.max())
+    squares = np.square(omega / top)  # at most 1: none overflows
+    m, d = squares * norms, squares * distances
+    places = min(limits.max_states_per_trajectory, len(omega))
+    if not limits.add_remove:
+        m = np.maximum(m, d / 2)
+        m, places = np.concatenate([m, np.maximum(d - m, 0.0)]), 2 * places
+    total = float(_q_largest(m, places).sum())
+    # A sum of positive terms is right to 2N roundings. d - m cancels, but wherever it is among the
+    # largest so is m, which is no smaller: its error is a few roundings of what is added anyway.
+    slack = 2 * (len(omega) + 16) * UNIT_ROUNDOFF
+    return limits.max_trajectories_per_person * top * math.sqrt(total) * (1 + slack)
+
+
+def count_weight(limits: Limits) -> float:
+    """Return c_w in units of R: sqrt(3)/2, or 1/2 where that is better for every value.
+
+    With sqrt(3)/2 a state that both trajectories visit counts as much as one that only one of
+    them visits; where trajectories need not share states, or nothing is replaced, 1/2 gives means
+    of smaller variance whatever the values are (docs/proofs/dp-ssp.md).
+    """
+    apart = 2 * limits.max_states_per_trajectory <= limits.keys
+    return 0.5 if limits.add_remove or apart else math.sqrt(3) / 2
+
+
+def visit_block(count_weight: float) -> tuple[float, float]:
+    """Return (M, D) of what a visit adds to DP-SSP, (f, c_w) with |f| <= 1/2, in units of R.
+
+    No such vector is longer than M = 1/4 + c_w^2, squared, and no two are further apart than D = 1.
+    """
+    if not 0 < count_weight < 1e100:
+        raise UsageError(f"count_weight is {count_weight!r}; it must be a number above 0")
+    return 0.25 + count_weight**2, 1.0
+
+
+def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: float) -> float:
+    """Return max_k e^{-beta k} phi(k) over the given k, rounded up.
+
+    If k is strictly between a and b, then e^{-beta k} phi(k) <= e^{-beta (a + 1)} phi(b). The
+    interval that could hold the most is split first. An interval is dismissed once all that it
+    could hold is no more than the best value found, up to ``_GAP``; the best value is raised by
+    that much in the end, so that no dismissed k can exceed the result.
+
+    Args:
+        ks: the k to try, ascending: an array, or a range from 0, which may be of any length.
+        phi: a function that is not negative and does not fall from one k to a later one. Rounding
+            may break that by less than ``_ROUNDING``.
+        beta: above 0.
+
+    Returns:
+        A number from the maximum to (1 + ``TOLERANCE``) times the maximum.
+    """
+    end = ks.stop - 1 if isinstance(ks, range) else len(ks) - 1  # len(range) stops at 2^63
+
+    def decay(at: int) -> float:
+        """Return e^{-beta k} at a place of the list."""
+        return math.exp(-beta * int(ks[at]))
+
+    def wait(first: int, last: int, at_last: float) -> None:
+        """Queue an interval under the most that could be strictly between its ends."""
+        if last - first > 1:  # otherwise no k is strictly between
+            heapq.heappush(waiting, (-decay(first + 1) * at_last, first, last, at_last))
+
+    waiting: list[_Interval] = []
+    at_end = phi(int(ks[end]))
+    best = max(decay(0) * phi(int(ks[0])), decay(end) * at_end)
+    wait(0, end, at_end)
+    while waiting:
+        most, first, last, at_last = heapq.heappop(waiting)
+        if -most <= best * (1 + _GAP):
+            break  # and all that still wait could hold even less
+        middle = (first + last) // 2
+        at_middle = phi(int(ks[middle]))
+        best = max(best, decay(middle) * at_middle)
+        wait(first, middle, at_middle)
+        wait(middle, last, at_last)
+    return best * (1 + _GAP + _ROUNDING)
+
+
+def smooth_lsw(
+    limits: Limits, counts: Integers, weights: Vector, beta: float, pseudo_count: float = 0.0
+) -> float:
+    """Return psi^w = max_k e^{-k beta} top_q_s [w_s L^2 / (max(n_s - k L, L) + kappa)^2].
+
+    top_q adds the q largest, chosen anew at every k. With L = 1, kappa = 0 and all terms it is
+    [BGP16] equation 9 and line 3 of Algorithm 1. Only those k are tried where the maximum can be.
+
+    Args:
+        limits: L and q.
+        counts: n_s, the visits of every state. PRIVATE.
+        weights: w_s, at least 0.
+        beta: how much ln psi may differ between neighbours, above 0.
+        pseudo_count: kappa, visits that every state has besides (docs/proofs/dp-lsw.md).
+
+    Returns:
+        psi^w. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
+    """
+    per_unit, matter = limits.max_trajectories_per_person, weights > 0
+    # A count below L acts as L: breaks below k = 0 change nothing.
+    counts, weights = np.maximum(counts[matter], per_unit), weights[matter]
+    q = min(limits.touched, len(counts))
+    if q < len(counts) and weights.min() == weights.max():
+        # The smallest counts have the largest terms at every k: the choice is made once.
+        counts, weights = np.partition(counts, q - 1)[:q], weights[:q]
+    if q >= len(counts):
+        # States of one count have terms in one proportion at every k: their weights add up.
+        order = np.argsort(counts, kind="stable")
+        ascending = counts[order]
+        first = np.flatnonzero(np.diff(ascending, prepend=-1))
+        # Pairwise sums, not one by one.
+        counts, weights = ascending[first], np.add.reduceat(weights[order], first)
+
+    def phi(k: int) -> float:
+        """Return top_q of the terms at distance k, without the factor L^2."""
+        # Counts and k L are whole and far below 2^53, so that their difference is exact; kappa
+        # comes last, and nothing cancels.
+        terms = weights / np.square(np.maximum(counts - k * per_unit, per_unit) + pseudo_count)
+        return float(_q_largest(terms, q).sum())
+
+    return per_unit**2 * branch_and_bound(_breakpoints(counts, per_unit, per_unit), phi, beta)
+
+
+def smooth_lsl(
+    limits: Limits, counts: Integers, weights: Vector, beta: float, cap: int, line: "Line"
+) -> float:
+    """Return psi^lambda = max_k e^{-k beta} (slope sqrt(A(k)) + offset)^2 ([BGP16] Algorithm 2).
+
+    A(k) = sum_s rho_s min(n_s + k L, cap) grows with k up to k = cap/L, and then no more: later
+    k need not be tried.
+
+    Args:
+        limits: L.
+        counts: n_s, the visits of every state. PRIVATE.
+        weights: rho_s, at least 0.
+        beta: how much ln psi may differ between neighbours, above 0.
+        cap: the most that a count can be.
+        line: slope and offset.
+
+    Returns:
+        psi^lambda. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
+    """
+    per_unit = limits.max_trajectories_per_person
+    capped = sum_of_capped_counts(counts, weights, cap, per_unit)
+
+    def phi(k: int) -> float:
+        return (line.slope * math.sqrt(capped(k)) + line.offset) ** 2
+
+    return branch_and_bound(range(-(-cap // per_unit) + 1), phi, beta)
+
+
+@dataclass(frozen=True)
+class Line:
+    """c_lambda and the norm of the q largest rho_s, of [BGP16] Algorithm 2."""
+
+    slope: float
+    offset: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RidgeSensitivity:
+    """The squared local sensitivity of theta with a ridge, bounded for every lambda > 0.
+
+    theta solves H theta = Phi^T Gamma_rho S with H = Phi^T diag(rho n) Phi + (lambda/2) I. The
+    paper bounds H from below by lambda/2 alone; this counts the data's own curvature, too, and
+    needs no further factor (docs/proofs/dp-lsl.md): for indicator features (tabular, or
+    groups) group by group, for general features by the smallest eigenvalue of Phi^T D Phi.
+    """
+
+    limits: Limits
+    design: Design  # Phi and rho
+    ridge: float  # lambda, above 0
+    cap: int  # the most that a count can be; public
+
+    @property
+    def largest(self) -> float:
+        """F_abs, the most that a return can be in size."""
+        return max(map(abs, self.limits.return_bounds))
+
+    @property
+    def reach(self) -> float:
+        """M, the length of the shortest interval that holds every return and 0.
+
+        The range R is not enough: a trajectory that no longer visits s takes its return away,
+        which may be as large as F_abs > R (docs/proofs/dp-lsl.md, "Why not the range R").
+        """
+        low, high = self.limits.return_bounds
+        return max(high, 0.0) - min(low, 0.0)
+
+    @property
+    def touched(self) -> int:
+        """Return q: 2H, or H, and not 2HL as for LSW.
+
+        L visits in each of so many states are the worst: the change of the return sums is convex
+        in the visits (docs/proofs/dp-lsl.md).
+        """
+        limits = self.limits
+        return min(limits.keys, limits.max_states_per_trajectory * (1 if limits.add_remove else 2))
+
+    @property
+    def per_unit(self) -> int:
+        """L."""
+        return self.limits.max_trajectories_per_person
+
+    def change(self) -> float:
+        """Return the norm of the q largest rho_s: how far the return sums can move, over L M."""
+        return float(np.linalg.norm(_q_largest(self.design.weights, self.touched)))
+
+    def smooth(self, counts: Integers, beta: float) -> float:
+        """Return psi, a beta-smooth upper bound, never too small, too large by ``TOLERANCE``.
+
+        Args:
+            counts: n_s, the visits of every state. PRIVATE.
+            beta: how much ln psi may differ between neighbours, above 0.
+        """
+        if self.design.is_indicator:
+            return (self.per_unit * self.reach) ** 2 * self._indicator(counts, beta)
+        return self.per_unit**2 * self._general(counts, beta)
+
+    def least(self) -> float:
+        """Return a public lower bound of psi over all data sets whose counts are at most the cap.
+
+        psi is at least its k = 0 part, which falls as counts grow.
+        """
+        design, half, unit = self.design, self.ridge / 2, self.per_unit * self.reach
+        if design.is_indicator:
+            groups = _Groups(design)
+            rho = design.weights[groups.order]
+            return groups.changes(rho, self.touched)(half + self.cap * groups.sums(rho)) * unit**2
+        curvature = half + design.norm**2 * float(design.weights.max()) * self.cap
+        return (unit * design.norm * self.change() / curvature) ** 2
+
+    def most(self) -> float:
+        """Return a public upper bound of psi over data sets whose counts are at most the cap."""
+        rho, norm = self.design.weights, self.design.norm
+        visits = math.sqrt(float(rho.sum()) * self.cap / (2 * self.ridge))
+        change = self.reach * float(_q_largest(rho, self.touched).sum())
+        theta = norm * float(rho.max()) * self.largest * visits
+        return (self.per_unit * norm * (theta + change) / (self.ridge / 2)) ** 2
+
+    def _indicator(self, counts: Integers, beta: float) -> float:
+        """Return max_k e^{-k beta} sum_g [P_g / (lambda/2 + sum_{s in g} rho_s (n_s - k L)_+)]^2.
+
+        For features that put every state into one group g: psi without the factor (L M)^2, of the
+        q states that can change the most. Each denominator is linear in k between the values of
+        n_s/L, so the function is log-convex there: only the k next to such a value can be the
+        maximum, and 0.
+        """
+        groups = _Groups(self.design)
+        counts, rho = counts[groups.order], self.design.weights[groups.order]
+        changes = groups.changes(rho, self.touched)
+
+        def phi(k: int) -> float:
+            """Return the squared change at distance k: so many units may have left."""
+            left = groups.sums(rho * np.maximum(counts - k * self.per_unit, 0))
+            return changes(self.ridge / 2 + left)
+
+        return branch_and_bound(_breakpoints(counts, self.per_unit, 0), phi, beta)
+
+    def _general(self, counts: Integers, beta: float) -> float:
+        """Return max_k e^{-k beta} min{N_k/(lambda/2 + mu_{k+1}), N_{k+1}/(lambda/2 + mu_k)}^2.
+
+        For any features: psi without the factor L^2. N_k never falls with k and mu_k never grows,
+        so that both quotients, and the smaller one, never fall; from k = cap/L on nothing changes.
+        """
+        rho, norm, half = self.design.weights, self.design.norm, self.ridge / 2
+        capped = sum_of_capped_counts(counts, rho, self.cap, self.per_unit)
+        curvature, fall = self._curvature(counts)
+        slope = norm * float(rho.max()) * self.largest
+        offset = self.reach * self.change()
+
+        def mu(k: int) -> float:
+            """Return mu_k = (mu(n) - k L B)_+: each unit lowers the eigenvalue by at most L B."""
+            return max(curvature - k * fall, 0.0)
+
+        def numerator(k: int) -> float:
+            """Return N_k/L: how far the right side of the normal equations can move."""
+            # The largest x/(x^2 + lambda/2) over x^2 >= mu: what bounds the norm of theta
+            root = math.sqrt(mu(k))
+            gain = 1 / math.sqrt(4 * half) if mu(k) <= half else root / (mu(k) + half)
+            return norm * (slope * math.sqrt(capped(k)) * gain + offset)
+
+        def phi(k: int) -> float:
+            """Return phi_k/L^2: the smaller of two bounds of the change.
+
+            Numerator and denominator belong to different neighbours, and only the counts of one
+            are known: those of the other are at most one step away, hence k + 1.
+            """
+            return min(numerator(k) / (half + mu(k + 1)), numerator(k + 1) / (half + mu(k))) ** 2
+
+        return branch_and_bound(range(-(-self.cap // self.per_unit) + 1), phi, beta)
+
+    def _curvature(self, counts: Integers) -> tuple[float, float]:
+        """Return mu_0 and L B: lambda_min(Phi^T D Phi), rounded down, and how far L can move it.
+
+        The computed eigenvalue is within a public error of the true one, so between neighbours it
+        moves by at most L B plus twice that error: adding it to L B keeps psi smooth as computed.
+        """
+        design, fall = self.design, self.per_unit * self.design.weighted.high**2
+        matrix = design.features.scaled(np.sqrt(design.weights * counts))
+        if isinstance(matrix, Disjoint):
+            values = matrix.column_squares()  # the matrix is diagonal
+        else:
+            values = np.asarray(scipy.linalg.eigvalsh(matrix.matrix.T @ matrix.matrix))
+        highest = design.norm**2 * float(design.weights.max()) * self.cap
+        error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
+        return max(float(values.min()) - error, 0.0), fall + 2 * error
+
+
+class _Groups:
+    """Sort states by the group that indicator features put them into, the heaviest first."""
+
+    def __init__(self, design: Design) -> None:
+        assert isinstance(design.features, Disjoint)
+        of_state = design.features.index
+        self.order = np.lexsort((-design.weights, of_state))
+        self.first = np.flatnonzero(np.diff(of_state[self.order], prepend=-1))
+        self.sizes = np.diff(self.first, append=len(self.order))
+
+    def sums(self, values: Vector) -> Vector:
+        """Return the sum of every group that has a state, of values in ``order``.
+
+        NumPy adds each group pairwise: rounding stays small however many states a group has.
+        """
+        if len(self.first) == len(values):
+            return values
+        return np.add.reduceat(values, self.first)
+
+    def changes(self, rho: Vector, touched: int) -> Callable[[Vector], float]:
+        """Return the function that turns denominators b_g into sum_g (P_g/b_g)^2.
+
+        That is the most that theta/(L M) can change by, squared. If at most q states change, then
+        at most q of a group do: P_g shrinks to its q largest rho_s, and
+        sum_g (sum_{changed s in g} rho_s)^2 / b_g^2 <= top_q_s [rho_s P_g / b_g^2].
+        """
+        if touched >= len(rho):
+            mass = self.sums(rho)
+            return lambda b: float(np.sum(np.square(mass / b)))
+        rank = np.arange(len(rho)) - np.repeat(self.first, self.sizes)
+        mass = self.sums(np.where(rank < touched, rho, 0.0))
+        shares = rho * np.repeat(mass, self.sizes)
+        return lambda b: float(
+            _q_largest(shares / np.square(np.repeat(b, self.sizes)), touched).sum()
+        )
+
+
+def sum_of_capped_counts(
+    counts: Integers, weights: Vector, cap: int, per_unit: int
+) -> Callable[[int], float]:
+    """Return A(k) = sum_s rho_s min(n_s + k L, cap) as a function of k, O(log N) a call. PRIVATE.
+
+    Counts are sorted once: those below cap - k L add k L, the others have reached the cap. Sums
+    from either end, of positive numbers, lose nothing to cancellation.
+    """
+    order = np.argsort(counts, kind="stable")
+    ascending, rho = counts[order], weights[order]
+    mass = np.concatenate([[0.0], running_sums(rho)])
+    visits = np.concatenate([[0.0], running_sums(rho * ascending)])
+    # Contiguous, as the others are: another layout would be compiled anew, after the charge.
+    full = np.concatenate([running_sums(np.ascontiguousarray(rho[::-1]))[::-1], [0.0]])
+
+    def capped(k: int) -> float:
+        """Return A(k) from three running sums, at the place where counts reach the cap."""
+        more = k * per_unit
+        below = int(np.searchsorted(ascending, cap - more, side="left"))
+        return float(visits[below] + more * mass[below] + cap * full[below])
+
+    return capped
+
+
+def _breakpoints(counts: Integers, per_unit: int, floor: int) -> Integers:
+    """Return 0, and the whole k >= 0 on either side of each (n_s - floor)/L, ascending.
+
+    There a term stops growing. Between two neighbours of this list, e^{-k beta} phi(k) is
+    log-convex in k, hence largest at one of them; after the last one it falls.
+    """
+    below = (counts - floor) // per_unit
+    above = -((floor - counts) // per_unit)
+    ascending = np.sort(np.maximum(np.concatenate([[0], below, above]), 0), kind="stable")
+    return np.asarray(ascending[np.flatnonzero(np.diff(ascending, prepend=-1))])
+
+
+def _q_largest(values: Vector, q: int) -> Vector:
+    """Return the q largest values, in any order; all of them if q is too large."""
+    if q >= len(values):
+        return values
+    return np.partition(values, len(values) - q)[len(values) - q :]

@@ -1,0 +1,114 @@
+"""Write the tables of a release as CSV, with every digit, and the curator's answers in.
+
+A label that a spreadsheet would take for a formula has an apostrophe before it, and labels are in
+quotes, so that no other separator splits them.
+"""
+
+import csv
+import io
+import math
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privalue.errors import UsageError
+from privalue.ledger.files import read_whole, write_whole
+from privalue.releases import NOT_PRIVATE, Release
+from privalue.study import as_cell
+
+ANSWERS = "registry.toml"  # beside the study
+ASKED = (
+    "data_curators",
+    "intended_use",
+    "data_product_region",
+    "data_product_sector",
+    "justification",
+    "registry_authors",
+)
+_AT_ONCE = 1 << 14
+
+
+def values_csv(release: Release) -> Iterator[str]:
+    """Yield values.csv: the values by state, or of both policies."""
+    table, more = release.main, dict[str, Any]()
+    if release.statistics is not None and len(release.statistics.counts) == len(table):
+        more["noisy_visits"] = release.statistics.counts
+    if release.restriction is not None:
+        more["restriction_low"] = [release.restriction.low] * len(table)
+        more["restriction_high"] = [release.restriction.high] * len(table)
+    if release.behaviour is None:
+        yield from _csv(release, {**table.columns, **more})
+        return
+    both = [("target", table), ("behaviour", release.behaviour)]
+    columns: dict[str, Any] = {"policy": [name for name, part in both for _ in range(len(part))]}
+    for name in table.columns:
+        parts = [part.columns.get(name, [""] * len(part)) for _, part in both]
+        columns[name] = [cell for part in parts for cell in part]
+    yield from _csv(release, columns)
+
+
+def differences_csv(release: Release) -> Iterator[str]:
+    """Yield differences.csv: of the arms, or of the target and the behaviour."""
+    assert release.differences is not None
+    yield from _csv(release, release.differences.columns)
+
+
+def _csv(release: Release, columns: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a table, some thousands of rows at a time; one of an experiment says so in each."""
+    count = len(next(iter(columns.values())))
+    if not release.private and "flags" not in columns:
+        columns = {**columns, "flags": [NOT_PRIVATE] * count}
+    yield ",".join(columns) + "\n"
+    for start in range(0, count, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        cells = [[_cell(cell) for cell in column[part]] for column in columns.values()]
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        writer.writerows(zip(*cells, strict=True))
+        yield text.getvalue()
+
+
+def _cell(cell: Any) -> Any:
+    if isinstance(cell, bool | np.bool_):
+        return str(cell).lower()
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    return as_cell(cell) if isinstance(cell, str) else float(cell)
+
+
+def read_answers(study_file: Path | None) -> dict[str, str]:
+    """Return what a curator answers for the registry, from registry.toml beside the study.
+
+    Raises:
+        UsageError: the file cannot be read, or holds something else than texts.
+    """
+    if study_file is None:
+        return {}
+    file = study_file.parent / ANSWERS
+    try:
+        found = tomllib.loads(read_whole(file, 1 << 20).decode())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise UsageError(f"{file} cannot be read: {why}", code="answers-invalid") from None
+    for key, answer in found.items():
+        if key not in ASKED or not isinstance(answer, str):
+            raise UsageError(
+                f"{file}: {key} is not allowed; it holds texts for {', '.join(ASKED)}",
+                code="answers-invalid",
+            )
+    return found
+
+
+def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:
+    """Write a page or a table whole or not at all; one that cannot be written is a UsageError."""
+    try:
+        return write_whole(target, text, mode=mode, errors="replace")
+    except OSError as problem:
+        raise UsageError(
+            f"cannot write {target}: {problem.strerror}", code="cannot-write"
+        ) from None

@@ -1,0 +1,169 @@
+"""Decide which notices a release has: whether its values can be used, from released numbers alone.
+
+A release that its own plan calls no better than guessing is not usable. The band holds for all
+states at once: where one value meets every state's, the states cannot be told apart, and the value
+that they have in common is shown. Neither can values be used that all have too few visits or a wide
+interval. Any flag, or noise of unknown size, calls for care.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from privalue.estimate import UNCLEAR, WIDE, common_value, distinct_values
+from privalue.releases import Release
+from privalue.report.description import Notice, Table
+from privalue.report.meaning import counted_between, restriction_words
+from privalue.report.numbers import format_interval
+from privalue.report.tables import kept_mass
+from privalue.study import described_values
+
+
+def notices_of(release: Release, tables: Sequence[Table]) -> tuple[Notice, ...]:
+    """Return what a reader must know, the worst first."""
+    if release.mechanism == "dp-ope":
+        found = [*_off_policy(release)]
+    else:
+        found = [*_usability(release, next(t for t in tables if t.key == "values"))]
+    found += _general(release)
+    return tuple(sorted(found, key=lambda notice: ("stop", "warn", "note").index(notice.severity)))
+
+
+def _usability(release: Release, values: Table) -> Iterator[Notice]:
+    """Yield whether values can be used, and why not, or with which to be careful."""
+    low, high = described_values(release.study).return_bounds
+    if "useless" in release.accepted:
+        yield Notice("useless", "stop", {"middle": (low + high) / 2})
+        return
+    apart = _distinct(release)
+    if apart == 1:
+        yield _together(release)
+        return
+    flagged = values.flagged
+    little = [at for at in flagged if {UNCLEAR, WIDE} & set(values.flags[at])]
+    if len(little) == len(values):
+        yield Notice("nothing-supported", "stop")
+    elif flagged:
+        flags = dict.fromkeys(flag for at in flagged for flag in values.flags[at])
+        names = [", ".join(values.row(at).labels) for at in flagged]
+        about = {"names": names, "of": len(values), "flags": list(flags)}
+        yield Notice("flagged", "warn", about)
+    elif values.total is None:
+        yield Notice("no-intervals", "warn", {"mechanism": release.mechanism})
+    else:
+        about = {
+            "level": release.level,
+            "half": float(np.median(values.total[1] - values.total[0])) / 2,
+            "bounds": counted_between(release),
+            "distinct": apart,
+        }
+        yield Notice("precise", "note", about)
+
+
+def _distinct(release: Release) -> int | None:
+    """Return how many different values there are at least; None of one alone, or without a band."""
+    low, high = (release.column(f"total_band_{end}") for end in ("low", "high"))
+    if low is None or high is None or release.statistics is None or len(release) == 1:
+        return None
+    return distinct_values(low, high)
+
+
+def _together(release: Release) -> Notice:
+    value, low, high = common_value(release)
+    first, last = counted_between(release)
+    about = {
+        "what": "values" if len(release.main.keys) > 1 else "states",
+        "level": release.level,
+        "common": str(format_interval(value, low, high)),
+        "wide": release.restriction is None,
+    }
+    return Notice(
+        "indistinguishable", "warn" if high - low <= (last - first) / 2 else "stop", about
+    )
+
+
+def _off_policy(release: Release) -> Iterator[Notice]:
+    target, differences = release.tables["policy"], release.tables["differences"]
+    starts = len(target) if target.keys else 0
+    if "useless" in release.accepted:
+        yield Notice("useless", "stop", {"middle": None})
+    if target.columns["refuted"].any():
+        ways = (release.study["data"].get("invalid"), release.study["values"].get("truncated"))
+        yield Notice(
+            "behaviour-refuted",
+            "stop",
+            {
+                "starts": starts,
+                "above": int((target.columns["kept_low"] > 1).sum()),
+                "kept": str(kept_mass(target, 0)),
+                "dropped": "drop-unit" in ways,
+            },
+        )
+        return
+    lost = int((~target.columns["supported"]).sum())
+    if lost:
+        yield Notice("weight-lost", "warn", {"starts": starts, "lost": lost})
+    if starts:
+        yield Notice("off-policy", "note", {"starts": starts, "bias": None, "undone": False})
+        return
+    value, apart = target.row(0), differences.row(0)
+    bias = float(value.largest_clipping_bias)
+    differs = apart.total_low > 0 or apart.total_high < 0
+    clearly = value.supported and (apart.total_low - bias > 0 or apart.total_high + bias < 0)
+    yield Notice(
+        "off-policy",
+        "note",
+        {
+            "starts": 0,
+            "target": str(format_interval(value.value, value.total_low, value.total_high)),
+            "compared": ("more" if apart.value > 0 else "less") + " than the behaviour"
+            if clearly
+            else "not clearly more or less than the behaviour",
+            "difference": str(format_interval(apart.value, apart.total_low, apart.total_high)),
+            "bias": bias,
+            "undone": differs and not clearly,
+        },
+    )
+
+
+def _general(release: Release) -> Iterator[Notice]:
+    """Yield what holds whatever the values are."""
+    privacy, study = release.privacy, release.study
+    counts = [
+        (release.trajectories, "number of trajectories"),
+        (release.persons, "number of persons"),
+        (study["study"].get("trajectories"), "declared number of trajectories"),
+    ]
+    count, what = next(((n, what) for n, what in counts if n is not None), (0, ""))
+    if privacy.delta * count > 0.1:
+        expected = float(f"{privacy.delta * count:.3g}")
+        yield Notice("large-delta", "warn", {"what": what, "count": count, "expected": expected})
+    if release.restriction is not None:
+        yield Notice("restricted", "note", _restriction(release))
+    if "truncated" in study["data"]:
+        kept = study["values"].get("truncated") != "drop-unit"
+        code = "truncated-kept" if kept else "truncated-dropped"
+        yield Notice(code, "note", {"unit": privacy.unit})
+    if release.arms:
+        yield Notice("arms-randomised", "note")
+    if "states" in release.tables:
+        yield Notice("actions-associations", "note")
+
+
+def _restriction(release: Release) -> dict[str, Any]:
+    how = restriction_words(release)
+    stage = next((stage for stage in release.stages if stage.name == "bounds"), None)
+    beyond = None if stage is None else stage.chosen.beyond
+    share = ""
+    if beyond is not None:
+        found = format_interval(*(100 * end for end in (beyond.value, beyond.low, beyond.high)))
+        share = f"{found.value}% ({found.interval.replace(' to', '% to')}%)"
+    side = (
+        "at least as large"
+        if how.startswith("each counted up")
+        else "at most as large"
+        if how.startswith("each counted down")
+        else "larger or smaller"
+    )
+    return {"how": f"means of returns, {how}", "share": share, "side": side}

@@ -1,0 +1,119 @@
+"""Write the files of a release: release.json, its tables, registry.yaml and report.html.
+
+The release itself goes first: whatever happens afterwards, what was paid for is there, and the rest
+can be made again from it (``privalue report``). A directory that holds a private page of the
+curator is refused, and so is one that holds any of the files.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from privalue._folder import DIFFERENCES, PAGE, REGISTRY, VALUES, require_publishable
+from privalue.errors import UsageError
+from privalue.ledger import Account
+from privalue.releases import Release
+from privalue.report.files import differences_csv, values_csv, write_text
+from privalue.report.pages import registry_yaml, release_page
+from privalue.report.release_facts import describe
+from privalue.study import Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """The paths of the files of a release; None for those that there are not."""
+
+    release: Path
+    registry: Path
+    values: Path
+    differences: Path | None = None
+    page: Path | None = None
+
+
+def publish(
+    release: Release,
+    folder: str | Path,
+    *,
+    study: Study | None = None,
+    account: Account | Callable[[], Account | None] | None = None,
+    answers: Mapping[str, str] | None = None,
+    page: bool = True,
+    wrote: Callable[..., None] = lambda *paths: None,
+) -> Published:
+    """Write a release and everything that is made of it into a folder; never over another one.
+
+    Args:
+        release: what was released.
+        folder: where to; made if it is not there.
+        study: the release's study, which is compared with what the release describes.
+        account: how the dataset stands on its ledger, ``ledger.account(dataset)``; or a function
+            that returns it, called once the release itself is saved.
+        answers: for the registry and the page, such as ``justification``; public.
+        page: whether to write the page, which takes longer than all the rest.
+        wrote: called with the path of the release, then with those of what is made of it.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        UsageError: the folder holds a release, a report or a private page, or cannot be written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import privalue as pv
+    >>> study = pv.Study(
+    ...     states=["ill", "well"], discount=0.9, returns=(0, 1),
+    ...     epsilon=1.0, delta=1e-5, unit="trajectory",
+    ... )
+    >>> release = pv.release(study, [[("ill", 0.0), ("well", 1.0)]] * 1000)
+    >>> with TemporaryDirectory() as folder:
+    ...     made = pv.publish(release, folder, study=study)
+    ...     print(made.release.name, made.values.name, made.registry.name, made.page.name)
+    release.json values.csv registry.yaml report.html
+    """
+    if study is not None:
+        require_same_study(release, study)
+    require_publishable(folder)
+    saved = release.save(folder)
+    wrote(saved)
+    found = account() if callable(account) else account
+    made = write_report(release, Path(folder), account=found, answers=answers, page=page)
+    wrote(*made.values())
+    return Published(release=saved, **made)
+
+
+def write_report(
+    release: Release,
+    folder: Path,
+    *,
+    account: Account | None = None,
+    answers: Mapping[str, str] | None = None,
+    page: bool = True,
+) -> dict[str, Path]:
+    """Write the files beside a release.json anew; everything in them is made from it.
+
+    Returns:
+        The paths of the files, by the fields of ``Published``.
+    """
+    description = describe(release, account)
+    texts: dict[str, tuple[str, str | Iterable[str]]] = {"values": (VALUES, values_csv(release))}
+    if release.differences is not None:
+        texts["differences"] = DIFFERENCES, differences_csv(release)
+    texts["registry"] = REGISTRY, registry_yaml(description, answers or {})
+    if page:
+        texts["page"] = PAGE, release_page(description, answers or {})
+    return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
+
+
+def require_same_study(release: Release, study: Study) -> None:
+    """Refuse a study that is not the one that the release describes.
+
+    Raises:
+        UsageError: if some key or side file differs.
+    """
+    described = study.replace(period=release.study["study"].get("period")).public_description()
+    if release.study != described:  # a period may be given on the command line
+        raise UsageError(
+            f'the study "{study.study.name}" is not the one of this release: some key or side '
+            "file differs; give the study that was released, or none",
+            code="other-study",
+        )

@@ -1,0 +1,103 @@
+"""One approved text for each output, compared whole: wording is looked at here, and nowhere else.
+
+``PRIVALUE_APPROVE=1 pytest tests/report/test_approved.py`` keeps what there is; read the diff.
+"""
+
+import os
+import re
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+import privalue as pv
+from privalue.cli import terminal
+from privalue.cli.console import SafeConsole
+from privalue.report import (
+    describe,
+    describe_diagnostics,
+    describe_plan,
+    registry_yaml,
+    release_page,
+)
+from report import samples
+
+APPROVED = Path(__file__).parent / "approved"
+
+
+def shown(description, **how):
+    text = StringIO()
+    terminal.show(SafeConsole(file=text, width=100), description, **how)
+    return text.getvalue()
+
+
+def of_release(kind):
+    return shown(
+        describe(samples.release(kind)),
+        sentence="privacy.sentence",
+        sections=("result",),
+        with_verdict=True,
+        listings=False,
+    )
+
+
+class Text(HTMLParser):
+    """The text of a page, a line for each block."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.parts, self.is_style = [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, _):
+        self.is_style = tag == "style"
+        if tag in {"p", "li", "h1", "h2", "tr", "dt", "summary", "caption", "div"}:
+            self.parts.append("\n")
+        elif tag in {"td", "th", "dd"}:
+            self.parts.append(" | ")
+
+    def handle_data(self, data):
+        if not self.is_style:
+            self.parts.append(data.replace("\n", " "))
+
+    def __str__(self):
+        lines = (" ".join(line.split()) for line in "".join(self.parts).splitlines())
+        return "\n".join(line for line in lines if line) + "\n"
+
+
+def page():
+    answers = {"justification": "agreed with the board"}
+    return str(Text(release_page(describe(samples.release("arms")), answers)))
+
+
+def plan():
+    return shown(describe_plan(pv.plan(samples.study(), trajectories=5000)), sections=("plan",))
+
+
+OUTPUTS = {
+    "check": lambda: shown(pv.check(samples.study()).description, sections=("study",)),
+    "plan": plan,
+    **{kind: lambda kind=kind: of_release(kind) for kind in samples.STUDIES},
+    "inspect": lambda: shown(
+        describe_diagnostics(pv.inspect(samples.study(), samples.rows_of("states"))),
+        sections=("private",),
+    ),
+    "page": page,
+    "registry": lambda: registry_yaml(describe(samples.release("arms")), {}),
+}
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_output_is_as_approved(output):
+    text = re.sub(r"\b[0-9a-f]{64}\b", "HASH", OUTPUTS[output]())
+    text = re.sub(r"\b\d{4}-\d\d-\d\d\b", "DATE", text)
+    text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    file = APPROVED / f"{output}.txt"
+    if os.environ.get("PRIVALUE_APPROVE"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_the_page_of_two_arms_is_short():
+    assert len(page().split()) <= 2500

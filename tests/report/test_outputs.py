@@ -1,0 +1,440 @@
+"""What holds for every output: nothing private, nothing that runs, nothing lost."""
+
+import csv
+import io
+import json
+import math
+import re
+import stat
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import privalue as pv
+from oracles.studies import in_sections, release_anyway
+from privalue._folder import PRIVATE_MARK, PUBLIC_FILES
+from privalue.cli import run, terminal
+from privalue.cli.console import SafeConsole
+from privalue.report import (
+    describe,
+    detection,
+    format_interval,
+    notebook_html,
+    private_page,
+    registry_yaml,
+    release_page,
+    write_private_page,
+    write_report,
+)
+from report import samples
+
+LABELS = ["ill", "better", "well", "gone"]
+
+
+def study(mechanism="dp-ssp", labels=LABELS, **sections):
+    return in_sections(
+        **{
+            "study": {"name": "recovery"},
+            "privacy": {"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory"},
+            "values": {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+            "states": {"labels": labels},
+            "mechanism": {"name": mechanism},
+            **sections,
+        }
+    )
+
+
+def people(*counts):
+    """So many trajectories that start in each state and go on to the end of the list."""
+    return [
+        [(label, 0.2718281) for label in LABELS[at:]]
+        for at, count in enumerate(counts)
+        for _ in range(count)
+    ]
+
+
+def texts_of(release, folder, answers=None):
+    """Every file that is made of a release, what a notebook shows, and the terminal."""
+    description, screen = describe(release), io.StringIO()
+    terminal.show(
+        SafeConsole(file=screen, width=100),
+        description,
+        sections=("result", "study", "method"),
+        with_verdict=True,
+    )
+    files = write_report(release, folder, answers=answers).values()
+    return {
+        **{file.name: file.read_text() for file in files},
+        "notebook": notebook_html(description),
+        "terminal": screen.getvalue(),
+        "json": json.dumps(description.as_dict()),
+    }
+
+
+# Nothing private
+
+
+@pytest.mark.parametrize("mechanism", ["dp-ssp", "dp-lsw", "dp-lsl"])
+def test_a_page_holds_nothing_private(mechanism, tmp_path):
+    """Counts, psi, sigma and the estimate before noise: none of them, in any of the files."""
+    chosen = study(mechanism)
+    data = people(1361, 877, 439, 211)  # visits 1361, 2238, 2677; everybody comes to the end
+    # Of this seed no noisy number, and no end of its interval, happens to round to a count.
+    release = release_anyway(chosen, data, entropy=pv.SeededForExperimentsOnly(13))
+    private = pv.inspect(chosen, data).private_fields()
+    secrets = [count for count in private["counts"] if count != release.trajectories]
+    assert len(secrets) == 3
+    numbers = [*private["theta"], *private["values"]]
+    if mechanism != "dp-ssp":  # there, sigma is public
+        numbers += [private["sigma"], private["psi"]]
+    for text in texts_of(release, tmp_path).values():
+        assert leaked(text, secrets, numbers) == []
+        planted = f"{text}<p>{secrets[1]:,} visits, {numbers[0]:.7g}</p>"
+        assert leaked(planted, secrets, numbers)[:2] == [secrets[1], numbers[0]]
+
+
+def leaked(text, counts, numbers):
+    """The private numbers that a text shows, in any of the ways in which pages write them.
+
+    Counts are looked for as whole numbers: four digits in a row may be anywhere in a hash.
+    """
+    words = set(re.split(r"[^0-9A-Za-z.,]+", text))
+    shown = {word.strip(".,") for word in words}
+    found = [count for count in counts if {str(count), f"{count:,}"} & shown]
+    return found + [x for x in numbers if any(f"{x:.{n}g}" in text for n in (6, 7, 8))]
+
+
+# Nothing that runs
+
+
+class Parsed(HTMLParser):
+    """The tags, the attributes and the text of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.text = set(), [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_hostile_texts_stay_texts_in_every_output(tmp_path):
+    release, why = samples.hostile(), "<img src=x onerror=alert(1)>"
+    found = texts_of(release, tmp_path, {"justification": why})
+    chosen = samples.study(states=samples.HOSTILE)
+    found["private"] = private_page(pv.inspect(chosen, samples.stays(300, labels=samples.HOSTILE)))
+    for name in ("report.html", "notebook", "private"):
+        parsed = Parsed(found[name])
+        assert not parsed.tags & {"script", "img", "b", "iframe", "link", "object", "form"} - {"b"}
+        assert not [key for key, _ in parsed.attributes if key.startswith("on")]
+        links = {value for key, value in parsed.attributes if key in {"href", "src"}}
+        assert links <= {"#content", *PUBLIC_FILES}
+        for label in samples.HOSTILE[:5]:
+            assert label in parsed.text
+    assert "script-src 'none'" in found["report.html"]
+    assert why in Parsed(found["report.html"]).text
+    for name in ("terminal", "notebook", "report.html", "private"):
+        assert not set(found[name]) & {"\x1b", "\x07"}
+    assert "\u202e" not in found["terminal"]
+    for name in ("values.csv", "differences.csv"):
+        cells = [cell for row in csv.reader(io.StringIO(found[name])) for cell in row]
+        assert not [cell for cell in cells if cell[:1] in {"=", "+", "@"}]
+    entry = yaml.safe_load(found["registry.yaml"])
+    assert entry["deployment"]["implementation"]["justification"] == why
+
+
+def test_no_label_becomes_a_formula_whatever_separates_cells(tmp_path):
+    labels = ["a;=1+17", "a\t=1", "a\n=1", 'a";=1', "a =1", "a|=1", ";=1", "\ufeff=1", "plain"]
+    release = samples.seeded(study(labels=labels), [[(label, 0.5) for label in labels]] * 300)
+    text = texts_of(release, tmp_path)["values.csv"]
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    assert [row[0].removeprefix("'") for row in rows[1:]] == labels
+    for separator in ";\t| ,":
+        for row in list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))[1:]:
+            for cell in row:
+                assert cell.lstrip("\ufeff")[:1] not in set("=+@"), (separator, row)
+
+
+# Nothing lost
+
+
+@pytest.mark.parametrize("kind", samples.STUDIES)
+def test_files_have_every_digit(kind, tmp_path):
+    release = samples.release(kind)
+    rows = list(csv.DictReader(io.StringIO(texts_of(release, tmp_path)["values.csv"])))
+    values = [float(row["value"]) for row in rows]
+    assert values[: len(release)] == release.value.tolist()
+    if release.differences is not None:
+        rows = list(csv.DictReader(io.StringIO((tmp_path / "differences.csv").read_text())))
+        assert [float(row["value"]) for row in rows] == release.differences.value.tolist()
+
+
+def test_a_hundred_thousand_states_fit_on_a_page_and_nothing_is_lost(tmp_path):
+    count = 100_000
+    small = samples.seeded(study("dp-lsw"), people(50, 50, 50, 50))
+    table = type(small.values)(
+        {
+            "state": [f"state number {at}" for at in range(count)],
+            "value": np.sin(np.arange(count) / 5000),
+            "total_low": np.full(count, -1.5),
+            "total_high": np.full(count, 2.5),
+            "flags": [""] * count,
+        }
+    )
+    release = small.model_copy(update={"tables": {"values": table}, "level": 0.9})
+    found = texts_of(release, tmp_path)
+    assert len(found["report.html"].encode()) < 500_000
+    assert "The first 100 of 100,000 rows" in found["report.html"]
+    rows = list(csv.reader(io.StringIO(found["values.csv"])))
+    assert len(rows) == count + 1
+    assert rows[77_001][:2] == ["state number 77000", repr(float(table.value[77_000]))]
+
+
+@given(
+    value=st.floats(-1e6, 1e6),
+    below=st.floats(0, 1e6),
+    above=st.floats(0, 1e6),
+)
+def test_an_interval_is_written_around_its_value(value, below, above):
+    """Digits follow the width: what is written is off by a twentieth of it at most."""
+    low, high = value - below, value + above
+    shown = format_interval(value, low, high)
+    texts = [shown.value, *shown.interval.split(" to ")]
+    written = [float(text.replace(",", "")) for text in texts]
+    off = 0.051 * (high - low) + 1e-6 * max(abs(low), abs(high))
+    for number, text in zip((value, low, high), written, strict=True):
+        assert abs(number - text) <= off
+
+
+# What is promised
+
+
+@given(epsilon=st.floats(0.0, 6.0), delta=st.floats(0.0, 0.5), alarms=st.floats(0.0, 1.0))
+def test_the_best_test_of_the_worst_mechanism_is_as_good_as_the_table_says(epsilon, delta, alarms):
+    """[Kairouz, Oh, Viswanath 2015]: four outcomes dominate every (epsilon, delta) mechanism."""
+    e = math.exp(epsilon)
+    with_one = [delta, (1 - delta) * e / (1 + e), (1 - delta) / (1 + e), 0.0]
+    with_other = with_one[::-1]
+    best = linprog([-p for p in with_one], A_ub=[with_other], b_ub=[alarms], bounds=(0, 1))
+    assert detection(epsilon, delta, alarms) == pytest.approx(-best.fun, abs=1e-7)
+
+
+def test_the_promise_is_told_for_every_unit_and_relation():
+    for unit, relation, words in (
+        ("trajectory", "replace-one", "replacing any one trajectory by another"),
+        ("trajectory", "add-remove", "adding or removing any one trajectory"),
+        ("person", "add-remove", "adding or removing any one person"),
+    ):
+        limit = {"max_trajectories_per_person": 3} if unit == "person" else {}
+        privacy = {"epsilon": 0.5, "delta": 1e-5, "unit": unit, "neighbours": relation, **limit}
+        rows = [
+            {"person": n, "trajectory": n, "step": 0, "state": "ill", "reward": 0.5}
+            for n in range(200)
+        ]
+        release = pv.release(study(privacy=privacy), rows, accept_useless=True)
+        text = Parsed(release_page(describe(release), {})).text
+        assert words in text
+        assert "by at most 1.65" in text  # e^0.5
+        assert ("k times epsilon" in text) == (unit == "trajectory")
+        assert ("up to 3 trajectories" in text) == (unit == "person")
+
+
+def test_a_seeded_release_says_everywhere_that_it_is_not_private(tmp_path):
+    release = samples.release("states")
+    found = texts_of(release, tmp_path)
+    for name, text in found.items():
+        if name != "json":
+            assert "NOT PRIVATE" in text, name
+    assert "Nothing is promised" in found["report.html"]
+    assert yaml.safe_load(found["registry.yaml"])["status"].startswith("NOT PRIVATE")
+    assert json.loads(found["json"])["release.private"] is False
+
+
+# The verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "code"),
+    [
+        ("states", "usable", "precise"),
+        ("arms", "usable", "precise"),
+        ("no-intervals", "care", "no-intervals"),
+        ("by-start", "care", "weight-lost"),
+        ("restricted", "usable", "precise"),
+    ],
+)
+def test_the_verdict_follows_from_what_was_released(kind, verdict, code):
+    description = describe(samples.release(kind))
+    assert description.verdict == verdict
+    assert description.notices[0].code == code
+
+
+def test_a_flag_calls_for_care_and_indistinguishable_states_are_said_so():
+    rare = samples.seeded(study(), [[("ill", 0.1)], [("better", 0.9)]] * 2000)
+    assert describe(rare).verdict == "care"
+    assert describe(rare).notices[0].code == "flagged"
+    alike = samples.seeded(study(), [[(label, 0.5)] for label in LABELS] * 400)
+    assert describe(alike).notices[0].code == "indistinguishable"
+
+
+def test_a_release_that_was_accepted_as_useless_is_not_usable():
+    release = release_anyway(study(), people(3, 3, 3, 3), accept_large_delta=True)
+    assert release.accepted
+    assert describe(release).verdict == "unusable"
+    assert describe(release).notices[0].code == "useless"
+
+
+# The registry
+
+
+def test_the_registry_entry_says_everything_that_a_registry_asks(tmp_path):
+    chosen = study(study={"name": "recovery", "dataset": "trial"})
+    ledger = pv.open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
+    release = pv.release(chosen, people(99, 99, 99, 99), ledger=ledger, accept_useless=True)
+    answers = {"justification": "because\n\u2028", "data_curators": "null"}
+    description = describe(release, ledger.account("trial"))
+    entry = yaml.safe_load(registry_yaml(description, answers))["deployment"]
+    # The sections of an entry of the Differential Privacy Deployments Registry, 2026
+    assert list(entry) == [
+        *("basic", "dp_variant", "privacy_loss", "deployment_model", "accounting"),
+        *("implementation", "administrative"),
+    ]
+    assert entry["dp_variant"]["variant_name"] == "Approximate DP"
+    assert entry["privacy_loss"]["privacy_unit"] == "Trajectory-level"
+    assert entry["privacy_loss"]["privacy_parameters"] == {"epsilon": 1.0, "delta": 1e-5}
+    assert entry["implementation"]["justification"] == "because\n\u2028"
+    assert entry["basic"]["data_curators"] == "null"
+    assert entry["basic"]["intended_use"] is None
+    assert "basic composition" in entry["accounting"]["composition"]
+
+
+# Places
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(
+        '[study]\nname = "r"\ndataset = "trial"\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n'
+        'unit = "trajectory"\n[values]\ndiscount = 0.99\nrewards = [0.0, 1.0]\n'
+        'returns = [0.0, 1.0]\n[states]\ncount = 5\n[mechanism]\nname = "dp-ssp"\n'
+    )
+    assert run(["simulate", "chain:N=5", "--trajectories", "300", "--out", "data.parquet"]) == 0
+    return tmp_path
+
+
+def code_of(capsys, *arguments):
+    """The code of an error of usage, which is one JSON object on one line."""
+    capsys.readouterr()
+    assert run([*arguments, "--log-format", "json"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    *_, last = map(json.loads, printed.err.splitlines())
+    return last["code"]
+
+
+RELEASE = ("release", "study.toml", "--data", "data.parquet")
+INSPECT = ("inspect", "study.toml", "--data", "data.parquet")
+BUDGET = ("--epsilon", "3", "--delta", "1e-4", "--unit", "trajectory")
+DECLARE = ("ledger", "declare", "trial", *BUDGET)
+
+
+def test_a_release_leaves_files_that_agree_and_can_be_made_again(folder, capsys):
+    assert run([*DECLARE]) == 0
+    (folder / "registry.toml").write_text('data_curators = "St. Mary\'s"\n')
+    assert run([*RELEASE, "--out", "r", "--ledger", "ledger.db", "--justification", "agreed"]) == 0
+    names = sorted(path.name for path in (folder / "r").iterdir())
+    assert names == sorted({*PUBLIC_FILES} - {"differences.csv"})
+    page, entry = (folder / "r" / name for name in ("report.html", "registry.yaml"))
+    assert pv.Release.load("r").ledger_head in page.read_text()
+    assert "agreed" in page.read_text()
+    assert yaml.safe_load(entry.read_text())["deployment"]["basic"]["data_curators"] == "St. Mary's"
+    for file in (folder / "r").iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    before = page.read_text(), entry.read_text()
+    assert code_of(capsys, "report", "r") == "exists"
+    again = ["report", "r", "--ledger", "ledger.db", "--study", "study.toml", "--force"]
+    assert run([*again, "--justification", "agreed"]) == 0
+    assert (page.read_text(), entry.read_text()) == before
+    (folder / "other.toml").write_text((folder / "study.toml").read_text().replace("0.99", "0.98"))
+    assert code_of(capsys, "report", "r", "--force", "--study", "other.toml") == "other-study"
+    (folder / "registry.toml").write_text("data_curators = 3\n")
+    assert code_of(capsys, *again) == "answers-invalid"
+
+
+def test_a_figure_is_a_picture_by_its_ending(folder, capsys):
+    pv.publish(samples.release("arms"), "r")
+    for ending in ("png", "svg", "pdf"):
+        assert run(["report", "r", "--figure", f"values.{ending}"]) == 0
+        assert (folder / f"values.{ending}").stat().st_size > 1000
+    assert code_of(capsys, "report", "r", "--figure", "values.png") == "exists"
+    assert code_of(capsys, "report", "r", "--figure", "values.gif") == "figure-ending"
+    assert "treated less control" in (folder / "values.svg").read_text()
+
+
+def test_what_is_public_never_goes_beside_a_private_page(folder, capsys):
+    assert run([*INSPECT, "--page", "mine/look.html"]) == 0
+    page = folder / "mine" / "look.html"
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
+    assert PRIVATE_MARK in page.read_text()[:1000]
+    assert run([*RELEASE, "--out", "mine", "--no-ledger"]) == 2
+    assert [path.name for path in (folder / "mine").iterdir()] == ["look.html"]
+    assert run([*RELEASE, "--out", "r", "--no-ledger"]) == 0
+    assert run(["report", "r", "--out", "mine/report.html"]) == 2
+    (folder / "shown").mkdir()
+    assert run(["report", "r", "--out", "shown/page.html"]) == 0
+    (folder / "shown" / "page.html").rename(folder / "shown" / "renamed.html")
+    assert code_of(capsys, *INSPECT, "--page", "shown/look.html") == "beside-public"
+    page.rename(folder / "mine" / "report-2.html")  # told by what it holds
+    assert run([*RELEASE, "--out", "mine", "--no-ledger"]) == 2
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "index.html").write_text("<p>hello</p>")
+    assert run([*RELEASE, "--out", "theirs", "--no-ledger"]) == 0
+
+
+@pytest.mark.parametrize("name", PUBLIC_FILES)
+def test_a_private_page_never_goes_beside_what_is_public(folder, capsys, name):
+    (folder / "public").mkdir()
+    (folder / "public" / name).write_text("")
+    assert code_of(capsys, *INSPECT, "--page", "public/private.html") == "beside-public"
+    assert run([*RELEASE, "--out", "public", "--no-ledger"]) == 2
+    diagnostics = pv.inspect(pv.Study.load("study.toml"), "data.parquet")
+    with pytest.raises(pv.UsageError) as refused:
+        write_private_page(diagnostics, "public/private.html")
+    assert refused.value.code == "beside-public"
+
+
+def test_a_private_page_replaces_a_private_page_and_nothing_else(folder, capsys):
+    assert run([*INSPECT, "--page", "p.html"]) == 0
+    (folder / "p.html").chmod(0o644)
+    assert run([*INSPECT, "--page", "p.html", "--json"]) == 0
+    assert stat.S_IMODE((folder / "p.html").stat().st_mode) == 0o600
+    (folder / "notes.html").write_text("mine")
+    assert code_of(capsys, *INSPECT, "--page", "notes.html") == "exists"
+    assert code_of(capsys, *INSPECT, "--page", "notes.txt") == "private-place"
+    assert code_of(capsys, *INSPECT, "--page", "notes.html/p.html") == "private-place"
+
+
+def test_what_was_paid_for_is_written_before_anything_can_fail(folder, monkeypatch):
+    """A report that fails leaves the release itself, and the report can be made later."""
+
+    def broken(*_, **__):
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("privalue.report.publishing.release_page", broken)
+        assert run([*RELEASE, "--out", "r", "--no-ledger"]) == 70
+    assert pv.Release.load("r").private
+    assert run(["report", "r", "--force"]) == 0
