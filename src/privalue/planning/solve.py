@@ -114,11 +114,12 @@ def least(
         return None
 
     def above(log_x: float) -> float:
-        return math.log(max(falling(math.exp(log_x)), 1e-300) / target)
+        return math.log(max(falling(min(math.exp(log_x), high)), 1e-300) / target)
 
     ends = math.log(low), math.log(high)
-    root = ends[0] if above(ends[0]) <= 0 else ends[1]
-    if above(ends[0]) > 0 > above(ends[1]):
+    signs = [above(end) > 0 for end in ends]
+    root = ends[1] if signs[1] else ends[0]
+    if signs == [True, False]:
         root = float(optimize.brentq(above, *ends, xtol=_PRECISION))
     value = _rounded_up(math.exp(root))
     while value < high and check(value) > target:
