@@ -20,12 +20,12 @@ from rich.table import Table
 import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
-from privalue.core import Ssp, Statistics, draw, gaussian
-from privalue.estimate import estimates_of
-from privalue.estimate._statistics import Estimates
+from privalue.core import MECHANISMS, Ssp, Statistics, draw, gaussian
+from privalue.estimate import Fitted, noisy_ratios
+from privalue.estimate.values import fit_keys
 from privalue.paper import chain_statistics
 from privalue.simulation import chain
-from privalue.study import design, mechanism_for, public_size
+from privalue.study import public_size, resolve
 
 RELEASES, DATASETS, EACH = 40, 20, 12  # of a setting, and how many settings a kind has
 LIMIT, COVERED, LEAST = 1.05, 0.94, 0.90  # the bars: on the chain, in the mean, and in any setting
@@ -66,15 +66,16 @@ def _standard_error(numbers: Sequence[float] | np.ndarray) -> float:
     return float(np.std(numbers, ddof=1)) / math.sqrt(len(numbers))
 
 
-def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterator[Estimates]:
+def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterator[Fitted]:
     """Draw releases of the data sets in turn."""
-    built = design(study)
     for at in range(number):
         statistics = data[at % len(data)]
-        mechanism = mechanism_for(study, built, public_size(study, statistics))
+        terms = resolve(study, public_size(study, statistics))
+        mechanism = MECHANISMS[terms.mechanism](terms)
         drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
-        level = mechanism.level(drawn.stages) if isinstance(mechanism, Ssp) else None
-        yield estimates_of(study, mechanism, drawn.numbers, level=level)
+        assert isinstance(mechanism, Ssp)
+        ratios = noisy_ratios(mechanism, drawn.numbers, mechanism.level(drawn.stages))
+        yield fit_keys(study, mechanism.design, ratios, None)
 
 
 def measured(
@@ -102,12 +103,11 @@ def measured(
     return figures
 
 
-def _covered(made: Estimates, setting: Setting, public: tuple[float, float]) -> np.ndarray:
+def _covered(made: Fitted, setting: Setting, public: tuple[float, float]) -> np.ndarray:
     """Return the states whose total interval covers what it names."""
-    assert made.statistics is not None
-    bounds = made.statistics.return_bounds
+    bounds = made.ratios.bounds
     truth = setting.values if bounds == public else setting.restricted(bounds)
-    inside = (made.total_low <= truth) & (truth <= made.total_high)
+    inside = (made.columns["total_low"] <= truth) & (truth <= made.columns["total_high"])
     return inside[setting.seen]
 
 

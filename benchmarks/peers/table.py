@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.exchange import RELATIONS, Task
 from privalue.core import Vector
-from privalue.estimate._ratios import Ratios
-from privalue.estimate.shrinkage import shrink
+from privalue.estimate import Ratios, shrink
 
 BEGIN, END = (
     "<!-- python -m benchmarks.peers: begin -->",

@@ -12,7 +12,7 @@ import numpy as np
 
 import privalue as pv
 
-WARDS = [f"{ward}, from {before}" for ward in "ABCDEF" for before in ("emergency", "surgery")]
+WARDS = [f"{ward}, {before}" for ward in "ABCDEF" for before in ("emergency", "surgery")]
 
 
 def make(folder: Path) -> Iterator[Path]:

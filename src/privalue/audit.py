@@ -16,27 +16,33 @@ Seeded draws here come from numpy; releases go through the public path.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import scipy
 
 from privalue.core import (
+    MECHANISMS,
+    Contributions,
     Entropy,
     Lsl,
     Lsw,
     Ope,
+    OperatingSystemEntropy,
     Perturbation,
+    PublicSize,
     Ssp,
     Stage,
     Statistics,
     Vector,
+    add_noise,
     divergence,
 )
 from privalue.curator import inspect, release
-from privalue.estimate import estimates_of
+from privalue.estimate import theta_of
 from privalue.releases import Release
-from privalue.study import Study
+from privalue.study import Study, resolve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +216,7 @@ def _drawn(
     """Return what was drawn, in units of the noise, computed from what was released."""
     thetas = np.array([each.theta for each in released])
     identity = np.eye(thetas.shape[1])  # theta is linear in what was drawn
-    matrix = np.array([estimates_of(study, mechanism, column).theta for column in identity])
+    matrix = np.array([theta_of(study, mechanism, column) for column in identity])
     return np.asarray(np.linalg.solve(matrix.T, thetas.T).T / here.deviations)
 
 
@@ -224,3 +230,171 @@ def _loss(center: Vector, other_center: Vector, ratio: float) -> Callable[[Vecto
         return np.asarray(dimension * math.log(ratio) + there - here)
 
     return loss
+
+
+# The audit of a study, on made-up data.
+
+PLANTED = 0.95  # of the noise: what the audit must reject to be worth anything
+DRAWS = 60_000  # of either data set; enough to see that a twentieth of the noise lacks
+APART = 3.0  # how many standard deviations apart made-up data sets should be for that
+_LONG, _FEW = 1000, 20  # rows after which a return is as large as it gets; keys that are moved
+_MADE_UP = 1000  # trajectories, where the study declares none
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageAudit:
+    """One stage of a study's mechanism: made-up data sets so many people apart."""
+
+    stage: str
+    people: int
+    sound: Audit  # its own noise; ``claimed`` is the exact delta of this pair
+    planted: Audit  # a twentieth less, which must be rejected
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyAudit:
+    """What an audit of a study says: the exact delta of its worst neighbours, and draws."""
+
+    epsilon: float
+    claimed: float
+    worst: float  # exact delta, at epsilon, of made-up neighbours; of the last stage alone
+    stages: tuple[StageAudit, ...]
+
+    @property
+    def rejected(self) -> bool:
+        """Return whether the study's own noise is not what it should be."""
+        too_near = self.worst > self.claimed * (1 + 1e-6) + 1e-12
+        return too_near or any(stage.sound.rejected for stage in self.stages)
+
+    @property
+    def planted_rejected(self) -> bool:
+        """Return whether every planted mistake was rejected."""
+        return all(stage.planted.rejected for stage in self.stages)
+
+
+def audit_study(study: Study, *, draws: int = DRAWS, entropy: Entropy | None = None) -> StudyAudit:
+    """Try to break the guarantee of a study, on made-up neighbours; reads no data.
+
+    A delta such as 1e-6 is too small to be measured. So the draws are of data sets that differ in
+    several people: the exact delta of that pair is large, and noise that lacks a twentieth shows.
+    The noise is drawn by the code that draws a release's.
+
+    Args:
+        study: whose mechanism, with its own epsilon, delta, limits and size, is audited.
+        draws: how many of either data set.
+        entropy: where noise comes from; the operating system, if left out.
+    """
+    declared = study.study.trajectories or _MADE_UP
+    size = PublicSize.of(study.limits, declared, trajectories=declared, persons=declared)
+    terms = resolve(study, size)
+    mechanism = MECHANISMS[terms.mechanism](terms)
+    assert isinstance(mechanism, Ssp | Lsw | Lsl | Ope)
+    limits, epsilon = mechanism.terms.limits, study.privacy.epsilon
+    source, earlier, audits = entropy or OperatingSystemEntropy(), list[Stage](), []
+    for name, alpha in mechanism.stages.items():
+
+        def pair(here: list[int], there: list[int], keys: int) -> tuple[Perturbation, Perturbation]:
+            both = (_made_up(mechanism, ends, keys) for ends in (here, there))
+            one, other = (mechanism.perturb(each, name, earlier) for each in both)  # noqa: B023
+            return one, other
+
+        people = 1
+        while _distance(*pair([1] * people, [0] * people, _FEW)) < APART / math.sqrt(2):
+            people *= 2
+            if people > _MADE_UP:
+                break
+        apart = pair([1] * people, [0] * people, _FEW)
+        sound, planted = (_audit_pair(*apart, share, draws, source) for share in (1.0, PLANTED))
+        audits.append(StageAudit(stage=name, people=people, sound=sound, planted=planted))
+        # One person among others, all of whose returns flip; or who is not there at all.
+        neighbours = [
+            pair([1, *others], others if limits.add_remove else [0, *others], limits.keys)
+            for others in ([], [0, 1], [0, 1] * 32)
+        ]
+        worst = max(_exact(*each, epsilon) for each in neighbours)
+        numbers = np.asarray(apart[0].center, dtype=np.float64)
+        earlier.append(Stage(name=name, alpha=alpha, numbers=numbers, sigma=None))
+    claimed = study.privacy.delta or 0.0
+    return StudyAudit(epsilon=epsilon, claimed=claimed, worst=worst, stages=tuple(audits))
+
+
+def _made_up(mechanism: Ssp | Lsw | Lsl | Ope, ends: list[int], keys: int) -> Statistics:
+    """Return the statistics of people, the returns of each as large (1) or small (0) as can be.
+
+    Each has one trajectory more than may count, and visits more keys than may.
+    """
+    limits = mechanism.terms.limits
+    path = np.arange(min(limits.keys // limits.arms, keys + 1))
+    path = np.concatenate([path, np.full(_LONG, path[-1])])
+    owned = limits.max_trajectories_per_person + 1 if limits.by_person else 1
+    person, trajectory, step = (
+        axis.ravel() for axis in np.indices((len(ends), owned, len(path)), dtype=np.int64)
+    )
+    ids = np.stack([person, trajectory], axis=1) if limits.by_person else person[:, None]
+    rewards = np.array(limits.reward_bounds, dtype=np.float64)[np.array(ends, dtype=int)[person]]
+    ratios = np.full(len(step), 1e3) if limits.clip else None
+    sums = Contributions(limits)
+    sums.add(ids[:, :, None], step, path[step].astype(np.int32), rewards, ratios)
+    return sums.finish()
+
+
+def _units(at: Perturbation) -> Vector:
+    """Return the scale of the noise of each number: deviations, or scales of Laplace noise."""
+    if at.laplace:
+        return np.array([float(scale) for scale in at.laplace])
+    return np.broadcast_to(np.asarray(at.deviations, dtype=np.float64), np.shape(at.center))
+
+
+def _shift(here: Perturbation, there: Perturbation) -> Vector:
+    away: Vector = np.asarray(there.center, dtype=np.float64) - here.center
+    return away / _units(here)
+
+
+def _distance(here: Perturbation, there: Perturbation) -> float:
+    """Return how far apart the centres are; with Laplace noise, of the number that moves most."""
+    shift = _shift(here, there)
+    return float(abs(shift).max() if here.laplace else np.linalg.norm(shift))
+
+
+def _exact(here: Perturbation, there: Perturbation, epsilon: float) -> float:
+    """Return the exact delta of the two laws; of Laplace noise, of the number that moves most.
+
+    For Laplace noise of scale 1, s apart, it is 1 - e^{(epsilon - s)/2}, or 0 if s <= epsilon.
+    """
+    distance = _distance(here, there)
+    if here.laplace:
+        return max(0.0, -math.expm1((epsilon - distance) / 2))
+    ratio, dimension = there.sigma / here.sigma, len(here.center)
+    both = (
+        divergence(epsilon, dimension, ratio, distance),
+        divergence(epsilon, dimension, 1 / ratio, distance / ratio),
+    )
+    return max(each.estimate for each in both)
+
+
+def _audit_pair(
+    here: Perturbation, there: Perturbation, share: float, draws: int, entropy: Entropy
+) -> Audit:
+    """Count how often the loss exceeds a level, in draws of both with this share of the noise.
+
+    The two laws have the same scales, so that numbers which do not move tell nothing.
+    """
+    shift, distance = _shift(here, there), _distance(here, there)
+    epsilon = 0.0 if here.laplace else max(0.0, distance * (distance - APART) / 2)
+    moved = np.array([np.argmax(abs(shift))]) if here.laplace else np.flatnonzero(shift)
+    hits = []
+    for at in (there, here):
+        scales = [at.laplace[k] * Fraction(share) for k in moved] if at.laplace else []
+        copies = Perturbation(
+            center=np.tile(np.asarray(at.center)[moved], draws),
+            deviations=np.tile(share * _units(at)[moved], draws),
+            grids=np.tile(np.broadcast_to(at.grids, shift.shape)[moved], draws),
+            laplace=tuple(scales * draws),
+            psi=at.psi,
+            sigma=at.sigma,
+        )
+        drawn = add_noise(copies, entropy).reshape(draws, len(moved)) - here.center[moved]
+        along = drawn / _units(here)[moved] @ shift[moved] / distance
+        hits.append(int(np.count_nonzero(along > distance / 2 + epsilon / distance)))
+    exact = _exact(here, there, epsilon)
+    return audit_events(*hits, draws=draws, epsilon=epsilon, claimed=exact)

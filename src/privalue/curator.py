@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from privalue import planning
+from privalue import estimate, planning
 from privalue._described import described
 from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._types import Progress
 from privalue.core import (
+    MECHANISMS,
     Calibration,
     Design,
     Draw,
@@ -42,8 +43,10 @@ from privalue.core import (
     SeededForExperimentsOnly,
     Ssp,
     Statistics,
+    Terms,
     compile_draw,
     draw,
+    gaussian,
     sealed,
 )
 from privalue.errors import (
@@ -55,14 +58,7 @@ from privalue.errors import (
     UnavailableError,
     UsageError,
 )
-from privalue.estimate import (
-    cautions,
-    estimates_of,
-    published,
-    published_policy,
-    published_stages,
-    rehearsal,
-)
+from privalue.estimate import cautions
 from privalue.ledger import (
     Charge,
     EarlierCharge,
@@ -78,18 +74,13 @@ from privalue.ledger import (
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
 from privalue.releases import Accepted, Guarantee, PublicNoise, Release, policy_doubt
 from privalue.study import (
+    NEEDS_TRAJECTORIES,
     Study,
     declared_size,
     design,
-    entries_of,
-    gaussian_alpha,
-    mechanism_for,
-    policy_mechanism,
     public_size,
-    refuse_early,
-    required_trajectories,
+    resolve,
     ridge_of,
-    rules_that_need_trajectories,
 )
 from privalue.version import VERSION
 
@@ -121,9 +112,7 @@ class Prepared:
         """Return the mechanism for the public sizes of a data set, which may be those declared."""
         if self.mechanism is not None and size == declared_size(self.study):
             return self.mechanism
-        if self.study.values_a_policy:
-            return policy_mechanism(self.study, size)
-        return mechanism_for(self.study, self.design, size)
+        return _mechanism(resolve(self.study, size, self.design))
 
 
 def prepare(study: Study) -> Prepared:
@@ -139,17 +128,18 @@ def prepare(study: Study) -> Prepared:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
     study = with_columns(study, None)
-    if study.values_a_policy:
-        valued = policy_mechanism(study, declared_size(study))
-        return Prepared(study=study, design=valued.design, mechanism=valued)
     built = design(study)
-    size, rules = declared_size(study), rules_that_need_trajectories(study)
-    if rules and size.trajectories is None:
-        if not study.limits.counts_trajectories:
-            required_trajectories(size.trajectories, rules[0])
-        refuse_early(study, built)
-        return Prepared(study=study, design=built, mechanism=None)
-    return Prepared(study=study, design=built, mechanism=mechanism_for(study, built, size))
+    try:
+        mechanism = _mechanism(resolve(study, declared_size(study), built))
+    except StudyError as problem:
+        if problem.code != NEEDS_TRAJECTORIES or not study.limits.counts_trajectories:
+            raise
+        mechanism = None  # m will be counted
+    return Prepared(study=study, design=built, mechanism=mechanism)
+
+
+def _mechanism(terms: Terms) -> Mechanism:
+    return MECHANISMS[terms.mechanism](terms)
 
 
 def with_columns(study: Study, columns: Mapping[str, str] | None) -> Study:
@@ -409,13 +399,7 @@ def rehearse(mechanism: Mechanism, study: Study) -> None:
     """
     compile_draw()
     try:
-        if isinstance(mechanism, Ope):
-            published_policy(study, mechanism, mechanism.largest().numbers)
-            return
-        assert isinstance(mechanism, Ssp | Lsw | Lsl)
-        made = rehearsal(study, mechanism)
-        if made is not None:
-            published(made, study, None)
+        estimate.rehearse(study, mechanism)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):
@@ -441,14 +425,7 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
     private = type(source) is OperatingSystemEntropy
     trajectories = size.units if study.privacy.unit == "trajectory" else None
     every = cautions(private=private, accepted=ready.accepted)
-    if isinstance(mechanism, Ope):
-        parts = published_policy(study, mechanism, drawn.numbers, every)
-    else:
-        assert isinstance(mechanism, Ssp | Lsw | Lsl)
-        level = mechanism.level(drawn.stages) if isinstance(mechanism, Ssp) else None
-        estimates = estimates_of(study, mechanism, drawn.numbers, level=level)
-        parts = published(estimates, study, trajectories or study.study.trajectories, every)
-        parts |= published_stages(mechanism, drawn.stages, study.report.level)
+    parts = estimate.estimate(study, mechanism, drawn, every)
     return Release(
         private=private,
         study=study.public_description(),
@@ -587,18 +564,21 @@ def request_of(study: Study) -> ReleaseRequest:
         raise UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
-    if entries_of(study) * (560 if study.has_intervals else 100) > MOST_STORED:  # bytes, about
+    if _count_entries(study) * (560 if study.has_intervals else 100) > MOST_STORED:  # bytes, about
         raise UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or release without a ledger and keep count yourself"
         )
+    # All that dp-ssp draws is Gaussian noise of one public sigma: mu = 1/alpha. That of dp-lsw and
+    # dp-lsl depends on the data, and the noise of dp-ope is Laplace's.
+    is_gaussian = study.mechanism.name == "dp-ssp"
     return ReleaseRequest(
         dataset=dataset,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         unit=privacy.unit,
         neighbours=privacy.neighbours,
-        alpha=gaussian_alpha(study),
+        alpha=gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
         what=_printable(study.study.name),
         study=study_hash(study.public_description()),
     )
@@ -681,4 +661,9 @@ def _longest_text(study: Study) -> int:
 
     Numbers have at most 24 characters, and a state has some ten; the description has the labels.
     """
-    return 16_384 + 3 * len(json.dumps(study.public_description())) + 1_800 * entries_of(study)
+    return 16_384 + 3 * len(json.dumps(study.public_description())) + 1_800 * _count_entries(study)
+
+
+def _count_entries(study: Study) -> int:
+    """Return how many values a release has; with actions, those of states besides."""
+    return study.key_count + (0 if study.pairs is None else study.state_count)

@@ -427,6 +427,13 @@ class ReleasedStatistics(Part):
     sum_noise: Numbers = Field(description="the standard deviation of each sum's noise")
     count_noise: Numbers = Field(description="the standard deviation of each count's noise")
 
+    def model_post_init(self, _: Any) -> None:
+        """Refuse numbers that do not belong to the same keys, and noise that is none."""
+        if len({len(numbers) for _, numbers in self}) > 1:
+            raise ValueError("all of the statistics must be of the same keys")
+        if not ((self.sum_noise > 0).all() and (self.count_noise > 0).all()):
+            raise ValueError("noise must be above 0")
+
 
 class ReleasedWeights(Part):
     """The output of dp-ope itself, in numbers of trajectories and of returns' range."""
@@ -475,6 +482,11 @@ class Restriction(Part):
 
     low: float
     high: float
+
+    def model_post_init(self, _: Any) -> None:
+        """Refuse bounds between which nothing is."""
+        if not self.low < self.high:
+            raise ValueError("low must be below high")
 
 
 Accepted = Literal["useless", "large-delta"]

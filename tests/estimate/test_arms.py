@@ -1,6 +1,7 @@
 """Differences between arms: intervals that cover, by the levels of both; policies; refits."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,11 @@ import pytest
 from scipy import special
 
 import privalue as pv
+from oracles.estimates import estimate, noisy_statistics
 from oracles.studies import study
-from privalue.estimate._arms import arm_differences, level_of_each
-from privalue.estimate._published import fitted
-from privalue.estimate._statistics import NoisyStatistics, estimate
-from privalue.report import public_page
+from privalue.estimate import arm_differences
+from privalue.estimate.values import fit_keys
+from privalue.report import describe
 from privalue.study import design
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -40,13 +41,6 @@ def released(chosen, count=4000):
     return pv.release(
         chosen, list(people(count)), entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
     )
-
-
-def test_at_the_level_of_each_both_cover_together():
-    for level in (0.5, 0.9, 0.95, 0.99):
-        each = level_of_each(level)
-        assert 1 - 2 * (1 - each) == pytest.approx(level, abs=1e-15)  # Bonferroni
-        assert each**2 >= level  # where they are independent
 
 
 def test_a_difference_has_a_total_interval_and_a_band_around_it():
@@ -90,9 +84,8 @@ def test_half_widths_are_summed_where_a_person_may_be_in_both_arms():
         widths[name] = release.differences.total_high - release.differences.total_low
         again = pv.refit(release)
         assert again.differences == release.differences
-        assert ("One person may have trajectories in two arms" in public_page(release)) == (
-            name == "persons in the data"
-        )
+        (about,) = [n.about for n in describe(release).notices if n.code == "arms-randomised"]
+        assert about["shared"] == (name == "persons in the data")
     summed = widths.pop("persons in the data")
     for narrower in widths.values():
         assert (narrower < 0.8 * summed).all()
@@ -119,7 +112,7 @@ def test_the_interval_of_a_difference_covers_often_enough(level):
     truth = means[states:] - means[:states]
     hits = np.zeros(states)
     for _ in range(draws):
-        noisy = NoisyStatistics(
+        noisy = noisy_statistics(
             return_bounds=(0.0, 1.0),
             sums=counts * (means - 0.5) + noise * rng.standard_normal(8),
             counts=counts + 2 * noise * rng.standard_normal(8),
@@ -128,7 +121,7 @@ def test_the_interval_of_a_difference_covers_often_enough(level):
         )
 
         made = estimate(noisy, built, unvisited=0.0, shrinkage=False, level=level, arms=2)
-        found = made.arms.differences
+        found = made.differences
         hits += (found["total_low"] <= truth) & (truth <= found["total_high"])
     counted = [0, 1, 3]  # nobody visits the other one in the second arm: it has no value
     allowed = level - 6 * np.sqrt(level * (1 - level) / draws)
@@ -145,7 +138,7 @@ def test_arms_are_shrunk_by_themselves():
     built, noise = design(described(states)), np.full(2 * states, 4.0)
 
     def values(sums):
-        noisy = NoisyStatistics(
+        noisy = noisy_statistics(
             return_bounds=(0.0, 1.0), sums=sums, counts=counts, sum_noise=noise, count_noise=noise
         )
         return estimate(noisy, built, unvisited=0.0, arms=2).values
@@ -155,7 +148,7 @@ def test_arms_are_shrunk_by_themselves():
     assert np.array_equal(values(sums)[:states], values(other)[:states])
     assert not np.array_equal(values(sums)[states:], values(other)[states:])
     alone = design(described(states).in_one_arm())
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=sums[:states],
         counts=counts[:states],
@@ -240,14 +233,14 @@ def test_features_to_shrink_towards_apply_to_each_arm():
     sums = counts * rng.uniform(-0.5, 0.5, 20)
 
     def values(part, chosen):
-        noisy = NoisyStatistics(
+        noisy = noisy_statistics(
             return_bounds=(0.0, 1.0),
             sums=sums[part],
             counts=counts[part],
             sum_noise=noise[part],
             count_noise=noise[part],
         )
-        return fitted(noisy, design(chosen), chosen, None).values
+        return fit_keys(chosen, design(chosen), noisy, None).values
 
     alone = chosen.in_one_arm()
     halves = [values(slice(0, 10), alone), values(slice(10, 20), alone)]
@@ -263,7 +256,7 @@ def test_around_shrunk_values_a_difference_would_not_be_covered():
     counts[[0, states]], means[[0, states]] = 150.0, [0.2, 0.8]  # drawn to 0.5, from both sides
     truth, hits, planted = 0.6, 0, 0
     for _ in range(draws):
-        noisy = NoisyStatistics(
+        noisy = noisy_statistics(
             return_bounds=(0.0, 1.0),
             sums=rng.binomial(counts.astype(int), means) - counts / 2 + noise * rng.normal(size=80),
             counts=counts + noise * rng.normal(size=80),
@@ -271,18 +264,9 @@ def test_around_shrunk_values_a_difference_would_not_be_covered():
             count_noise=noise,
         )
         made = estimate(noisy, built, unvisited=0.0, arms=2)
-        found = made.arms.differences
+        found = made.differences
         hits += found["total_low"][0] <= truth <= found["total_high"][0]
-        ends = arm_differences(
-            made.values,
-            made.supported,
-            made.values,
-            (made.total_low, made.total_high),
-            (made.total_band_low, made.total_band_high),
-            arms=2,
-            bounds=(0.0, 1.0),
-            independent=True,
-        )
+        ends = arm_differences(replace(made.made, plain=made.values), 2)  # around shrunk values
         planted += ends["total_low"][0] <= truth <= ends["total_high"][0]
     assert hits >= 0.93 * draws
     assert planted < hits - 0.04 * draws

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from privalue.estimate import shrinkage
-from privalue.estimate._greedy import CAUTION, PEOPLE, greedy_step
-from privalue.estimate._ratios import Ratios, clear_limit
-from privalue.estimate.shrinkage import shrink, shrink_pairs
+from privalue.estimate import shrink, shrink_pairs, shrinkage
+from privalue.estimate.improvements import CAUTION, PEOPLE, greedy_step
+from privalue.estimate.ratios import Ratios, clear_limit
 
 BOUNDS = (0.0, 1.0)
 
@@ -48,7 +47,7 @@ def literal_policy(ratios, states, step, *, only):
             k
             for k in keys
             if ratios.counts[k] > clear_limit(0.95, len(states)) * ratios.count_noise[k]
-            and (step.gains[k] if only else step.advantage[k] > 0)
+            and (step.low[k] > 0 if only else step.advantage[k] > 0)
         ]
         if competing:
             best = max(competing, key=lambda k: (step.means[k] - CAUTION * step.deviations[k], -k))

@@ -4,17 +4,20 @@ The worlds here are small decision processes, solved by hand or by dynamic progr
 those of reporting: nothing was tuned on them.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import privalue as pv
+from oracles.estimates import estimate, noisy_statistics
 from oracles.studies import study
 from privalue.core import Design
-from privalue.estimate._pairs import with_states
-from privalue.estimate._statistics import NoisyStatistics, estimate
+from privalue.estimate.ratios import pool_pairs
+from privalue.estimate.values import actions_per_trajectory
 from privalue.study import PairNames, aggregation
-from privalue.study._names import StateNames
+from privalue.study.state_tables import StateNames
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 SEED = 20261124
@@ -30,21 +33,18 @@ def pairs_of(states, actions=2, allowed=None):
 def of_states(sums, counts, noise, *, most=9, alike=1, level=0.95, actions=2):
     """V of made-up statistics: one state for each repetition, two actions each."""
     pairs = pairs_of(len(sums) // actions, actions)
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=sums,
         counts=counts,
         sum_noise=np.full(len(sums), noise),
         count_noise=np.full(len(sums), noise),
     )
+    count = pairs.states.count
+    summed = pool_pairs(noisy, pairs.state_of, count)
+    tabular = Design(phi=aggregation(count, 1), weights=np.ones(count))
     usual = {"unvisited": 0.5, "shrinkage": False, "level": level}
-
-    def at(summed, design, alike):
-        return estimate(summed, design, **usual, alike=alike)
-
-    tabular = Design(phi=aggregation(len(sums), 1), weights=np.ones(len(sums)))
-    found = estimate(noisy, tabular, **usual)
-    return with_states(found, pairs, at, most=most, alike=alike).of_states
+    return estimate(summed, tabular, **usual, alike=alike * min(actions, most))
 
 
 def share(inside):
@@ -88,23 +88,16 @@ def test_a_trajectory_may_count_for_every_action_of_a_state():
 def test_sums_are_over_allowed_actions():
     """Two states: one with three actions, one with the middle one alone."""
     pairs = pairs_of(2, 3, np.array([0, 1, 2, 4]))
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=np.array([1.0, 2.0, 3.0, 4.0]),
         counts=np.array([100.0, 200.0, 300.0, 50.0]),
         sum_noise=np.array([1.0, 2.0, 2.0, 5.0]),
         count_noise=np.array([3.0, 4.0, 12.0, 6.0]),
     )
-    seen = []
-
-    def at(summed, design, alike):
-        seen.append((summed, alike))
-        return estimate(summed, design, unvisited=0.5, shrinkage=False, alike=alike)
-
-    tabular = Design(phi=aggregation(4, 1), weights=np.ones(4))
-    found = estimate(noisy, tabular, unvisited=0.5)
-    with_states(found, pairs, at, most=2, alike=3)
-    ((summed, alike),) = seen
+    summed = pool_pairs(noisy, pairs.state_of, 2)
+    most = SimpleNamespace(states_per_trajectory=2)
+    alike = 3 * actions_per_trajectory(most, pairs)
     assert summed.sums.tolist() == [6.0, 4.0]
     assert summed.counts.tolist() == [600.0, 50.0]
     assert summed.sum_noise == pytest.approx([3.0, 5.0])

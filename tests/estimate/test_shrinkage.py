@@ -5,13 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+import privalue as pv
+from oracles.estimates import estimate, noisy_statistics
 from oracles.shrinkage import posterior
 from privalue.core import Design
-from privalue.estimate import shrinkage
-from privalue.estimate._ratios import Ratios, plain_values
-from privalue.estimate._statistics import NoisyStatistics, estimate
-from privalue.estimate.shrinkage import pooled, shrink, shrink_pairs
-from privalue.study._tables import _targets
+from privalue.estimate import shrink, shrink_pairs, shrinkage
+from privalue.estimate.ratios import Ratios, plain_values, pool_pairs
 
 
 def ratios(values, visits, noise, generator, count_noise=None):
@@ -42,6 +41,22 @@ def errors(values, visits, noise, *, features=None, releases=20):
 
 
 PUBLIC = np.column_stack([np.sin(np.arange(60)), np.cos(1.7 * np.arange(60))])
+
+
+def _targets(matrix, size, count):
+    """What values of so many states are shrunk towards, by a matrix or by groups."""
+    return pv.Study(
+        states=count,
+        discount=0.9,
+        returns=(0, 1),
+        epsilon=1,
+        delta=1e-6,
+        unit="trajectory",
+        shrink=True,
+        **({"size": size} if matrix is None else {"features": matrix}),
+    ).shrink_targets
+
+
 BASIS = _targets(PUBLIC, 1, 60)
 SKEWED = np.geomspace(20, 5000, 60)
 RELATED = np.clip(0.6 + 0.2 * PUBLIC[:, 0] - 0.1 * PUBLIC[:, 1], 0, 1)
@@ -97,7 +112,9 @@ def test_the_posterior_is_what_its_page_says(seed):
     given = {"features": basis, "people": 0.3}
     assert_same(shrink(noisy, 0.2, **given), posterior(*numbers(noisy), 0.2, **given))
     states, actions = np.repeat(np.arange(4), 3), np.tile([5, 0, 2], 4)
-    means, deviations, _ = posterior(*numbers(pooled(noisy, states)), 0.2, people=0.3)
+    means, deviations, _ = posterior(
+        *numbers(pool_pairs(noisy, states, int(states[-1]) + 1)), 0.2, people=0.3
+    )
     towards = means[states], deviations[states]
     twin = posterior(*numbers(noisy), 0.2, towards=towards, actions=actions, **given)
     assert_same(shrink_pairs(noisy, 0.2, states, actions=actions, **given), twin)
@@ -203,7 +220,7 @@ def test_a_thin_state_that_is_off_by_chance_is_not_let_go(states, visits, off):
     n = np.array([visits, *np.geomspace(2000, 80_000, states - 1)])
     noise, by_chance = np.full(states, 20.0), np.zeros(states)
     by_chance[0] = off * np.hypot(20.0, 0.4 * 20.0)
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=-0.4 * n + by_chance,
         counts=n,
@@ -219,7 +236,7 @@ def test_a_clear_state_at_the_other_bound_is_not_drawn_away_from_a_fit():
     """Its sum and count cancel at the target, as if nobody had been there."""
     n, means = np.array([1.0] * 7 + [25.0, 1.0]), np.array([0.0] * 8 + [1.0])
     noise = np.full(9, 1e-7)
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=n * (means - 0.5),
         counts=n,

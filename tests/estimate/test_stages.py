@@ -8,7 +8,7 @@ import pytest
 from oracles.studies import study
 from privalue.core import Stage
 from privalue.curator import prepare
-from privalue.estimate._stages import published_stages
+from privalue.estimate.stages import stage_parts
 
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": ["bounds"]}
 M = 1000
@@ -25,7 +25,7 @@ def beyond(mechanism, numbers, level=3):
     sigma = mechanism.bounds_sigma
     stage = Stage(name="bounds", alpha=1.0, numbers=np.array(numbers), sigma=sigma)
     mechanism.level = lambda _: level
-    found = published_stages(mechanism, [stage], 0.95)
+    found = stage_parts(mechanism, [stage], 0.95)
     return found["stages"][0].chosen.beyond
 
 

@@ -6,15 +6,15 @@ import pytest
 
 import privalue as pv
 from oracles import differences as literal
+from oracles.estimates import noisy_statistics
 from oracles.studies import in_sections
-from privalue.estimate._ratios import normal_quantile, ratio_intervals
-from privalue.estimate._statistics import NoisyStatistics
-from privalue.estimate._totals import (
+from privalue.estimate.intervals import (
     Located,
     difference_ends,
     distinct_values,
     total_intervals,
 )
+from privalue.estimate.ratios import normal_quantile, ratio_intervals
 
 LABELS = ["ill", "better", "well"]
 PEOPLE = [
@@ -56,12 +56,12 @@ def by_person(count=1500, each=4):
 def literally(release, alike):
     """The intervals again, from what the release holds."""
     kept = release.statistics
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         **{name: np.array(getattr(kept, name)) for name in type(kept).model_fields},
     )
     z = normal_quantile(release.level)
-    return total_intervals(noisy.ratios, z, ratio_intervals(noisy.ratios, z), alike=alike)
+    return total_intervals(noisy, z, ratio_intervals(noisy, z), alike=alike)
 
 
 def test_a_release_has_them_first_and_they_hold_the_others():

@@ -4,21 +4,33 @@ Worlds here are made up by seeds of their own (2601 and on); nothing was tuned o
 """
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import special
 
-from privalue.estimate._ratios import normal_quantile
-from privalue.estimate._weights import (
+from privalue.estimate.off_policy import (
     NoisyWeights,
     Quotient,
     _clipping_bias,
-    policy_estimates,
+    policy_columns,
     tail,
 )
+from privalue.estimate.ratios import normal_quantile
 
 LEVEL = 0.95
+
+
+def estimated(noisy, *given):
+    """The columns of all tables, as attributes."""
+    names = ("weighted", "weights", "returns", "sizes")
+    arrays = {name: np.array(getattr(noisy, name), dtype=np.float64) for name in names}
+    tables = policy_columns(replace(noisy, **arrays), *given).items()
+    return SimpleNamespace(**{name: SimpleNamespace(**columns) for name, columns in tables})
+
+
 DATA_SETS = 600
 
 
@@ -118,13 +130,13 @@ def test_nothing_is_known_of_nobody():
         weighted=[0.0, 3.0], weights=[-5.0, 0.5], returns=[1.0, -1.0], sizes=[-3.0, 0.0],
         scales=(10.0, 20.0, 9.0, 17.0), clip=10.0,
     )  # fmt: skip
-    found = policy_estimates(noisy, (2.0, 6.0), LEVEL)
-    assert found.target.low.tolist() == found.target.total_low.tolist() == [2.0, 2.0]
-    assert found.target.high.tolist() == [6.0, 6.0]
-    assert not found.supported.any()
-    assert (found.difference.total_low == -4).all()
-    assert (found.difference.total_high == 4).all()
-    assert (found.largest_bias == 4.0).all()
+    found = estimated(noisy, (2.0, 6.0), LEVEL)
+    assert found.policy.low.tolist() == found.policy.total_low.tolist() == [2.0, 2.0]
+    assert found.policy.high.tolist() == [6.0, 6.0]
+    assert not found.policy.supported.any()
+    assert (found.differences.total_low == -4).all()
+    assert (found.differences.total_high == 4).all()
+    assert (found.policy.largest_clipping_bias == 4.0).all()
 
 
 # Coverage: many made-up data sets at once, one for each key
@@ -145,13 +157,13 @@ def repeated(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
     w, g = w.reshape(data_sets, people), g.reshape(data_sets, people)
     kept, value = w.mean(), (w * g).mean() / w.mean()
     sums = [(w * (g - 0.5)).sum(axis=1), w.sum(axis=1), (g - 0.5).sum(axis=1), w.sum(axis=1) * 0]
-    truth = {"target": 0.5 + sums[0] / sums[1], "behaviour": 0.5 + sums[2] / people}
+    truth = {"policy": 0.5 + sums[0] / sums[1], "behaviour": 0.5 + sums[2] / people}
     sums[3] += people
     delta, weights = 1.125, (1.0, 0.5, 0.125, 0.0 if public else 0.0625)
     units = (clip, clip, 1.0, 1.0)
     scales = tuple(u * delta / c if c else 0.0 for c, u in zip(weights, units, strict=True))
     noisy = [x + s * generator.laplace(size=data_sets) for x, s in zip(sums, scales, strict=True)]
-    found = policy_estimates(
+    found = estimated(
         NoisyWeights(
             weighted=noisy[0], weights=noisy[1], returns=noisy[2], sizes=noisy[3], scales=scales,
             clip=clip,
@@ -159,8 +171,8 @@ def repeated(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
         (0.0, 1.0),
         LEVEL,
     )  # fmt: skip
-    truth["difference"] = truth["target"] - truth["behaviour"]
-    ours = {"target": value, "behaviour": g.mean(), "difference": value - g.mean()}
+    truth["differences"] = truth["policy"] - truth["behaviour"]
+    ours = {"policy": value, "behaviour": g.mean(), "differences": value - g.mean()}
     return found, truth, ours, kept
 
 
@@ -171,19 +183,21 @@ def test_intervals_cover(public, people, clip, spread):
         2604, people=people, clip=clip, spread=spread, public=public
     )
     room = 4.5 * math.sqrt(LEVEL * (1 - LEVEL) / DATA_SETS)
-    for name in ("target", "behaviour", "difference"):
+    for name in ("policy", "behaviour", "differences"):
         each = getattr(found, name)
         covered = np.mean((each.low <= truth[name]) & (truth[name] <= each.high))
         assert covered >= LEVEL - room, name
-        if name != "difference":
+        if name != "differences":
             assert covered <= LEVEL + room + 0.015, name  # exact, but where bounds cut it off
         total = np.mean((each.total_low <= ours[name]) & (ours[name] <= each.total_high))
         assert total >= LEVEL - room, name
         assert (each.total_low <= each.low + 1e-9).all()
         band = (each.total_band_low <= ours[name]) & (ours[name] <= each.total_band_high)
         assert np.mean(band) >= 0.995
-    assert np.mean((found.kept_low <= kept) & (kept <= found.kept_high)) >= LEVEL - room
-    assert (found.effective <= people).all()
+    assert (
+        np.mean((found.policy.kept_low <= kept) & (kept <= found.policy.kept_high)) >= LEVEL - room
+    )
+    assert (found.policy.effective_trajectories <= people).all()
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
@@ -198,14 +212,14 @@ def test_differences_cover_at_every_level_and_at_a_bound(level, target, behaviou
     scales = (10.0, 20.0, 10.0, 20.0)
     sums = (target * people, people, behaviour * people, people)
     noisy = [x + s * generator.laplace(size=draws) for x, s in zip(sums, scales, strict=True)]
-    found = policy_estimates(
+    found = estimated(
         NoisyWeights(
             weighted=noisy[0], weights=noisy[1], returns=noisy[2], sizes=noisy[3], scales=scales,
             clip=5.0,
         ),
         (0.0, 1.0),
         level,
-    ).difference  # fmt: skip
+    ).differences  # fmt: skip
     least = level - 3 * math.sqrt(level * (1 - level) / draws)
     truth = target - behaviour
     assert np.mean((found.low <= truth) & (truth <= found.high)) >= least
@@ -215,7 +229,7 @@ def test_differences_cover_at_every_level_and_at_a_bound(level, target, behaviou
 def test_what_sampling_adds_is_needed():
     """The planted mistake: privacy intervals do not cover the world's value."""
     found, _, ours, _ = repeated(2605, people=600, clip=4.0, spread=0.6, public=True)
-    narrow = (found.target.low <= ours["target"]) & (ours["target"] <= found.target.high)
+    narrow = (found.policy.low <= ours["policy"]) & (ours["policy"] <= found.policy.high)
     assert np.mean(narrow) < 0.85
 
 
@@ -236,14 +250,19 @@ def test_the_behaviour_itself_keeps_everything(scales, logged, right):
         sizes=[people + scales[3] * generator.laplace()],
         scales=scales, clip=clip,
     )  # fmt: skip
-    found = policy_estimates(noisy, (0.0, 1.0), LEVEL)
-    assert found.kept_low[0] <= found.kept[0] <= found.kept_high[0]
-    assert (found.kept_low[0] <= 1 <= found.kept_high[0]) == right
-    assert found.supported[0] == right
-    assert found.impossible[0] != right
-    assert found.largest_bias[0] < 0.2 if right else found.bias[0] == found.largest_bias[0] == 1
-    assert found.difference.total_low[0] <= 0 <= found.difference.total_high[0]
-    assert found.target.total_band_low is None  # one number has no band
+    found = estimated(noisy, (0.0, 1.0), LEVEL)
+    policy = found.policy
+    assert policy.kept_low[0] <= policy.kept_mass[0] <= policy.kept_high[0]
+    assert (policy.kept_low[0] <= 1 <= policy.kept_high[0]) == right
+    assert policy.supported[0] == right
+    assert (policy.kept_low > 1)[0] != right
+    assert (
+        policy.largest_clipping_bias[0] < 0.2
+        if right
+        else policy.clipping_bias[0] == policy.largest_clipping_bias[0] == 1
+    )
+    assert found.differences.total_low[0] <= 0 <= found.differences.total_high[0]
+    assert not hasattr(found.policy, "total_band_low")  # one number has no band
 
 
 @pytest.mark.parametrize("wrong", [False, True])
@@ -258,7 +277,7 @@ def test_many_starts_refute_no_right_behaviour(wrong):
         chance[0] *= 2.0 if wrong else 1.0
         exact = (0.0, clip * generator.binomial(people, chance), 0.0, people)
         noisy = [x + s * generator.laplace(size=starts) for x, s in zip(exact, scales, strict=True)]
-        found = policy_estimates(
+        found = estimated(
             NoisyWeights(
                 weighted=noisy[0], weights=noisy[1], returns=noisy[2], sizes=noisy[3],
                 scales=scales, clip=clip,
@@ -266,9 +285,12 @@ def test_many_starts_refute_no_right_behaviour(wrong):
             (0.0, 1.0),
             LEVEL,
         )  # fmt: skip
-        assert (found.impossible | ~found.refuted).all()
-        assert not (found.supported & found.impossible).any()
-        refuted, above = refuted + found.refuted.any(), above + found.impossible.any()
+        assert ((found.policy.kept_low > 1) | ~found.policy.refuted).all()
+        assert not (found.policy.supported & (found.policy.kept_low > 1)).any()
+        refuted, above = (
+            refuted + found.policy.refuted.any(),
+            above + (found.policy.kept_low > 1).any(),
+        )
     assert above > releases / 3  # the planted mistake: each start at its own level
     assert refuted == releases if wrong else refuted <= 3
 
@@ -281,9 +303,9 @@ def test_where_nothing_is_accepted_nothing_is_known():
         weighted=[0.0], weights=[5e6], returns=[0.0], sizes=[100.0], scales=(10.0, 20.0, 9.0, 0.0),
         clip=10.0,
     )  # fmt: skip
-    found = policy_estimates(noisy, (0.0, 1.0), LEVEL)
-    assert (found.kept_low[0], found.kept_high[0]) == (0.0, 10.0)
-    assert not found.supported[0]
+    found = estimated(noisy, (0.0, 1.0), LEVEL)
+    assert (found.policy.kept_low[0], found.policy.kept_high[0]) == (0.0, 10.0)
+    assert not found.policy.supported[0]
 
 
 def test_the_bias_of_clipping_is_within_its_bound():
@@ -310,9 +332,9 @@ def test_supported_needs_the_lower_end():
         weighted=[100.0, 100.0], weights=[4950.0, 4100.0], returns=[100.0, 100.0],
         sizes=[5000.0, 5000.0], scales=scales, clip=10.0,
     )  # fmt: skip
-    found = policy_estimates(noisy, (0.0, 1.0), LEVEL)
-    assert found.kept.tolist() == [0.99, 0.82]
-    assert found.supported.tolist() == [True, False]
-    assert found.effective.tolist() == [495.0, 410.0]
-    assert found.bias == pytest.approx([0.01, 0.18])
-    assert (found.largest_bias > found.bias).all()
+    found = estimated(noisy, (0.0, 1.0), LEVEL)
+    assert found.policy.kept_mass.tolist() == [0.99, 0.82]
+    assert found.policy.supported.tolist() == [True, False]
+    assert found.policy.effective_trajectories.tolist() == [495.0, 410.0]
+    assert found.policy.clipping_bias == pytest.approx([0.01, 0.18])
+    assert (found.policy.largest_clipping_bias > found.policy.clipping_bias).all()

@@ -225,6 +225,13 @@ def test_every_test_that_the_documentation_names_exists():
             assert (ROOT / name).exists() or "NAME" in name, f"{named(page)}: {name}"
 
 
+def test_every_page_that_the_code_names_exists():
+    for folder in ("src", "tests", "benchmarks", "examples"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for name in re.findall(r"\bdocs/[\w/.-]+\.md\b", path.read_text(encoding="utf-8")):
+                assert (ROOT / name).exists(), f"{path.relative_to(ROOT)}: {name}"
+
+
 def test_the_numbers_that_are_compared_are_those_of_the_tables():
     """The tables there are made by programs; what is copied from them must not grow old."""
     readme, peers = (ROOT / "README.md").read_text(), (ROOT / "docs" / "peers.md").read_text()

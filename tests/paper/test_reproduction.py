@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from privalue.cli._reproduce import reproduce
+from privalue.cli.reproduce_command import reproduce
 from privalue.core import nissim
 from privalue.errors import UsageError
 from privalue.paper import EXPERIMENTS, theory

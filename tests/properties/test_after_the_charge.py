@@ -6,6 +6,7 @@ by ``mechanism_for`` or by the rehearsal: neither has seen statistics. Floating-
 errors here, as they are for whoever calls ``numpy.seterr(all="raise")``.
 """
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -18,13 +19,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.studies import in_sections
+from oracles.studies import in_sections, mechanism_for
 from privalue import planning
-from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Lsl, PublicSize, Ssp, Statistics
+from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Draw, Lsl, PublicSize, Ssp, Statistics
 from privalue.curator import Ready, draw_release, prepare, rehearse
-from privalue.estimate._published import estimates_of, published
+from privalue.estimate import estimate
 from privalue.planning import theta_before_noise
-from privalue.study._terms import mechanism_for
 
 TRIED = 1000 if os.environ.get("PRIVALUE_LONG") == "1" else 120
 BOUNDS = [
@@ -226,13 +226,14 @@ def test_nothing_that_could_be_drawn_fails(study, data):
     else:
         drawn = np.array([ends[data.draw(choice), i] for i in range(ends.shape[1])])
     with np.errstate(all="ignore"):
-        made = estimates_of(study, mechanism, drawn)
-        published(made, study, None)
-    assert np.isfinite(made.theta).all()
-    assert ((low <= made.values) & (made.values <= high)).all()
-    if made.low is not None:
-        assert (made.low <= made.values).all()
-        assert (made.values <= made.high).all()
+        made = dataclasses.replace(mechanism.largest().stages[-1], numbers=drawn)
+        parts = estimate(study, mechanism, Draw(stages=(made,)))
+    table = parts["tables"]["values"]  # whose numbers are finite, or it would not have been made
+    assert parts["theta"] is None or np.isfinite(parts["theta"]).all()
+    assert ((low <= table.value) & (table.value <= high)).all()
+    if "low" in table.columns:
+        assert (table.low <= table.value).all()
+        assert (table.value <= table.high).all()
 
 
 def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts():

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import literal, ssp
+from oracles.estimates import estimate, noisy_statistics
 from oracles.limits import count_weight, sensitivity
 from oracles.shrinkage import posterior
 from privalue.core import Design
-from privalue.errors import StudyError, UsageError
-from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
-from privalue.estimate._statistics import NoisyStatistics, estimate
-from privalue.estimate._totals import total_intervals
-from privalue.study._features import aggregation
+from privalue.estimate.intervals import total_intervals
+from privalue.estimate.ratios import Ratios, normal_quantile, ratio_intervals
+from privalue.study import aggregation
 
 # Sensitivity
 
@@ -113,7 +112,7 @@ NOISE = st.sampled_from([0.5, 3.0, 20.0])
 def releases(draw, states=9):
     low, high = draw(st.sampled_from([(0.0, 1.0), (-3.0, -1.0), (-100.0, 50.0), (5.0, 5.5)]))
     reach = high - low
-    return NoisyStatistics(
+    return noisy_statistics(
         return_bounds=(low, high),
         sums=reach * np.array(draw(st.lists(NUMBER, min_size=states, max_size=states))),
         counts=np.array(draw(st.lists(COUNT, min_size=states, max_size=states))),
@@ -150,7 +149,7 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
     noisy, name, ridge, shrinkage, level, start
 ):
     design = DESIGNS[name]
-    low, high = noisy.return_bounds
+    low, high = noisy.bounds
     made = estimate(
         noisy,
         design,
@@ -169,8 +168,8 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
     assert (made.total_high - slack <= made.total_band_high).all()
     assert ((low <= made.total_band_low) & (made.total_band_high <= high)).all()
     policy = made.policy
-    assert low <= policy.total[0] <= policy.interval[0] <= policy.value
-    assert policy.value <= policy.interval[1] <= policy.total[1] <= high
+    assert low <= policy.total_low <= policy.low <= policy.value
+    assert policy.value <= policy.high <= policy.total_high <= high
     fit = design.phi @ made.theta
     assert policy.value == pytest.approx(np.clip(start @ fit, low, high))
     assert made.values == pytest.approx(np.clip(fit, low, high))
@@ -181,12 +180,10 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
 @given(noisy=releases(states=1), level=st.floats(0.3, 0.999))
 def test_the_interval_of_a_mean_is_the_set_of_fieller(noisy, level):
     """Its ends are found on a grid of values; it holds what is inside, and little more."""
-    made = estimate(noisy, tabular(1), unvisited=noisy.return_bounds[0], level=level)
+    made = estimate(noisy, tabular(1), unvisited=noisy.bounds[0], level=level)
     args = (noisy.sums[0], noisy.counts[0], noisy.sum_noise[0], noisy.count_noise[0])
-    low, high = ssp.interval(
-        *args, noisy.middle, noisy.return_bounds, normal_quantile(level) * (1 - 1e-9)
-    )
-    step = 2 * noisy.reach / 20_000
+    low, high = ssp.interval(*args, noisy.centre, noisy.bounds, normal_quantile(level) * (1 - 1e-9))
+    step = 2 * ((noisy.bounds[1] - noisy.bounds[0]) / 2) / 20_000
     assert made.low[0] <= low + 1e-9 * step
     assert made.high[0] >= high - 1e-9 * step
     assert made.low[0] >= low - step * 1.001
@@ -202,14 +199,14 @@ def test_the_interval_of_a_mean_is_the_set_of_fieller(noisy, level):
 )
 def test_the_total_interval_is_what_a_search_finds(noisy, level, alike, place):
     """Also with a centre that is not the middle, or outside the bounds."""
-    low, high = noisy.return_bounds
-    ratios = dataclasses.replace(noisy.ratios, centre=low + place * (high - low))
+    low, high = noisy.bounds
+    ratios = dataclasses.replace(noisy, centre=low + place * (high - low))
     z = normal_quantile(level)
     around = ratio_intervals(ratios, z)
     found = total_intervals(ratios, z, around, alike=alike)
     expected = ssp.total(
         *(noisy.sums[0], noisy.counts[0], noisy.sum_noise[0], noisy.count_noise[0]),
-        *(ratios.centre, noisy.return_bounds, z, alike, (around[0][0], around[1][0])),
+        *(ratios.centre, noisy.bounds, z, alike, (around[0][0], around[1][0])),
     )
     assert (found[0][0], found[1][0]) == pytest.approx(expected, abs=1e-7 * (high - low))
 
@@ -268,7 +265,7 @@ def test_more_visits_narrow_a_total_interval_and_more_alike_widen_it():
 @settings(max_examples=200)
 @given(noisy=releases(states=12), place=st.floats(0, 1))
 def test_shrinkage_is_what_its_page_says(noisy, place):
-    low, high = noisy.return_bounds
+    low, high = noisy.bounds
     unvisited = low + place * (high - low)
     made = estimate(noisy, tabular(12), unvisited=unvisited, level=1 - 1e-9)
     twin, _, _ = posterior(
@@ -276,26 +273,26 @@ def test_shrinkage_is_what_its_page_says(noisy, place):
         noisy.counts,
         noisy.sum_noise,
         noisy.count_noise,
-        noisy.return_bounds,
+        noisy.bounds,
         unvisited,
     )
-    twin = np.clip(twin, *ratio_intervals(noisy.ratios, normal_quantile(1 - 1e-9, 12)))
+    twin = np.clip(twin, *ratio_intervals(noisy, normal_quantile(1 - 1e-9, 12)))
     assert made.values == pytest.approx(twin, abs=1e-6 * (high - low))
 
 
 @given(noisy=releases(), order=st.permutations(range(9)), shrinkage=st.booleans())
 def test_the_order_of_the_states_does_not_matter(noisy, order, shrinkage):
-    turned = NoisyStatistics(
-        return_bounds=noisy.return_bounds,
+    turned = noisy_statistics(
+        return_bounds=noisy.bounds,
         **{
             name: getattr(noisy, name)[list(order)]
             for name in ("sums", "counts", "sum_noise", "count_noise")
         },
     )
-    unvisited = noisy.return_bounds[1]
+    unvisited = noisy.bounds[1]
     here = estimate(noisy, tabular(), unvisited=unvisited, shrinkage=shrinkage)
     there = estimate(turned, tabular(), unvisited=unvisited, shrinkage=shrinkage)
-    tolerance = 1e-9 * (noisy.return_bounds[1] - noisy.return_bounds[0])
+    tolerance = 1e-9 * (noisy.bounds[1] - noisy.bounds[0])
     for name in ("values", "low", "high", "total_low", "total_band_low"):
         assert getattr(there, name) == pytest.approx(
             getattr(here, name)[list(order)], abs=tolerance
@@ -308,9 +305,9 @@ def test_the_order_of_the_states_does_not_matter(noisy, order, shrinkage):
 )
 def test_the_units_of_returns_do_not_matter(noisy, scale, shift):
     """Values in other units are the same values: everything moves with the bounds."""
-    low, high = noisy.return_bounds
+    low, high = noisy.bounds
     shift *= high - low
-    moved = NoisyStatistics(
+    moved = noisy_statistics(
         return_bounds=(scale * (low + shift), scale * (high + shift)),
         sums=scale * noisy.sums,
         counts=noisy.counts,
@@ -318,15 +315,13 @@ def test_the_units_of_returns_do_not_matter(noisy, scale, shift):
         count_noise=noisy.count_noise,
     )
     here = estimate(noisy, tabular(), unvisited=low, start=START)
-    there = estimate(moved, tabular(), unvisited=moved.return_bounds[0], start=START)
+    there = estimate(moved, tabular(), unvisited=moved.bounds[0], start=START)
     tolerance = 1e-7 * (high - low)
     for name in ("values", "low", "high", "total_high", "total_band_high"):
         assert getattr(there, name) / scale - shift == pytest.approx(
             getattr(here, name), abs=tolerance
         )
-    assert there.policy.interval[0] / scale - shift == pytest.approx(
-        here.policy.interval[0], abs=tolerance
-    )
+    assert there.policy.low / scale - shift == pytest.approx(here.policy.low, abs=tolerance)
 
 
 @settings(max_examples=60)
@@ -341,7 +336,7 @@ def test_without_noise_it_is_lsw_and_lsl(counts, places, name, ridge, shrinkage)
     """Shrinkage, floors and all the rest vanish with the noise."""
     low, high = -2.0, 1.0
     n, means = np.array(counts, dtype=float), low + (high - low) * np.array(places)
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(low, high),
         sums=n * (means - (low + high) / 2),
         counts=n,
@@ -361,68 +356,3 @@ def test_without_noise_it_is_lsw_and_lsl(counts, places, name, ridge, shrinkage)
 
 
 # Refusals
-
-
-def good(states=3):
-    ones = np.ones(states)
-    return {
-        "return_bounds": (0.0, 1.0),
-        "sums": ones,
-        "counts": 9 * ones,
-        "sum_noise": ones,
-        "count_noise": ones,
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("return_bounds", (1.0, 1.0)),
-        ("return_bounds", (0.0, math.inf)),
-        ("return_bounds", (math.nan, 1.0)),
-        ("sums", np.array([1.0, math.nan, 1.0])),
-        ("sums", np.array([])),
-        ("counts", np.array([1.0, math.inf, 1.0])),
-        ("counts", np.ones(2)),
-        ("counts", np.ones((3, 1))),
-        ("sum_noise", np.array([1.0, 0.0, 1.0])),
-        ("count_noise", np.array([1.0, -1.0, 1.0])),
-    ],
-)
-def test_statistics_that_are_none(name, wrong):
-    with pytest.raises(UsageError, match=name):
-        NoisyStatistics(**{**good(), name: wrong})
-
-
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"unvisited": 1.5}, "unvisited = 1.5"),
-        ({"unvisited": math.nan}, "unvisited = nan"),
-        ({"ridge": 0.0}, "ridge = 0.0"),
-        ({"ridge": math.inf}, "ridge = inf"),
-        ({"level": 0.0}, "level = 0.0"),
-        ({"level": 1.0}, "level = 1.0"),
-        ({"level": math.nan}, "level = nan"),
-        ({"start": np.ones(3)}, "3 probabilities"),
-        ({"start": np.array([1.0, 0.0])}, "3 probabilities"),
-        ({"start": np.array([1.5, -0.5, 0.0])}, "3 probabilities"),
-        ({"start": np.array([math.nan, 0.5, 0.5])}, "3 probabilities"),
-    ],
-)
-def test_choices_that_are_none(choice, message):
-    with pytest.raises(StudyError, match=message):
-        estimate(NoisyStatistics(**good()), tabular(3), **{"unvisited": 0.0, **choice})
-
-
-def test_features_of_other_states_are_refused():
-    with pytest.raises(StudyError, match="for 4 states, and the statistics for 3"):
-        estimate(NoisyStatistics(**good()), tabular(4), unvisited=0.0)
-
-
-def test_what_is_published_cannot_be_changed():
-    noisy = NoisyStatistics(**good())
-    made = estimate(noisy, tabular(3), unvisited=0.0)
-    for array in (noisy.sums, made.values, made.low, made.supported, made.theta):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0

@@ -16,14 +16,15 @@ from scipy.stats import norm
 
 from benchmarks.worlds import grid, random_chain
 from oracles import literal
+from oracles.estimates import estimate, noisy_statistics
 from oracles.limits import count_weight, sensitivity, shape_weights
 from oracles.repeats import repeats
 from privalue.core import Design, exact_alpha
-from privalue.estimate._ratios import normal_quantile, ratio_intervals
-from privalue.estimate._statistics import SURE, NoisyStatistics, estimate
+from privalue.estimate.ratios import normal_quantile, ratio_intervals
+from privalue.estimate.values import SURE
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's
 SIGMAS = 5.8  # of chance, that a check allows: one-sided 3e-9
@@ -98,7 +99,7 @@ def release(found, generator, *, times=None, shape=None):
     if times is not None:
         centred, counts = np.tile(centred, times), np.tile(counts, times)
         sum_noise, count_noise = np.tile(sum_noise, times), np.tile(count_noise, times)
-    return NoisyStatistics(
+    return noisy_statistics(
         return_bounds=found.bounds,
         sums=centred + sum_noise * generator.standard_normal(len(centred)),
         counts=counts + count_noise * generator.standard_normal(len(counts)),
@@ -178,7 +179,7 @@ def scaled(factor):
 
 def swapped(noisy):
     """The noise of the counts taken for that of the sums."""
-    reach = noisy.return_bounds[1] - noisy.return_bounds[0]
+    reach = noisy.bounds[1] - noisy.bounds[0]
     return dataclasses.replace(
         noisy, sum_noise=noisy.count_noise * reach, count_noise=noisy.sum_noise / reach
     )
@@ -232,7 +233,7 @@ def test_shrinkage_moves_values_and_not_intervals():
     # An interval reaches out to a value that all states together allow, and is else as it was.
     for end, reach in (("low", np.minimum), ("high", np.maximum)):
         assert (getattr(drawn, end) == reach(getattr(plain, end), drawn.values)).all()
-    low, high = ratio_intervals(noisy.ratios, normal_quantile(SURE, 40))
+    low, high = ratio_intervals(noisy, normal_quantile(SURE, 40))
     assert (drawn.values >= np.clip(low, *found.bounds)).all()
     assert (drawn.values <= np.clip(high, *found.bounds)).all()
     assert np.abs(plain.values - drawn.values).max() > 0.05
@@ -290,7 +291,7 @@ def fitted(world, fit, factor=1.0, level=0.95):
             noisy, design, unvisited=found.unvisited, ridge=ridge, level=level, start=start
         )
         single += np.mean((made.low <= truth + room) & (truth <= made.high + room))
-        low, high = made.policy.interval
+        low, high = made.policy.low, made.policy.high
         policy += low - room <= number <= high + room
     return single / RELEASES, policy / RELEASES
 
@@ -337,7 +338,7 @@ def policy_covered(clarity, place, *, plain=False, states=2000, releases=RELEASE
             low, high = start @ ratio - half, start @ ratio + half
         else:
             made = estimate(noisy, tabular(states), unvisited=0.0, start=start)
-            low, high = made.policy.interval
+            low, high = made.policy.low, made.policy.high
         hits += low <= place <= high
     return hits >= releases * 0.95 - SIGMAS * math.sqrt(releases * 0.05 * 0.95)
 
@@ -454,7 +455,7 @@ def test_a_million_states():
     states = 10**6
     generator = np.random.default_rng(47)
     counts = generator.integers(0, 10**5, states).astype(float)
-    noisy = NoisyStatistics(
+    noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=counts * generator.uniform(-0.5, 0.5, states),
         counts=counts,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from oracles.estimates import estimate, noisy_statistics
 from privalue.core import Design
 from privalue.estimate import distinct_values
-from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.study import aggregation
 
 DRAWS = 150
@@ -29,7 +29,7 @@ def found(kind, values, sigma, band="total_band_", seed=20261118):
     for _ in range(DRAWS):
         visits = rng.random((TRAJECTORIES, states)) < 0.4
         sums = ((returns(kind, rng, values) - 0.5) * visits).sum(axis=0)
-        noisy = NoisyStatistics(
+        noisy = noisy_statistics(
             return_bounds=(0.0, 1.0),
             sums=sums + sigma * rng.standard_normal(states),
             counts=visits.sum(axis=0) + sigma * rng.standard_normal(states),

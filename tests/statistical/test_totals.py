@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds import grid, random_chain
+from oracles.estimates import estimate, noisy_statistics
 from oracles.worlds import first_visits
 from privalue.core import Design, exact_alpha
-from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 SETS = 150  # data sets of a world
 LEAST = 0.94  # of the cases, where 0.95 are promised
@@ -170,7 +170,7 @@ def covered(found, budget, *, times=1, alike=1, fit=None, ridge=None, wrong=righ
     middle = sum(found.bounds) / 2
     hits = np.zeros(4)
     for counts, sums in zip(times * found.counts, times * found.sums, strict=True):
-        noisy = NoisyStatistics(
+        noisy = noisy_statistics(
             return_bounds=found.bounds,
             sums=sums - middle * counts + sigma * generator.standard_normal(states),
             counts=counts + sigma / weight / reach * generator.standard_normal(states),
@@ -191,7 +191,7 @@ def covered(found, budget, *, times=1, alike=1, fit=None, ridge=None, wrong=righ
             low, high = getattr(made, f"{kind}low"), getattr(made, f"{kind}high")
             return (low <= found.values) & (found.values <= high)
 
-        low, high = made.policy.total
+        low, high = made.policy.total_low, made.policy.total_high
         hits += [
             holds("total_").mean(),
             holds("total_band_").all(),

@@ -33,15 +33,19 @@ COMMANDS = {
     "init": ("study_commands", "Write a commented study file."),
     "check": ("study_commands", "Validate a study file (reads no data)."),
     "plan": ("study_commands", "Predict the error of a study before any data is opened."),
-    "simulate": ("_simulate", "Simulate trajectories of a built-in or Gymnasium world."),
+    "simulate": ("simulate_command", "Simulate trajectories of a built-in or Gymnasium world."),
     "ledger": ("ledger_commands", "Track a dataset's privacy budget."),
     "inspect": ("release_commands", "Show the curator the results before noise: PRIVATE."),
     "release": ("release_commands", "Release the values once, with noise; this spends budget."),
     "report": ("followup_commands", "Make pages and tables of a release again; spends nothing."),
     "improve": ("followup_commands", "Make a better policy from action values; spends nothing."),
     "refit": ("followup_commands", "Fit other features to a dp-ssp release; spends nothing."),
+    "audit": (
+        "audit_command",
+        "Try to break the guarantee of a study, on made-up data; reads none.",
+    ),
     "reproduce": (
-        "_reproduce",
+        "reproduce_command",
         "Repeat the paper's experiments, and compare with today's results.",
     ),
 }

@@ -1,36 +1,11 @@
-"""Turn the numbers that were drawn into values, intervals and flags.
+"""Turn the numbers that were drawn into the tables of a release, with intervals and flags.
 
 Everything here is post-processing. It is handed public things, the drawn numbers among them, and
-imports no private type: an error here misleads, but reveals nothing. ``estimates_of`` is what a
-release publishes; ``refit`` makes other choices from the same numbers, at no further cost.
+imports no private type: an error here misleads, but reveals nothing. ``estimate`` is what a release
+publishes; ``refit``, ``verdict`` and ``improve`` ask the same numbers again, for free.
 """
 
-from privalue.estimate._fits import ridge_fit
-from privalue.estimate._greedy import (
-    CAUTION,
-    GreedyStep,
-    StateChange,
-    greedy_step_of,
-)
-from privalue.estimate._linear import noise_factors, row_norms
-from privalue.estimate._policies import (
-    noisy_weights,
-    published_policy,
-)
-from privalue.estimate._published import (
-    estimates_of,
-    noisy_of,
-    published,
-    rehearsal,
-    state_values_of,
-    values_of,
-)
-from privalue.estimate._ratios import clear_limit, normal_quantile
-from privalue.estimate._refit import common_value, described_actions, refit
-from privalue.estimate._stages import published_stages
-from privalue.estimate._statistics import NoisyStatistics
-from privalue.estimate._totals import distinct_values
-from privalue.estimate._weights import SUPPORTED
+from privalue.estimate.fits import noise_factors, ridge_fit, row_norms
 from privalue.estimate.flags import (
     ABOVE,
     BORROWED,
@@ -41,38 +16,64 @@ from privalue.estimate.flags import (
     WIDE,
     cautions,
 )
+from privalue.estimate.improvements import Improvement, StateChange, greedy_step, improve
+from privalue.estimate.intervals import distinct_values, total_intervals
+from privalue.estimate.off_policy import SUPPORTED, noisy_weights
+from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile, ratio_intervals
+from privalue.estimate.refits import Verdict, common_value, described_actions, refit, verdict
+from privalue.estimate.shrinkage import shrink, shrink_pairs
+from privalue.estimate.values import (
+    Fitted,
+    arm_differences,
+    estimate,
+    fit_states,
+    fit_statistics,
+    noisy_ratios,
+    overall_differences,
+    rehearse,
+    theta_of,
+    values_of,
+)
 
 __all__ = [
     "ABOVE",
     "BORROWED",
-    "CAUTION",
     "IMPOSSIBLE",
     "LOST",
     "MEANINGS",
     "SUPPORTED",
     "UNCLEAR",
     "WIDE",
-    "GreedyStep",
-    "NoisyStatistics",
+    "Fitted",
+    "Improvement",
+    "Ratios",
     "StateChange",
+    "Verdict",
+    "arm_differences",
     "cautions",
     "clear_limit",
     "common_value",
     "described_actions",
     "distinct_values",
-    "estimates_of",
-    "greedy_step_of",
+    "estimate",
+    "fit_states",
+    "fit_statistics",
+    "greedy_step",
+    "improve",
     "noise_factors",
-    "noisy_of",
+    "noisy_ratios",
     "noisy_weights",
     "normal_quantile",
-    "published",
-    "published_policy",
-    "published_stages",
+    "overall_differences",
+    "ratio_intervals",
     "refit",
-    "rehearsal",
+    "rehearse",
     "ridge_fit",
     "row_norms",
-    "state_values_of",
+    "shrink",
+    "shrink_pairs",
+    "theta_of",
+    "total_intervals",
     "values_of",
+    "verdict",
 ]

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privalue.core import Integers, Vector
-from privalue.estimate._ratios import Ratios, plain_values, summed
+from privalue.estimate.ratios import Ratios, plain_values, pool_pairs
 
 TAUS = np.geomspace(1.0, 3e-4, 8)  # in halves of the range of returns
 FACTORS = np.array([1.0, 5.0, math.inf])  # near, far and other states are so many tau off, or 1
@@ -157,27 +157,12 @@ def shrink_pairs(
     Drawn towards what all pairs have in common, a rare action of a bad state would look better than
     the other actions there.
     """
-    whole = shrink(pooled(ratios, states), unvisited, people=people)
+    whole = shrink(pool_pairs(ratios, states, int(states[-1]) + 1), unvisited, people=people)
     towards = Shrunken(
         means=whole.means[states], deviations=whole.deviations[states], own=whole.own[states]
     )
     return shrink(
         ratios, unvisited, features=features, towards=towards, actions=actions, people=people
-    )
-
-
-def pooled(ratios: Ratios, states: Integers) -> Ratios:
-    """Return the sums and counts of every state: those of its pairs together."""
-
-    def total(numbers: Vector) -> Vector:
-        return summed(numbers, states, int(states[-1]) + 1)
-
-    return replace(
-        ratios,
-        sums=total(ratios.sums),
-        counts=total(ratios.counts),
-        sum_noise=np.sqrt(total(np.square(ratios.sum_noise))),
-        count_noise=np.sqrt(total(np.square(ratios.count_noise))),
     )
 
 

@@ -146,7 +146,8 @@ def _general(release: Release) -> Iterator[Notice]:
         code = "truncated-kept" if kept else "truncated-dropped"
         yield Notice(code, "note", {"unit": privacy.unit})
     if release.arms:
-        yield Notice("arms-randomised", "note")
+        shared = privacy.unit == "trajectory" and {"person", "trajectory"} <= set(study["data"])
+        yield Notice("arms-randomised", "note", {"shared": shared})
     if "states" in release.tables:
         yield Notice("actions-associations", "note")
 

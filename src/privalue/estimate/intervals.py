@@ -12,7 +12,7 @@
 
 At the true V the number T~ - (V - c) n~ has mean 0. Its noise has the variance
 s_T^2 + (V - c)^2 s_n^2, and the choice of people adds at most kappa n (F_hi - V)(V - F_lo), n being
-the visits to expect (Bhatia and Davis 2000). docs/proofs/total-intervals.md has the arguments, and
+the visits to expect (Bhatia and Davis 2000). docs/proofs/intervals.md has the arguments, and
 says what is exact.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
-from privalue.estimate._ratios import CLEAR, Ratios, plain_values, summands
+from privalue.estimate.ratios import CLEAR, Ratios, plain_values, summands
 
 _ROUNDING = 1e-12  # of a root, in halves of the range of returns
 
@@ -113,7 +113,7 @@ def difference_ends(
     next to an end of its interval, and would hide the other's width. Where an end is a bound of
     returns it is no quantile, and the two distances are summed; so are unknown parts, and all
     distances where the two are not independent, each of which must then cover at (1 + level)/2
-    (docs/proofs/arms.md).
+    (docs/proofs/arms-and-actions.md).
 
     Args:
         more: x, with its ends.

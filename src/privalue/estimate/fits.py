@@ -14,8 +14,8 @@
 | LSW                                 | of a sum of means without bias: approximate, rather wide |
 | LSL                                 | first order in the noise of the matrix, rather wide     |
 
-docs/proofs/dp-ssp.md has the arguments. Where features do not overlap, matrices are diagonal, and
-vectors stand for them; otherwise they are d x d, and nothing is N x N.
+docs/proofs/intervals.md has the arguments. Where features do not overlap, matrices are diagonal,
+and vectors stand for them; otherwise they are d x d, and nothing is N x N.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,12 +27,15 @@ import scipy.sparse as sp
 
 from privalue.core import (
     Design,
+    Lsl,
+    Lsw,
     Matrix,
     Vector,
+    Whitening,
     dense,
     lsw,
 )
-from privalue.estimate._ratios import Ratios, ratio_intervals, summands
+from privalue.estimate.ratios import Ratios, ratio_intervals, summands
 
 _ENTRIES = 4_000_000  # of Phi that are multiplied at a time
 
@@ -50,7 +53,7 @@ class Fit(NamedTuple):
     dimension: int  # of the noise, where chi applies; 0 where it does not
 
 
-def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
+def fit_ratios(ratios: Ratios, values: Vector, at: float) -> Fit:
     """Return the fit whose theta is one ratio for each coordinate, moved into an interval of it.
 
     A row with one 1 has the interval of its ratio. Others, such as a start distribution, have the
@@ -101,7 +104,7 @@ def group_ratios(ratios: Ratios, design: Design, ridge: float) -> Ratios:
     )
 
 
-def group_fit(ratios: Ratios, design: Design, ridge: float, z: float) -> Fit:
+def fit_groups(ratios: Ratios, design: Design, ridge: float, z: float) -> Fit:
     """Fit LSL with indicator features.
 
     True counts are at least 0, so that no true divisor is below lambda/2; noisy ones are raised
@@ -118,10 +121,10 @@ def group_fit(ratios: Ratios, design: Design, ridge: float, z: float) -> Fit:
     """
     groups = group_ratios(ratios, design, ridge)
     theta = groups.centre + groups.sums / np.maximum(groups.counts, ridge / 2)
-    return ratio_fit(groups, np.clip(theta, *groups.bounds), z)
+    return fit_ratios(groups, np.clip(theta, *groups.bounds), z)
 
 
-def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
+def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
     """Fit LSW to the means; intervals come from sums of independent means without bias.
 
     A state whose count is not clear may have any value: it adds |map| R/2 to the half-width, or,
@@ -187,7 +190,7 @@ def ridge_fit(design: Design, counts: Vector, sums: Vector, ridge: float) -> Rid
     return RidgeFit(theta, values, basis)
 
 
-def lsl_fit(ratios: Ratios, design: Design, ridge: float) -> Fit:
+def fit_lsl(ratios: Ratios, design: Design, ridge: float) -> Fit:
     """Fit LSL to the noisy statistics, with any features.
 
     Counts below 0 may give the matrix any eigenvalues; without noise none is below lambda/2, so
@@ -280,3 +283,48 @@ def _blocks(matrix: Vector, vector: Vector) -> Iterator[tuple[Vector, Vector]]:
     size = max(_ENTRIES // matrix.shape[1], 1)
     for begin in range(0, len(matrix), size):
         yield matrix[begin : begin + size], vector[begin : begin + size]
+
+
+# theta of DP-LSW and DP-LSL: their numbers are linear in it, and the scale of its noise is private
+
+
+def solve_theta(mechanism: Lsw | Lsl, drawn: Vector) -> Vector:
+    """Return theta = W^{-1} u where u = W theta was drawn, else what was drawn."""
+    whitening = mechanism.whitening if isinstance(mechanism, Lsw) else None
+    if whitening is None:
+        return drawn
+    if whitening.diagonal is not None:
+        return drawn / whitening.diagonal
+    return np.asarray(scipy.linalg.solve_triangular(whitening.triangle, drawn))
+
+
+def noise_factors(mechanism: Lsw | Lsl, rows: Matrix) -> Vector:
+    """Return the standard deviations of rows times theta, over sigma: ||W^{-T} row||, or ||row||.
+
+    Args:
+        mechanism: with its constants.
+        rows: a state's features each, or a mixture of them.
+    """
+    whitening = mechanism.whitening if isinstance(mechanism, Lsw) else None
+    if whitening is None:
+        return row_norms(rows)
+    return _whitened_factors(whitening, rows)
+
+
+def _whitened_factors(whitening: Whitening, rows: Matrix) -> Vector:
+    """Return ||W^{-T} row|| of every row, by whichever form W has."""
+    if whitening.diagonal is not None:
+        shares = 1 / whitening.diagonal
+        return row_norms(
+            rows * shares if isinstance(rows, np.ndarray) else rows.multiply(shares).tocsr()
+        )
+    return row_norms(
+        np.asarray(scipy.linalg.solve_triangular(whitening.triangle, dense(rows).T, trans="T")).T
+    )
+
+
+def row_norms(matrix: Matrix) -> Vector:
+    """Return ||phi_s|| of every state."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(np.linalg.norm(matrix, axis=1))
+    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())

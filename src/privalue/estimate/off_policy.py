@@ -22,13 +22,18 @@ E rho is at most 1 if the behaviour's probabilities are right. The set of the ke
 a set by chance, so that a release says it only by sets that hold for all starts at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from privalue.core import Vector
+from privalue.core import GRID_STEPS, Ope, Vector
+from privalue.estimate.flags import flag_texts, flags_of_policy
+from privalue.releases import ReleasedWeights, ValueTable
+from privalue.study import Study
 
 SUPPORTED = 0.8  # the lower end of the kept mass, above which a value is vouched for
 _NODES = 64  # on either side of the estimate, at which a set is looked at
@@ -49,18 +54,12 @@ class NoisyWeights:
     returns: Vector
     sizes: Vector
     # The scale of the Laplace noise of each; 0 for a public size.
-    scales: tuple[float, float, float, float]
+    scales: tuple[float, ...]
     clip: float
     alike: int = 1  # how many trajectories of one unit count
 
-    def __post_init__(self) -> None:
-        for name in ("weighted", "weights", "returns", "sizes"):
-            array = np.array(getattr(self, name), dtype=np.float64)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Quotient:
     """A quotient of two noisy numbers, in which a set of values is looked for."""
 
@@ -157,50 +156,82 @@ def _laplace_tail(away: Vector, scale: Vector, spread: Vector) -> NDArray[np.flo
     return np.asarray(np.where(scale > 0, np.where(spread > 0, both, noise), alone))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Quantity:
-    """A number for each key, with its intervals: privacy alone, and with sampling."""
+def noisy_weights(mechanism: Ope, drawn: Vector) -> NoisyWeights:
+    """Return the drawn numbers in units of trajectories, and of returns' range.
 
-    value: Vector
-    low: Vector
-    high: Vector
-    total_low: Vector
-    total_high: Vector
-    total_band_low: Vector | None = None
-    total_band_high: Vector | None = None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PolicyEstimates:
-    """What the target is worth, for each key, and how far to trust it."""
-
-    level: float
-    target: Quantity
-    behaviour: Quantity
-    difference: Quantity  # the target's less the behaviour's
-    kept: Vector
-    kept_low: Vector  # sampling included
-    kept_high: Vector
-    bias: Vector  # of clipping: at most this, at the estimate of the kept mass
-    largest_bias: Vector  # the same at its lower end
-    effective: Vector  # trajectories, at least: n~/C
-    supported: NDArray[np.bool_]
-    impossible: NDArray[np.bool_]  # kept above 1: no right behaviour allows it, but by chance
-    refuted: NDArray[np.bool_]  # the same by the set that holds for all keys at once
+    Args:
+        mechanism: that made them.
+        drawn: the sums in steps: weighted returns, weights, returns, and sizes if they are private.
+    """
+    limits, parts = mechanism.terms.limits, len(mechanism.scales)
+    steps = np.array([limits.clip / GRID_STEPS, limits.clip / GRID_STEPS, 1 / GRID_STEPS, 1.0])
+    sums = drawn.reshape(parts, limits.keys) * steps[:parts, None]
+    scales = np.array(mechanism.scales) * steps[:parts]
+    if parts == 3:  # the size is public
+        size = np.full((1, limits.keys), float(mechanism.terms.size.units or 0))
+        sums, scales = np.vstack([sums, size]), np.append(scales, 0.0)
+    weighted, weights, returns, sizes = sums
+    return NoisyWeights(
+        weighted=weighted,
+        weights=weights,
+        returns=returns,
+        sizes=sizes,
+        scales=tuple(scales.tolist()),
+        clip=limits.clip,
+        alike=limits.max_trajectories_per_person,
+    )
 
 
-def policy_estimates(
+def policy_tables(
+    study: Study, mechanism: Ope, drawn: Vector, every: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the parts of a release that follow from what was drawn.
+
+    Args:
+        study: what is public; it says whether there is one number for each start.
+        mechanism: that made the numbers, with its constants.
+        drawn: the numbers that left.
+        every: flags that every row has.
+    """
+    noisy, level = noisy_weights(mechanism, drawn), study.report.level
+    found = policy_columns(noisy, study.return_bounds, level)
+    policy = found["policy"]
+    flags = flags_of_policy(
+        policy["supported"], policy["kept_low"] > 1, refuted=bool(policy["refuted"].any())
+    )
+    labels = {"start": [str(name) for name in study.start_names]} if study.start_names else {}
+    keys, parts = len(noisy.sizes), len(mechanism.scales)
+    return {
+        "level": level,
+        "tables": {
+            name: ValueTable(
+                {
+                    **labels,
+                    **columns,
+                    "flags": flag_texts(keys, [] if name == "behaviour" else flags, every),
+                }
+            )
+            for name, columns in found.items()
+        },
+        "weights": ReleasedWeights(
+            weighted=noisy.weighted,
+            weights=noisy.weights,
+            returns=noisy.returns,
+            sizes=noisy.sizes if parts == 4 else None,
+            scales=noisy.scales[:parts],
+        ),
+    }
+
+
+def policy_columns(
     noisy: NoisyWeights, return_bounds: tuple[float, float], level: float
-) -> PolicyEstimates:
-    """Return values, intervals and what vouches for them.
+) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return what the target, the behaviour and their difference are worth, as columns of tables.
 
     Args:
         noisy: the output of DP-OPE.
         return_bounds: of the study.
         level: of every interval.
-
-    Returns:
-        What is published, one number for each key.
     """
     low, high = return_bounds
     reach, keys = high - low, len(noisy.weights)
@@ -217,10 +248,9 @@ def policy_estimates(
         return ends, (np.minimum(total[0], ends[0]), np.maximum(total[1], ends[1]))
 
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
-    impossible = kept_low > 1
-    refuted = impossible & (kept.ends(each, people, (0.0, noisy.clip))[0] > 1)
+    impossible = kept_low > 1  # no right behaviour allows it, but by chance
     found = dict[str, tuple[Ends, Ends, Ends]]()
-    for name, share, variance in (("target", value, weight), ("behaviour", plain, people)):
+    for name, share, variance in (("policy", value, weight), ("behaviour", plain, people)):
         alone, total = intervals(share, variance, level)
         # One number has no band beside its interval.
         band = total if keys == 1 else intervals(share, variance, each)[1]
@@ -230,52 +260,43 @@ def policy_estimates(
         worst = tuple(_most_variance(ends[at]) for ends in found.values())
         apart += _difference(noisy, (value, plain), worst, kept.value, chance)
 
-    def quantity(numbers: Vector, ends: tuple[Ends, ...], start: float) -> Quantity:
-        names = ("", "total_", "total_band_")
-        named = {
-            f"{name}{side}": start + reach * pair[at]
-            for name, pair in zip(names, ends[: 3 if keys > 1 else 2], strict=False)
-            for at, side in enumerate(("low", "high"))
+    def columns(numbers: Vector, ends: tuple[Ends, ...], start: float) -> dict[str, NDArray[Any]]:
+        names = ("", "total_", "total_band_") if keys > 1 else ("", "total_")
+        return {"value": start + reach * numbers} | {
+            f"{name}{side}": start + reach * end
+            for name, pair in zip(names, ends, strict=False)
+            for side, end in zip(("low", "high"), pair, strict=True)
         }
-        return Quantity(value=start + reach * numbers, **named)
+
+    def bias(kept: Vector) -> Vector:
+        return reach * np.where(impossible, 1.0, _clipping_bias(kept))  # nothing follows from these
 
     middle = 0.5 * low + 0.5 * high
-    return PolicyEstimates(
-        level=level,
-        target=quantity(value.value, found["target"], middle),
-        behaviour=quantity(plain.value, found["behaviour"], middle),
-        difference=quantity(value.value - plain.value, (*apart[:2], apart[3]), 0.0),
-        kept=kept.value,
-        kept_low=kept_low,
-        kept_high=kept_high,
-        # Of weights that cannot be, nothing follows.
-        bias=reach * np.where(impossible, 1.0, _clipping_bias(kept.value)),
-        largest_bias=reach * np.where(impossible, 1.0, _clipping_bias(kept_low)),
-        effective=np.maximum(noisy.weights, 0.0) / noisy.clip,
-        supported=(kept_low > SUPPORTED) & ~impossible,
-        impossible=impossible,
-        refuted=refuted,
-    )
+    policy = columns(value.value, found["policy"], middle) | {
+        "kept_mass": kept.value,
+        "kept_low": kept_low,
+        "kept_high": kept_high,
+        "clipping_bias": bias(kept.value),
+        "largest_clipping_bias": bias(kept_low),
+        "effective_trajectories": np.maximum(noisy.weights, 0.0) / noisy.clip,
+        "refuted": impossible & (kept.ends(each, people, (0.0, noisy.clip))[0] > 1),
+        "supported": (kept_low > SUPPORTED) & ~impossible,
+    }
+    return {
+        "policy": policy,
+        "behaviour": columns(plain.value, found["behaviour"], middle),
+        "differences": columns(value.value - plain.value, (*apart[:2], apart[3]), 0.0),
+    }
 
 
 def _shares(noisy: NoisyWeights) -> tuple[Quotient, Quotient, Quotient]:
     """Return T/n, n/m and B/m."""
     of_weighted, of_weights, of_returns, of_sizes = noisy.scales
     halves, masses = (-0.5, 0.5), (0.0, max(noisy.clip, 2.0))
-    return tuple(  # type: ignore[return-value]
-        Quotient(
-            over=over,
-            under=under,
-            scale_over=scale_over,
-            scale_under=scale_under,
-            bounds=bounds,
-            unknown=unknown,
-        )
-        for over, under, scale_over, scale_under, bounds, unknown in (
-            (noisy.weighted, noisy.weights, of_weighted, of_weights, halves, 0.0),
-            (noisy.weights, noisy.sizes, of_weights, of_sizes, masses, 0.5),
-            (noisy.returns, noisy.sizes, of_returns, of_sizes, halves, 0.0),
-        )
+    return (
+        Quotient(noisy.weighted, noisy.weights, of_weighted, of_weights, halves, 0.0),
+        Quotient(noisy.weights, noisy.sizes, of_weights, of_sizes, masses, 0.5),
+        Quotient(noisy.returns, noisy.sizes, of_returns, of_sizes, halves, 0.0),
     )
 
 

@@ -15,23 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import Mechanism, Ssp, Stage, StatisticsNoise
-from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
+from privalue.core import Ssp, Stage, StatisticsNoise
+from privalue.estimate.ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.releases import ReleasedStage, Restriction, Share, StageChoice
 
 _MOST_ODDS = 1e12
 
 
-def published_stages(mechanism: Mechanism, stages: Sequence[Stage], level: float) -> dict[str, Any]:
-    """Return the parts of a release that describe stages; none for mechanisms without.
+def stage_parts(mechanism: Ssp, stages: Sequence[Stage], level: float) -> dict[str, Any]:
+    """Return the parts of a release that describe stages.
 
     Args:
         mechanism: with its public constants.
         stages: what was drawn, stage by stage.
         level: of the intervals.
     """
-    if not isinstance(mechanism, Ssp):
-        return {}
     noise, study = mechanism.noise_at(mechanism.level(stages)), mechanism.terms.limits.return_bounds
     low, high = noise.bounds
     mu = 1 / mechanism.calibration.alpha

@@ -1,4 +1,4 @@
-"""Fit other features, weights, ridge or level to the statistics of a dp-ssp release.
+"""Ask the statistics of a dp-ssp release again: other features, weights, ridge, level; a verdict.
 
 All of it is post-processing of what was released: it needs no data and spends nothing.
 """
@@ -7,24 +7,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from privalue.errors import UsageError
-from privalue.estimate._published import fitted, published
-from privalue.estimate._ratios import normal_quantile, plain_values, ratio_intervals
-from privalue.estimate._statistics import NoisyStatistics
-from privalue.estimate._totals import total_intervals
 from privalue.estimate.flags import cautions
+from privalue.estimate.intervals import distinct_values, total_intervals
+from privalue.estimate.ratios import Ratios, normal_quantile, plain_values, ratio_intervals
+from privalue.estimate.values import statistics_tables
 from privalue.releases import Release
 from privalue.study import (
+    KEYWORDS,
     Study,
     described_values,
     design,
     files_named,
-    keys_of,
-    refuse_early,
     ridge_of,
 )
 from privalue.version import VERSION
@@ -84,23 +82,21 @@ def refit(
     mechanism = {"ridge": ridge, "ridge_scale": ridge_scale, "shrinkage": shrinkage}
     given = {
         "features": _features(features, size, shrink),
-        "weights": None if weights is None else keys_of("weights", weights),
+        "weights": None if weights is None else KEYWORDS["weights"](weights)["weights"],
         "mechanism": {key: value for key, value in mechanism.items() if value is not None} or None,
     }
     study = _study(release, given, start, level)
-    noisy = noisy_statistics(release)
     built = design(study)
-    refuse_early(study, built)
+    if not study.mechanism.has_ridge:
+        built.require_full_rank()
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
-    estimates = fitted(noisy, built, study, ridge)
     every = cautions(private=release.private, accepted=release.accepted)
     return Release(
         **{
-            **{name: getattr(release, name) for name in _KEPT},
+            **{name: getattr(release, name) for name in Release.model_fields},
             "study": study.public_description(),
             "ridge": ridge,
-            **published(estimates, study, release.trajectories, every),
-            "theta": estimates.theta,
+            **statistics_tables(study, built, released_ratios(release), ridge, every),
             "refit_of": release.sha256,
             "created": datetime.now(UTC).strftime("%Y-%m-%d"),
             "software": f"privalue {VERSION}",
@@ -108,20 +104,42 @@ def refit(
     )
 
 
-def noisy_statistics(release: Release) -> NoisyStatistics:
+def released_ratios(release: Release) -> Ratios:
     """Return the noisy numbers of a dp-ssp release, which holds statistics."""
-    kept = release.statistics
+    kept, held = release.statistics, release.restriction
     assert kept is not None
-    held = release.restriction
-    return NoisyStatistics(
-        return_bounds=described_values(release.study).return_bounds
-        if held is None
-        else (held.low, held.high),
-        sums=np.array(kept.sums),
-        counts=np.array(kept.counts),
-        sum_noise=np.array(kept.sum_noise),
-        count_noise=np.array(kept.count_noise),
+    return Ratios.within(
+        described_values(release.study).return_bounds if held is None else (held.low, held.high),
+        sums=kept.sums,
+        counts=kept.counts,
+        sum_noise=kept.sum_noise,
+        count_noise=kept.count_noise,
     )
+
+
+class Verdict(NamedTuple):
+    """Whether states can be told apart, at the release's level for all of them at once."""
+
+    different_values: int  # at least so many; 1: one value would fit them all
+    common_value: float  # the mean return over all first visits
+    common_low: float
+    common_high: float
+
+    @property
+    def told_apart(self) -> bool:
+        """Return whether not all values are the same."""
+        return self.different_values > 1
+
+
+def verdict(release: Release) -> Verdict | None:
+    """Return what the bands say of all values together; None where there are none, or one value.
+
+    Bands hold for all values at once, whatever their correlations: so do both answers.
+    """
+    low, high = release.column("total_band_low"), release.column("total_band_high")
+    if release.statistics is None or low is None or high is None or len(low) == 1:
+        return None
+    return Verdict(distinct_values(low, high), *common_value(release))
 
 
 def common_value(release: Release) -> tuple[float, float, float]:
@@ -132,8 +150,8 @@ def common_value(release: Release) -> tuple[float, float, float]:
     Args:
         release: which holds statistics.
     """
-    noisy, privacy = noisy_statistics(release), release.study["privacy"]
-    each, keys = noisy.ratios, noisy.states // max(len(release.arms), 1)
+    each, privacy = released_ratios(release), release.study["privacy"]
+    keys = len(each.sums) // max(len(release.arms), 1)
     most = min(privacy.get("max_states_per_trajectory") or keys, keys)
     alike = most * (privacy.get("max_trajectories_per_person") or 1)
     ratios = replace(
@@ -145,20 +163,8 @@ def common_value(release: Release) -> tuple[float, float, float]:
     )
     z = normal_quantile(release.level or 0.95)
     low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
-    value = np.clip(plain_values(ratios, noisy.middle), low, high)
+    value = np.clip(plain_values(ratios, each.centre), low, high)
     return float(value[0]), float(low[0]), float(high[0])
-
-
-def tabular_study(release: Release) -> Study:
-    """Return the release's study without features and weights, whose files it does not hold."""
-    plain = {"features": {"kind": "tabular"}, "weights": {"kind": "uniform"}, "mechanism": None}
-    return _study(release, plain, None, None)
-
-
-_KEPT = (
-    *("private", "privacy", "mechanism", "terms", "noise", "trajectories", "persons"),
-    *("accepted", "ledger_head", "gaussian_mu", "zcdp_rho", "restriction", "stages"),
-)
 
 
 def _features(features: Any, size: int | None, shrink: bool) -> dict[str, Any] | None:
@@ -170,7 +176,7 @@ def _features(features: Any, size: int | None, shrink: bool) -> dict[str, Any] |
     if features is not None and size is not None:
         raise UsageError("features and size both say which features; give one of the two")
     tied = {"kind": "tabular"} if size == 1 else {"size": size}
-    keys = tied if features is None else keys_of("features", features)
+    keys = tied if features is None else KEYWORDS["features"](features)["features"]
     return {**keys, "shrink": True} if shrink else keys
 
 
@@ -196,10 +202,9 @@ def _study(
                 f"the release's {section} came from a file, which it names but does not hold; give "
                 f"the {section} again"
             )
-    labels = {"labels": list(release.states)}
     bins = {key: value for key, value in described["states"].items() if key == "bins"}
     given |= {
-        "states": bins or labels,
+        "states": bins or {"labels": list(release.states)},
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
         **described_actions(release),
@@ -213,9 +218,7 @@ def described_actions(release: Release) -> dict[str, Any]:
     if not described:
         return {}
     allowed: dict[str, list[str]] = {}
-    for state, action in zip(
-        *(release.values.columns[name].tolist() for name in ("state", "action")), strict=True
-    ):
-        allowed.setdefault(state, []).append(action)
+    for row in release.values:
+        allowed.setdefault(row.state, []).append(row.action)
     only = {"allowed": allowed} if "allowed" in described else {}
     return {"actions": {"labels": list(release.actions), **only}}

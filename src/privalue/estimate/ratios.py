@@ -12,7 +12,7 @@
 T~ = T + s_T Z and n~ = n + s_n Z' with independent normal Z and Z', and v is known to lie between
 bounds. At the true v the number T~ - (v - c) n~ is exactly normal, with mean 0 and variance
 s_T^2 + (v - c)^2 s_n^2, whatever n is; where n = T = 0, at every v. That is all that an interval
-relies on (Fieller 1954; docs/proofs/dp-ssp.md).
+relies on (Fieller 1954; docs/proofs/intervals.md).
 """
 
 import math
@@ -37,10 +37,15 @@ class Ratios:
     centre: float
     bounds: tuple[float, float]
 
-    def __getitem__(self, part: slice) -> "Ratios":
+    def __getitem__(self, part: slice | Integers) -> "Ratios":
         """Return some of the ratios."""
         named = ("sums", "counts", "sum_noise", "count_noise")
         return replace(self, **{name: getattr(self, name)[part] for name in named})
+
+    @classmethod
+    def within(cls, bounds: tuple[float, float], **numbers: Vector) -> "Ratios":
+        """Return the ratios of sums that are centred at the middle of the bounds."""
+        return cls(centre=0.5 * bounds[0] + 0.5 * bounds[1], bounds=bounds, **numbers)
 
     @property
     def clarity(self) -> Vector:
@@ -48,9 +53,19 @@ class Ratios:
         return self.counts / self.count_noise
 
 
-def summed(numbers: Vector, states: Integers, count: int) -> Vector:
-    """Return the sums of numbers of pairs over the actions of each of so many states."""
-    return np.asarray(np.bincount(states, weights=numbers, minlength=count), np.float64)
+def pool_pairs(ratios: Ratios, state_of: Integers, states: int) -> Ratios:
+    """Return the sums and counts of so many states: those of their pairs together."""
+
+    def total(numbers: Vector) -> Vector:
+        return np.asarray(np.bincount(state_of, weights=numbers, minlength=states), np.float64)
+
+    return replace(
+        ratios,
+        sums=total(ratios.sums),
+        counts=total(ratios.counts),
+        sum_noise=np.sqrt(total(np.square(ratios.sum_noise))),
+        count_noise=np.sqrt(total(np.square(ratios.count_noise))),
+    )
 
 
 def plain_values(ratios: Ratios, unvisited: float) -> Vector:
@@ -68,7 +83,7 @@ def ratio_intervals(ratios: Ratios, z: float) -> tuple[Vector, Vector]:
     0, it keeps the set from vanishing where c + T~/n~ falls outside. In the plane of n~/s_n and
     T~/s_T a value is a line through the origin, at the angle psi = arctan(y s_n/s_T), and the
     quotient is (rho sin(phi - psi))^2, with rho and phi the polar coordinates of the noisy point.
-    So the set is the lines within some angle of the noisy point's (docs/proofs/dp-ssp.md).
+    So the set is the lines within some angle of the noisy point's (docs/proofs/intervals.md).
     """
     slope = ratios.count_noise / ratios.sum_noise
     lowest, highest = ratios.bounds

@@ -1,0 +1,94 @@
+"""``privalue audit``: every mechanism's own noise passes, and a twentieth less is rejected."""
+
+import json
+
+import numpy as np
+import pytest
+
+import privalue as pv
+from privalue.audit import audit_study
+from privalue.cli import run
+from privalue.core import mechanisms
+
+COMMON = {"discount": 0.95, "epsilon": 1.0, "rewards": (0, 1), "trajectories": 1000}
+HALF = np.full((2, 2), 0.5).tolist()
+BY_STATE = {str(s): {"0": 0.5, "1": 0.5} for s in range(2)}
+GAUSSIAN = {**COMMON, "states": 10, "delta": 1e-6}
+STUDIES = {
+    "dp-ssp, two stages": {**GAUSSIAN, "unit": "trajectory"},
+    "dp-ssp, few states": {
+        **GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "max_states_per_trajectory": 3,
+    },
+    "dp-ssp, persons who come or go": {
+        **GAUSSIAN, "unit": "person", "returns": (-1, 5), "max_trajectories_per_person": 3,
+        "neighbours": "add-remove",
+    },
+    "dp-lsw": {**GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "mechanism": "dp-lsw"},
+    "dp-lsl": {**GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "mechanism": "dp-lsl"},
+    "dp-ope": {
+        **COMMON, "states": 2, "actions": 2, "unit": "trajectory", "returns": (0, 5),
+        "mechanism": "dp-ope", "policy": {"target": BY_STATE, "behaviour": BY_STATE, "clip": 5.0},
+    },
+}  # fmt: skip
+
+
+def audited(name, **changes):
+    study = pv.Study(**{**STUDIES[name], **changes})
+    return audit_study(study, entropy=pv.SeededForExperimentsOnly(1))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_its_own_noise_passes_and_a_twentieth_less_is_rejected(name):
+    found = audited(name)
+    assert not found.rejected
+    assert found.planted_rejected
+    assert found.worst <= found.claimed
+    for stage in found.stages:
+        assert stage.sound.lower <= stage.sound.claimed <= stage.sound.upper
+    if name.startswith("dp-ssp, ") and len(found.stages) == 1:  # the worst neighbours there are
+        assert found.worst > 0.99 * found.claimed
+
+
+@pytest.mark.parametrize("name", ["dp-ssp, few states", "dp-lsw", "dp-ope"])
+def test_noise_that_lacks_a_tenth_in_the_core_is_rejected(name, monkeypatch):
+    """The planted mistake is in the path that a release takes."""
+    original, laplace = mechanisms.noise.gaussian_on_grid, mechanisms.noise.laplace_on_grid
+    monkeypatch.setattr(
+        mechanisms.noise,
+        "gaussian_on_grid",
+        lambda center, *, sigma, grid, entropy: original(
+            center, sigma=0.9 * sigma, grid=grid, entropy=entropy
+        ),
+    )
+    monkeypatch.setattr(
+        mechanisms.noise,
+        "laplace_on_grid",
+        lambda center, scales, entropy: laplace(center, [s * 9 / 10 for s in scales], entropy),
+    )
+    assert audited(name).rejected
+
+
+def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch):
+    """The planted mistake is in the calibration: the exact delta of neighbours shows it."""
+    original = mechanisms.stage_alphas
+    monkeypatch.setattr(
+        mechanisms, "stage_alphas", lambda alpha, shares: original(0.95 * alpha, shares)
+    )
+    found = audited("dp-ssp, few states")
+    assert found.rejected
+    assert found.worst > 2 * found.claimed
+
+
+def test_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "study.toml"]) == 0
+    capsys.readouterr()
+    assert run(["audit", "study.toml", "--draws", "60000", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["rejected"] is False
+    assert {stage["stage"] for stage in said["stages"]} >= {"values"}
+    assert run(["audit", "study.toml", "--draws", "1000"]) == 0
+    assert "not rejected" in capsys.readouterr().out
+    assert run(["audit", "study.toml", "--draws", "10"]) == 2
+    monkeypatch.setattr("privalue.audit.StudyAudit.rejected", True)
+    assert run(["audit", "study.toml", "--draws", "1000"]) == 70
