@@ -13,12 +13,13 @@ from privalue.core import (
     Perturbation,
     Private,
     Ssp,
+    Stage,
     Statistics,
     Vector,
     sealed,
 )
 from privalue.errors import plural
-from privalue.estimate import noisy_weights
+from privalue.estimate import noise_factors, noisy_weights
 from privalue.study import Study
 
 
@@ -243,3 +244,27 @@ class PolicyDiagnostics(Private):
                 )
             )
         return found + dropped_units(self.study, self.statistics, by_query=self.by_query)
+
+
+def likely_level(mechanism: Ssp, statistics: Statistics) -> int | None:
+    """Return what a stage would choose if what it releases had no noise. PRIVATE."""
+    if "bounds" not in mechanism.stages:
+        return None
+    numbers = mechanism.perturb(statistics, "bounds").center.astype(np.float64)
+    return mechanism.level([Stage(name="bounds", alpha=1.0, numbers=numbers, sigma=None)])
+
+
+def noise_by_state(
+    mechanism: Ssp | Lsw | Lsl, statistics: Statistics, sigma: float, level: int | None = None
+) -> Vector:
+    """Return the standard deviation of each value's noise. PRIVATE.
+
+    For dp-ssp it is the noise of each state's mean, to first order, before any shrinkage, and with
+    what earlier stages chose.
+    """
+    if not isinstance(mechanism, Ssp):
+        return sigma * noise_factors(mechanism, mechanism.design.phi)
+    noise, visits = mechanism.noise_at(level), np.maximum(statistics.counts, 1)
+    centred = statistics.clamped_steps(noise.level) / visits - sum(noise.interval) / 2
+    spread = np.hypot(noise.of_steps, centred * noise.of_counts)
+    return np.asarray(spread * noise.step / visits)

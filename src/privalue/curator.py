@@ -25,7 +25,7 @@ import numpy as np
 
 from privalue import estimate, planning
 from privalue._described import described
-from privalue._diagnostics import Diagnostics, PolicyDiagnostics
+from privalue._diagnostics import Diagnostics, PolicyDiagnostics, likely_level, noise_by_state
 from privalue._types import Progress
 from privalue.core import (
     MECHANISMS,
@@ -203,7 +203,7 @@ def inspect(
             by_query=is_query_result(data),
         )
     assert isinstance(mechanism, Ssp | Lsw | Lsl)
-    level = planning.likely_level(mechanism, statistics) if isinstance(mechanism, Ssp) else None
+    level = likely_level(mechanism, statistics) if isinstance(mechanism, Ssp) else None
     return Diagnostics(
         study=study,
         design=prepared.design,
@@ -212,7 +212,7 @@ def inspect(
         perturbation=perturbation,
         level=level,
         theta=planning.theta_before_noise(study, mechanism, statistics),
-        noise_by_state=planning.noise_by_state(mechanism, statistics, perturbation.sigma, level),
+        noise_by_state=noise_by_state(mechanism, statistics, perturbation.sigma, level),
         by_query=is_query_result(data),
     )
 

@@ -60,7 +60,7 @@ def test_refused_is_what_not_even_everybodys_state_is_of_use_in(returns, epsilon
     study = described(returns=returns, epsilon=epsilon)
     widths = HalfWidth.of(study, mechanism_of_study(study, 100))
     reach = returns[1] - returns[0]
-    last = max(m for m in range(1, 20_000) if 2 * widths.least.at(m) > reach / 2)
+    last = max(m for m in range(1, 20_000) if 2 * widths.at(m).min() > reach / 2)
     assert judged(study, last).useless
     assert not judged(study, last + 1).useless
     assert judged(study, last + 1).visits == pytest.approx(last + 1, abs=1)

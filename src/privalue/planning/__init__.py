@@ -13,7 +13,7 @@ True
 
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.made_up import FromVisits, FromWorld
-from privalue.planning.noiseless import likely_level, noise_by_state, theta_before_noise
+from privalue.planning.noiseless import theta_before_noise
 from privalue.planning.off_policy import ClipRow, least_kept
 from privalue.planning.plans import Plan, plan, usefulness_notices
 from privalue.planning.predict import Prediction, mechanism_of_study, predict
@@ -36,9 +36,7 @@ __all__ = [
     "Setting",
     "large_delta",
     "least_kept",
-    "likely_level",
     "mechanism_of_study",
-    "noise_by_state",
     "plan",
     "predict",
     "require_small_delta",

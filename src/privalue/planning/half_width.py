@@ -80,20 +80,12 @@ class HalfWidth:
         constant = z2 * (h2 * np.square(self.count_noise) + np.square(self.sum_noise))
         return np.asarray((np.sqrt(linear**2 + 4 * h2 * constant) - linear) / (2 * h2))
 
-    def of_key(self, key: int) -> "HalfWidth":
-        """Return the half-width of one key."""
-        return replace(self, sum_noise=self.sum_noise[key], count_noise=self.count_noise[key])
-
     @property
     def middle(self) -> "HalfWidth":
         """Return the half-width of the key of middling noise; without a prior all are alike."""
         order = np.argsort(self.sum_noise, kind="stable")
-        return self.of_key(int(order[len(order) // 2]))
-
-    @property
-    def least(self) -> "HalfWidth":
-        """Return the half-width of the key with the least noise."""
-        return self.of_key(int(np.argmin(self.sum_noise)))
+        key = order[len(order) // 2]
+        return replace(self, sum_noise=self.sum_noise[key], count_noise=self.count_noise[key])
 
     def within(self, share: float) -> "HalfWidth":
         """Return the same where a stage chooses a share of the range: noise shrinks with it."""

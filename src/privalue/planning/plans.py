@@ -162,22 +162,15 @@ class Plan:
         def rows(items: Sequence[Any]) -> list[dict[str, Any]]:
             return [{k: v for k, v in asdict(item).items() if v is not None} for item in items]
 
+        plain = ("headline", "trajectories", "relative", "rmse", "without_privacy")
+        tables = ("by_visits", "useful", "states", "clips", "suggestions", "notices")
         return {
             "study": self.study.study.name,
             "mechanism": self.study.mechanism.name,
             "level": self.study.report.level,
-            "trajectories": self.trajectories,
-            "headline": self.headline,
-            "relative": self.relative,
-            "by_visits": rows(self.by_visits),
-            "useful": rows(self.useful),
-            "states": rows(self.states),
-            "rmse": self.rmse,
-            "without_privacy": self.without_privacy,
-            "clips": rows(self.clips),
+            **{name: getattr(self, name) for name in plain},
+            **{name: rows(getattr(self, name)) for name in tables},
             "answer": None if self.answer is None else asdict(self.answer),
-            "suggestions": rows(self.suggestions),
-            "notices": rows(self.notices),
         }
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -191,15 +184,11 @@ class Plan:
             MissingComponentError: Matplotlib is not installed.
         """
         if not self.by_visits:
-            raise UsageError(
-                "this plan has no half-widths by visits to plot", code="nothing-to-plot"
-            )
+            raise UsageError("this plan has no half-widths to plot", code="nothing-to-plot")
         try:
             from matplotlib import pyplot as plt  # noqa: PLC0415 - an extra
         except ImportError:
-            raise MissingComponentError(
-                "plan.plot() needs Matplotlib; pip install 'privalue[plot]'"
-            ) from None
+            raise MissingComponentError("plan.plot(): pip install matplotlib") from None
         axes = plt.subplots(layout="constrained")[1] if ax is None else ax
         visits = np.geomspace(VISITS[0], VISITS[-1], 200)
         for times in _EPSILONS:
@@ -369,12 +358,12 @@ def _by_visits(widths: HalfWidth) -> tuple[VisitsRow, ...]:
 
 
 def _useful(widths: HalfWidth) -> tuple[Threshold, ...]:
-    found = []
-    for share in SHARES:
-        visits = float(widths.visits_for(share / 2 * widths.reach))
-        surely = visits + ONE_IN_TWENTY * float(widths.count_noise)
-        found.append(Threshold(share=share, visits=math.ceil(visits), visits_95=math.ceil(surely)))
-    return tuple(found)
+    more = ONE_IN_TWENTY * float(widths.count_noise)
+    needed = [float(widths.visits_for(share / 2 * widths.reach)) for share in SHARES]
+    return tuple(
+        Threshold(share=share, visits=math.ceil(visits), visits_95=math.ceil(visits + more))
+        for share, visits in zip(SHARES, needed, strict=True)
+    )
 
 
 def _prediction(study: Study, setting: Setting) -> Prediction | None:
@@ -619,12 +608,6 @@ def _policy_headline(found: Plan) -> str:
         return (
             f"With {m} and clip = {own.clip:g}, expect an error of {found.rmse:.2g} in the "
             f"target's value, and {own.kept:.0%} of its weight kept."
-        )
-    low, high = found.study.return_bounds
-    if own.error >= high - low:
-        return (
-            f"With {m} and clip = {own.clip:g} nothing is certain of the target's value: it may be "
-            f"off by as much as returns range over, {high - low:g}."
         )
     return (
         f"With {m} and clip = {own.clip:g} the target's value is off by at most {own.error:.2g} "

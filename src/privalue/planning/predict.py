@@ -37,6 +37,7 @@ class Prediction:
     trajectories: int
     rmse: float
     without_privacy: float
+    errors: Vector  # of every made-up release: rmse is their mean
     visits: Vector  # to expect, of every key
     by_key: Vector  # the distance to V that a release keeps to, at the study's level
     reach: float  # the range of returns that counts, which a stage may have chosen
@@ -92,17 +93,18 @@ def predict(
     off, off_clean = (np.array(each) - made_up.values for each in (released, clean))
     return Prediction(
         trajectories=m,
-        rmse=_mean_error(off[:, counts]),
-        without_privacy=_mean_error(off_clean[:, counts]),
+        rmse=float(_errors(off[:, counts]).mean()),
+        without_privacy=float(_errors(off_clean[:, counts]).mean()),
+        errors=_errors(off[:, counts]),
         visits=m * made_up.visits,
         by_key=np.quantile(np.abs(off), study.report.level, axis=0),
         reach=float(np.median(reach)),
     )
 
 
-def _mean_error(off: Vector) -> float:
-    """Return the root mean square over keys, averaged over draws."""
-    return float(np.sqrt(np.mean(np.square(off), axis=1)).mean())
+def _errors(off: Vector) -> Vector:
+    """Return the root mean square over keys, draw by draw."""
+    return np.asarray(np.sqrt(np.mean(np.square(off), axis=1)))
 
 
 def _without_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -> Vector:

@@ -33,9 +33,10 @@ class Answer:
         what = "a half-width" if self.measure == "half_width" else "an error"
         if self.value is None:
             return f"{what} of {self.target:g} is not reached by any {self.quantity}"
-        return f"{what} of {self.target:g} takes {self.value:,.6g} {self.quantity}".replace(
-            f"{self.value:,.6g} epsilon", f"epsilon = {self.value:g}"
-        )
+        number = f"epsilon = {self.value:g}"
+        if self.quantity != "epsilon":
+            number = f"{self.value:,.0f} {self.quantity}"
+        return f"{what} of {self.target:g} takes {number}"
 
 
 def require_target(target: float, most: float) -> float:

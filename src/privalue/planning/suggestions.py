@@ -130,9 +130,8 @@ def fewer_states(study: Study, setting: Setting) -> Iterator[_Change]:
     candidates = dict[int, str]()
     if setting.world is not None:
         visited = float(FromWorld(study, setting.world).visits.sum())
-        candidates[max(math.ceil(visited), 1)] = (
-            f"A trajectory is in {visited:.1f} {what} on average"
-        )
+        condition = f"A trajectory is in {visited:.1f} {what} on average"
+        candidates[max(math.ceil(visited), 1)] = condition
     else:
         for column, edges in (study.states.bins or {}).items():
             limit = keys // (len(edges) + 1)
