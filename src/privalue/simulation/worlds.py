@@ -179,16 +179,14 @@ def _start_of(start: str, states: int) -> Vector:
     raise StudyError(f"start is {start!r}; it must be 'uniform' or 'first'")
 
 
-def _whole(value: int, least: int, name: str, most: float = MOST_STATES) -> int:
+def check_whole(value: Any, name: str, least: int, most: float) -> int:
+    """Return a whole number between two bounds; raise UsageError if it is none."""
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if not least <= number <= most:
-        above = f" and at most {most}" if most < math.inf else ""
-        raise StudyError(
-            f"{name} is {value!r}; it must be a whole number of at least {least}{above}"
-        )
+    if isinstance(value, bool) or not least <= number <= most:
+        raise UsageError(f"{name} is {value!r}; it must be a whole number from {least} to {most}")
     return number
 
 
@@ -207,7 +205,7 @@ def chain(
         start: "uniform" over the states, or "first".
         discount: gamma, in (0, 1].
     """
-    states = _whole(states, 1, "N")
+    states = check_whole(states, "N", 1, MOST_STATES)
     if not 0 <= stay < 1:
         raise StudyError(f"p is {stay}; the probability of staying must be in [0, 1)")
     walking = np.arange(states - 1)
@@ -263,10 +261,10 @@ def garnet(
         start: "uniform" over the states, or "first".
         discount: gamma, in (0, 1].
     """
-    states = _whole(states, 1, "N")
-    actions = _whole(actions, 1, "A")
-    branching = _whole(branching, 1, "branching", states)
-    seed = _whole(seed, 0, "seed", math.inf)
+    states = check_whole(states, "N", 1, MOST_STATES)
+    actions = check_whole(actions, "A", 1, MOST_STATES)
+    branching = check_whole(branching, "branching", 1, states)
+    seed = check_whole(seed, "seed", 0, math.inf)
     if not 0 < least_end <= most_end <= 1:
         raise StudyError(
             f"least_end is {least_end} and most_end {most_end}; "
