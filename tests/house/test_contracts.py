@@ -76,6 +76,27 @@ def test_the_core_imports_nothing_but_arithmetic():
             assert inside, (path, module)
 
 
+def test_numba_is_imported_by_the_kernel_alone():
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        named = "import numba" in text or "from numba" in text
+        assert named == (path.relative_to(SOURCE).as_posix() == "core/kernel.py"), path
+
+
+def test_what_others_use_of_the_core_is_what_it_exports():
+    exported, used = set(importlib.import_module("privalue.core").__all__), set()
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] != "core":
+            found = {
+                (module, name)
+                for module, name in imports(path)
+                if module.split(".")[1:2] == ["core"]
+            }
+            assert {module for module, _ in found} <= {"privalue.core"}, path
+            used |= {name for _, name in found}
+    assert used <= exported
+
+
 def test_a_room_is_entered_by_its_door():
     """What another room uses is exported by the room's ``__init__``; modules are private."""
     for path in SOURCE.rglob("*.py"):

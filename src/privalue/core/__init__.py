@@ -20,7 +20,7 @@ from privalue.core.calibration import (
 )
 from privalue.core.contributions import COUNTERS, Contributions, Covered, Statistics
 from privalue.core.design import Design, Matrix, dense, lsl, lsw
-from privalue.core.kernel import GRID_STEPS, Integers, Vector, kernel, unit_hash
+from privalue.core.kernel import GRID_STEPS, Integers, Vector, jit, unit_hash
 from privalue.core.limits import (
     MOST_LEVELS,
     MOST_TRAJECTORIES,
@@ -69,7 +69,7 @@ __all__ = [
     "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
     "SeededForExperimentsOnly", "Ssp", "SspTerms", "Stage", "StageRules", "Statistics",
     "StatisticsNoise", "Terms", "Vector", "Whitening", "add_noise", "block_sensitivity",
-    "compile_draw", "count_weight", "dense", "divergence", "draw", "exact_alpha", "gaussian",
-    "kernel", "largest_beta", "lsl", "lsw", "nissim", "privacy_profile", "sealed", "smooth_bound",
+    "compile_draw", "count_weight", "dense", "divergence", "draw", "exact_alpha", "gaussian", "jit",
+    "largest_beta", "lsl", "lsw", "nissim", "privacy_profile", "sealed", "smooth_bound",
     "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
 ]  # fmt: skip

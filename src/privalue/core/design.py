@@ -250,20 +250,12 @@ class Design:
 
     def require_full_rank(self) -> None:
         """Refuse a design whose least-squares solution is not unique ([BGP16] section 3.1)."""
-        if self.full_rank:
-            return
-        if self.one_feature_per_state:
-            lost = int(np.argmin(self.weighted_squares))
+        if not self.full_rank:
             raise StudyError(
-                f"[weights] nothing determines feature {lost} (counted from 0): Gamma^(1/2) Phi "
-                "does not have full column rank, since every state that has this feature has "
-                "weight 0; give one of them weight, or drop the feature"
+                f"[features] Gamma^(1/2) Phi ({self.states} states, {self.dimension} features) "
+                "does not have full column rank: the states with weight do not determine every "
+                "feature; drop redundant features, or give weight to the states they need"
             )
-        raise StudyError(
-            f"[features] Gamma^(1/2) Phi ({self.states} states, {self.dimension} features) "
-            "does not have full column rank: the weighted states do not determine every "
-            "feature; drop redundant features, or give weight to the states they need"
-        )
 
     @cached_property
     def backward_error(self) -> float:

@@ -26,7 +26,7 @@ WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 _HAS_HOME = os.path.isabs(os.path.expanduser("~"))
 
 
-def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a function when it is first called.
 
     Args:
@@ -108,7 +108,7 @@ class Sums(NamedTuple):
     tally: Integers  # by ``Tally``
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return 64 bits of the first ``words`` words of a row's ids.
 
@@ -125,7 +125,7 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
     return mixed
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
     ids, steps, keys, rewards, rules, ratios, sums
 ):
@@ -294,7 +294,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
     return Refusal.NONE, 0
 
 
-@kernel()
+@jit()
 def running_sums(values):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return prefix sums by compensated summation, each right to a few units in the last place.
 

@@ -239,9 +239,6 @@ class LslTerms(SmoothTerms):
     ridge: float  # lambda
 
 
-CONSTANTS = {"dp-ssp": SspTerms, "dp-lsw": LswTerms, "dp-lsl": LslTerms, "dp-ope": OpeTerms}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
     """All that a release follows from besides the data; public.
@@ -257,7 +254,3 @@ class Terms:
     design: Design
     mechanism: Literal["dp-ssp", "dp-lsw", "dp-lsl", "dp-ope"]
     constants: SspTerms | LswTerms | LslTerms | OpeTerms
-
-    def __post_init__(self) -> None:
-        if CONSTANTS.get(self.mechanism) is not type(self.constants):
-            raise StudyError(f"{self.constants} are no constants of {self.mechanism}")

@@ -370,7 +370,7 @@ class SmoothBound:
     rounding: float  # tau
     least: float  # no data set has a smaller psi
     most: float  # nor a larger one
-    psi: Callable[[Integers, float], float]
+    local: sensitivity.SmoothSensitivity
 
     def __post_init__(self) -> None:
         """Refuse a bound whose public parts come near the ends of what doubles can hold.
@@ -384,6 +384,10 @@ class SmoothBound:
                 "[weights] weights, features, returns or ridge are so large or small that the "
                 "noise could not be computed; state them in other units"
             )
+
+    def psi(self, counts: Integers, beta: float) -> float:
+        """Return the beta-smooth upper bound of the squared local sensitivity. PRIVATE."""
+        return self.local.smooth(counts, beta)
 
     def sigma(self, psi: float, alpha: float) -> float:
         """Return alpha (factor sqrt(psi) + 2 tau).
@@ -417,16 +421,12 @@ def _lsw_bound(terms: Terms) -> SmoothBound:
     # term at any k exceeds that of a state with L visits (docs/proofs/dp-lsw.md).
     total = float(np.sort(design.weights)[-limits.touched :].sum())
     most_count = max(terms.size.most_count, per_unit)
-
-    def psi(counts: Integers, beta: float) -> float:
-        return sensitivity.smooth_lsw(limits, counts, design.weights, beta, kappa)
-
     return SmoothBound(
         factor=(high - low) * norm * design.solver_slack,
         rounding=lsw_float_error(design, _largest_return(limits), whitened=constants.whitened),
         least=total * (per_unit / (most_count + kappa)) ** 2,  # all visit every state
         most=total * (per_unit / (per_unit + kappa)) ** 2,  # nobody visits anything
-        psi=psi,
+        local=sensitivity.LswSensitivity(limits, design.weights, kappa),
     )
 
 
@@ -444,7 +444,7 @@ def _lsl_bound(terms: Terms) -> SmoothBound:
     tau = lsl_float_error(design, ridge, cap, at.largest, limits.max_states_per_trajectory)
     if constants.calibration == "exact":
         least, most = at.least(), at.most()
-        return SmoothBound(factor=1.0, rounding=tau, least=least, most=most, psi=at.smooth)
+        return SmoothBound(factor=1.0, rounding=tau, least=least, most=most, local=at)
     smallest = norm**2 * float(rho.max())
     if not ridge > smallest * (1 + 1e-9):
         raise StudyError(
@@ -458,16 +458,12 @@ def _lsl_bound(terms: Terms) -> SmoothBound:
     slope = at.largest / at.reach * norm * float(rho.max()) / math.sqrt(2 * ridge)
     offset = float(np.linalg.norm(np.sort(rho)[-at.touched :]))
     line, all_visit_everything = sensitivity.Line(slope, offset), math.sqrt(float(rho.sum()) * cap)
-
-    def psi(counts: Integers, beta: float) -> float:
-        return sensitivity.smooth_lsl(limits, counts, rho, beta, cap, line)
-
     return SmoothBound(
         factor=2 * limits.max_trajectories_per_person * at.reach * norm / room,
         rounding=tau,
         least=offset**2,  # nobody visits anything
         most=(slope * all_visit_everything + offset) ** 2,
-        psi=psi,
+        local=sensitivity.LslSensitivity(limits, rho, cap, line),
     )
 
 

@@ -37,7 +37,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.core.kernel import Integers, Vector, kernel
+from privalue.core.kernel import Integers, Vector, jit
 from privalue.errors import StudyError, UsageError
 
 _BITS = 64
@@ -108,19 +108,13 @@ def public_grid(smallest_sigma: float) -> float:
     Raises:
         StudyError: not a finite number above 0, or so small that the grid is not a normal double.
     """
-    if not 0 < smallest_sigma <= sys.float_info.max:
+    if not 2.0**-1012 <= smallest_sigma <= sys.float_info.max:
         raise StudyError(
-            f"smallest_sigma is {smallest_sigma!r}; it must be a finite number above 0: "
-            "state a public lower bound on the standard deviation of the noise"
+            f"smallest_sigma is {smallest_sigma!r}; it must be a finite number of at least "
+            "2**-1012, so that the grid is a normal double: state the values in other units"
         )
     _, exponent = math.frexp(smallest_sigma)  # 2**(exponent - 1) <= smallest_sigma < 2**exponent
-    grid = math.ldexp(1.0, exponent - 11)
-    if grid < sys.float_info.min:
-        raise StudyError(
-            f"smallest_sigma is {smallest_sigma!r}; it must be at least 2**-1012, so that the "
-            "grid is a normal double: state the values in a smaller unit"
-        )
-    return grid
+    return math.ldexp(1.0, exponent - 11)
 
 
 def gaussian_on_grid(
@@ -219,7 +213,7 @@ def require_drawable(
     """Return sigma and the grid of each coordinate, or refuse what no study and data set lead to.
 
     The checks are for programming errors, and quote no private value: statistics are clamped and
-    sigma is bounded from below, so no data set fails them.
+    sigma is bounded from below, so no data set fails them. Without noise nothing is private.
     """
     if type(center) is not np.ndarray or center.ndim != 1 or center.dtype not in _DTYPES:
         raise UsageError("center must be a plain numpy array, float64 or int64, one-dimensional")
@@ -228,12 +222,10 @@ def require_drawable(
     sigmas, grids = np.full(center.shape, sigma), np.full(center.shape, grid)
     if not {sigmas.dtype.kind, grids.dtype.kind} <= {"f", "i"}:
         raise UsageError("sigma and grid must be numbers")
-    if not ((np.frexp(grids)[0] == 0.5) & (grids >= sys.float_info.min)).all():
-        raise UsageError("grid must be a power of two, at least 2**-1022: take it from public_grid")
-    if not np.isfinite(center).all():
-        raise UsageError("center holds a NaN or an infinity; every value must be finite")
-    if not ((sigmas > 0) & (sigmas <= sys.float_info.max)).all():
-        raise UsageError("sigma must be a finite number above 0; without noise nothing is private")
+    powers = (np.frexp(grids)[0] == 0.5) & (grids >= sys.float_info.min)
+    noisy = (sigmas > 0) & (sigmas <= sys.float_info.max)
+    if not (powers & noisy & np.isfinite(center)).all():
+        raise UsageError("center must be finite, sigma above 0, grid one of public_grid")
     return sigmas.astype(np.float64), grids.astype(np.float64)
 
 
@@ -318,7 +310,7 @@ def _in_doubles(
     return whole, rest, scale
 
 
-@kernel()
+@jit()
 def next_word(stream):  # type: ignore[no-untyped-def]
     """Return the place of the next word, which is used from now on."""
     place = stream.at[0]
@@ -328,7 +320,7 @@ def next_word(stream):  # type: ignore[no-untyped-def]
     return place
 
 
-@kernel()
+@jit()
 def word_after(stream, place):  # type: ignore[no-untyped-def]
     """Return the place of the next word of the same number, and draw it if nobody has."""
     if stream.after[place] == 0:
@@ -336,7 +328,7 @@ def word_after(stream, place):  # type: ignore[no-untyped-def]
     return stream.after[place]
 
 
-@kernel()
+@jit()
 def is_below(stream, u, v):  # type: ignore[no-untyped-def]
     """Return whether u < v, drawing more of both while they agree."""
     while stream.words[u] == stream.words[v]:
@@ -344,7 +336,7 @@ def is_below(stream, u, v):  # type: ignore[no-untyped-def]
     return stream.words[u] < stream.words[v]
 
 
-@kernel()
+@jit()
 def survives(stream, x, halved):  # type: ignore[no-untyped-def]
     """Return True with probability e^{-x}; with ``halved``, e^{-x^2/2}: von Neumann's trial.
 
@@ -367,14 +359,14 @@ def survives(stream, x, halved):  # type: ignore[no-untyped-def]
         last = z
 
 
-@kernel()
+@jit()
 def survives_half(stream):  # type: ignore[no-untyped-def]
     """Return True with probability e^{-1/2} (docs/proofs/noise.md, lemma 2)."""
     u = next_word(stream)
     return stream.words[u] >= _HALF or not survives(stream, u, False)
 
 
-@kernel()
+@jit()
 def standard_normal(stream):  # type: ignore[no-untyped-def]
     """Draw a standard normal number as its sign, whole part k and fraction x: [Kar16] Algorithm N.
 
@@ -400,7 +392,7 @@ def standard_normal(stream):  # type: ignore[no-untyped-def]
             return stream.words[next_word(stream)] < _HALF, k, x  # N5, N6
 
 
-@kernel()
+@jit()
 def fill_multiples(stream, first, whole, rest, scale, multiples):  # type: ignore[no-untyped-def]
     """Fill ``multiples`` from place ``first`` on, until doubles leave one in doubt.
 

@@ -31,6 +31,7 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy
@@ -235,6 +236,43 @@ class Line:
 
     slope: float
     offset: float
+
+
+class SmoothSensitivity(Protocol):
+    """A squared local sensitivity with a smooth upper bound; all that it holds is public.
+
+    Classes, not closures: a mechanism is part of private types, which hold no function.
+    """
+
+    def smooth(self, counts: Integers, beta: float) -> float:
+        """Return psi. PRIVATE, as the counts are."""
+
+
+@dataclass(frozen=True, eq=False)
+class LswSensitivity:
+    """That of DP-LSW: ``smooth_lsw``."""
+
+    limits: Limits
+    weights: Vector
+    pseudo_count: float
+
+    def smooth(self, counts: Integers, beta: float) -> float:
+        """Return psi^w. PRIVATE."""
+        return smooth_lsw(self.limits, counts, self.weights, beta, self.pseudo_count)
+
+
+@dataclass(frozen=True, eq=False)
+class LslSensitivity:
+    """That of DP-LSL with the paper's constants: ``smooth_lsl``."""
+
+    limits: Limits
+    weights: Vector
+    cap: int
+    line: Line
+
+    def smooth(self, counts: Integers, beta: float) -> float:
+        """Return psi^lambda. PRIVATE."""
+        return smooth_lsl(self.limits, counts, self.weights, beta, self.cap, self.line)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from privalue.core import kernel
+from privalue.core import jit
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Location, Unread, one_line
 from privalue.readers._plain_lines import PlainLines
@@ -357,7 +357,7 @@ def _is_text(text: bytes) -> bool:
 _LF, _CR, _QUOTE = b'\n\r"'  # as numbers: to compile ord() takes longer than the kernel
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     """Return begin, end and validity of every line that is not blank.
 

@@ -14,17 +14,17 @@ The lower half of a number of 64 bits comes first.
 
 import numpy as np
 
-from privalue.core import kernel, unit_hash
+from privalue.core import jit, unit_hash
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def upper_hashes(ids, unit_words, upper):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write the upper half of each row's ``unit_hash``: partitions are spans of it."""
     for row in range(len(ids)):
         upper[row] = unit_hash(ids[row], unit_words) >> np.uint64(32)
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def choose(ids, unit_words, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write the partition of each row, and count the rows of each partition.
 
@@ -41,7 +41,7 @@ def choose(ids, unit_words, which, sizes):  # type: ignore[no-untyped-def]  # pr
         sizes[partition] += 1
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def are_single(numbers):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return whether all numbers are exact as floats of 32 bits."""
     for number in numbers:  # noqa: SIM110 - a generator does not compile
@@ -50,7 +50,7 @@ def are_single(numbers):  # type: ignore[no-untyped-def]  # pragma: no cover - c
     return True
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     ids, steps, states, rewards, probabilities, wide, base, shift, which, free, packed
 ):
@@ -98,7 +98,7 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             packed[at, place + 1] = rewards[row, 1]
 
 
-@kernel(nogil=True, inline="always")
+@jit(nogil=True, inline="always")
 def _slot(packed, row, width, last):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return where to look for the ids of a row first: one multiplication spreads them enough."""
     mixed = np.uint64(0)
@@ -107,7 +107,7 @@ def _slot(packed, row, width, last):  # type: ignore[no-untyped-def]  # pragma: 
     return (mixed >> np.uint64(32)) & last
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def group(packed, width, shift, which, firsts, sizes, lows, highs):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Number the trajectories of packed rows, and return how many there are.
 
@@ -162,7 +162,7 @@ def group(packed, width, shift, which, firsts, sizes, lows, highs):  # type: ign
     return count
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return the position of each id in the order of all ids.
 
@@ -193,7 +193,7 @@ def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     return ranks
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     packed, wide, base, shift, single, which, ranks, sizes, lows, highs,
     order, unsorted, ids, steps, states, rewards, probabilities,
@@ -265,7 +265,7 @@ def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cove
         chances[at] = _joined(packed[order[at], chance], packed[order[at], chance + 1])
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _step(packed, row, after, shift):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return the step of a packed row."""
     if shift >= 0:
@@ -273,7 +273,7 @@ def _step(packed, row, after, shift):  # type: ignore[no-untyped-def]  # pragma:
     return _joined(packed[row, after], packed[row, after + 1])
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _sort(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     packed, after, shift, which, ranks, starts, order, unsorted, steps
 ):
@@ -302,7 +302,7 @@ def _sort(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             gap //= 3
 
 
-@kernel(nogil=True, inline="always")
+@jit(nogil=True, inline="always")
 def _joined(lower, upper):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return the number of 64 bits that has these halves."""
     return (np.int64(upper) << 32) | (np.int64(lower) & 0xFFFFFFFF)

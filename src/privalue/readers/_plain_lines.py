@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privalue.core import Integers, kernel
+from privalue.core import Integers, jit
 from privalue.readers._arrow import number_array, numbers_in, text_array
 from privalue.readers._cells import BLANKS
 from privalue.readers._rules import RowRules
@@ -170,7 +170,7 @@ def _table(labels: Sequence[bytes]) -> NDArray[np.int32]:
     return table
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
     text, delimiter, mark, states, kinds, slots, numbers, rewards, long_rows, long_ends, room
 ):
@@ -261,7 +261,7 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
     return row, longs
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _find_labels(text, places, label_bytes, label_ends, table, codes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write the position of each label, and return whether all are labels.
 

@@ -10,7 +10,7 @@ those that are ``OK``.
 
 import numpy as np
 
-from privalue.core import kernel
+from privalue.core import jit
 
 OK, MISSING, INVALID, LONG, CHECK = range(5)
 # As numbers: to compile ord() takes longer than to compile a kernel.
@@ -18,13 +18,13 @@ _MINUS, _PLUS, _EXPONENT, _CAPITAL_EXPONENT = b"-+eE"
 TEXT = np.int64(2**63 - 1)  # the first word of an id that is not a whole number of 18 digits
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _is_space(byte):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return whether a byte is white space in ASCII."""
     return byte == 32 or 9 <= byte <= 13
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _trimmed(data, begin, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return begin and end of a text without the white space around it."""
     while begin < end and _is_space(data[begin]):
@@ -34,7 +34,7 @@ def _trimmed(data, begin, end):  # type: ignore[no-untyped-def]  # pragma: no co
     return begin, end
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, status, numbers
 ):
@@ -73,7 +73,7 @@ def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compile
 POWERS = np.array([float(10**power) for power in range(16)])
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, mark, status, numbers
 ):
@@ -124,7 +124,7 @@ def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             numbers[i] = -value if negative else value
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _is_exponent(data, at, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return whether the rest of a text is an exponent, such as e-05."""
     if data[at] != _EXPONENT and data[at] != _CAPITAL_EXPONENT:
@@ -139,7 +139,7 @@ def _is_exponent(data, at, end):  # type: ignore[no-untyped-def]  # pragma: no c
     return good
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, longest, status, words
 ):
@@ -182,7 +182,7 @@ def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     return most
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def text_words(offsets, data, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Fill the words after the first of ids that are texts: seven bytes each, zeros at the end."""
     for i in range(len(words)):
@@ -194,7 +194,7 @@ def text_words(offsets, data, words):  # type: ignore[no-untyped-def]  # pragma:
             words[i, 1 + at // 7] |= (np.int64(data[begin + at]) + 1) << (48 - 8 * (at % 7))
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _is_utf8(data, begin, end):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     """Return whether a text is valid UTF-8."""
     at = begin
