@@ -20,12 +20,12 @@ from rich.table import Table
 import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
-from privalue.core import Ssp, Statistics, draw, gaussian
+from privalue.core import MECHANISMS, Ssp, Statistics, draw, gaussian
 from privalue.estimate import Fitted, noisy_ratios
 from privalue.estimate.values import fit_keys
 from privalue.paper import chain_statistics
 from privalue.simulation import chain
-from privalue.study import design, mechanism_for, public_size
+from privalue.study import public_size, resolve
 
 RELEASES, DATASETS, EACH = 40, 20, 12  # of a setting, and how many settings a kind has
 LIMIT, COVERED, LEAST = 1.05, 0.94, 0.90  # the bars: on the chain, in the mean, and in any setting
@@ -68,10 +68,10 @@ def _standard_error(numbers: Sequence[float] | np.ndarray) -> float:
 
 def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterator[Fitted]:
     """Draw releases of the data sets in turn."""
-    built = design(study)
     for at in range(number):
         statistics = data[at % len(data)]
-        mechanism = mechanism_for(study, built, public_size(study, statistics))
+        terms = resolve(study, public_size(study, statistics))
+        mechanism = MECHANISMS[terms.mechanism](terms)
         drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
         assert isinstance(mechanism, Ssp)
         ratios = noisy_ratios(mechanism, drawn.numbers, mechanism.level(drawn.stages))

@@ -54,8 +54,7 @@ def tables(rows: int = 10**7) -> Iterator[Table]:
                 pq.write_table(_made(rows, kind), path, row_group_size=1 << 18, compression="zstd")
                 described = study(STATES)
                 if kind == "declared sorted":
-                    columns = described.data.model_copy(update={"sorted": True})
-                    described = described.model_copy(update={"data": columns})
+                    described = described.replace(sorted=True)
                 turns = _turns(_ways(session, path, described))
                 yield _ratios(kind, rows, turns)
                 if kind == "any order":

@@ -18,13 +18,12 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from pydantic_core import PydanticUndefined
 from typer.cli import get_docs_for_click
 
 import privalue
 from docs.make import samples
 from privalue.cli import app
-from privalue.study import Study
+from privalue.study import SECTIONS, about
 
 _log = logging.getLogger("mkdocs.privalue")
 _PROJECT = ("CHANGELOG", "CONTRIBUTING", "SECURITY")  # pages of the site that are not below docs
@@ -73,16 +72,16 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 def study_keys() -> str:
     """Return every section and key of a study file: meaning, what is allowed, default."""
     parts = []
-    for section, described in Study.model_fields.items():
-        required = " (required)" if described.is_required() else ""
-        parts.append(f"## [{section}]{required}\n\n{described.description}\n")
+    for section, model in SECTIONS.items():
+        says = (model.__doc__ or "").partition(": ")[2]
+        parts.append(f"## [{section}]\n\n{says[:1].upper()}{says[1:]}\n")
         parts.append("| key | meaning | allowed | default |\n|---|---|---|---|")
-        for key, field in Study.keys_of(section).items():
-            extra = field.json_schema_extra
-            allowed = extra["allowed"] if isinstance(extra, dict) else ""
-            default = "required" if field.default is PydanticUndefined else f"`{field.default}`"
-            default = "none" if field.default in (None, ()) else default
-            parts.append(f"| `{key}` | {field.description} | {allowed} | {default} |")
+        for key, field in model.model_fields.items():
+            default = "required" if field.is_required() else f"`{field.default}`"
+            default = "none" if field.default is None else default
+            default = "from other keys" if field.default_factory is not None else default
+            meaning, allowed = field.description, about(field, "allowed")
+            parts.append(f"| `{key}` | {meaning} | {allowed} | {default} |")
         parts.append("")
     return "\n".join(parts)
 

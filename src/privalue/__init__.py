@@ -32,7 +32,6 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
         Diagnostics as Diagnostics,
         PolicyDiagnostics as PolicyDiagnostics,
     )
-    from privalue._improved import Improvement as Improvement, improve as improve
     from privalue.releases import Release as Release
     from privalue.core import (
         Profile as Profile,
@@ -53,7 +52,11 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
         UnavailableError as UnavailableError,
         UsageError as UsageError,
     )
-    from privalue.estimate import refit as refit
+    from privalue.estimate import (
+        Improvement as Improvement,
+        improve as improve,
+        refit as refit,
+    )
     from privalue.ledger import Outbox as Outbox, open_ledger as open_ledger
     from privalue.planning import Plan as Plan, plan as plan
     from privalue.report import (
@@ -74,7 +77,7 @@ _MODULES = {
     "Checked": "report",
     "DataError": "errors",
     "Diagnostics": "_diagnostics",
-    "Improvement": "_improved",
+    "Improvement": "estimate",
     "LedgerError": "errors",
     "MissingComponentError": "errors",
     "Outbox": "ledger",
@@ -93,7 +96,7 @@ _MODULES = {
     "UsageError": "errors",
     "check": "report",
     "finish": "curator",
-    "improve": "_improved",
+    "improve": "estimate",
     "inspect": "curator",
     "open_ledger": "ledger",
     "plan": "planning",

@@ -112,7 +112,7 @@ class PolicyDiagnostics(Private):
         return {
             "mechanism": "dp-ope",
             "calibration": self.study.mechanism.calibration,
-            "noise": self.study.mechanism.noise,
+            "noise": "laplace",
             "trajectories": statistics.trajectories,
             **({"persons": statistics.persons} if statistics.persons else {}),
             "surplus_trajectories": statistics.surplus_trajectories,

@@ -23,6 +23,7 @@ import numpy as np
 import scipy
 
 from privalue.core import (
+    MECHANISMS,
     Contributions,
     Entropy,
     Lsl,
@@ -41,7 +42,7 @@ from privalue.core import (
 from privalue.curator import inspect, release
 from privalue.estimate import theta_of
 from privalue.releases import Release
-from privalue.study import Study, design, mechanism_for, policy_mechanism
+from privalue.study import Study, resolve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,10 +286,9 @@ def audit_study(study: Study, *, draws: int = DRAWS, entropy: Entropy | None = N
     """
     declared = study.study.trajectories or _MADE_UP
     size = PublicSize.of(study.limits, declared, trajectories=declared, persons=declared)
-    if study.values_a_policy:
-        mechanism: Ssp | Lsw | Lsl | Ope = policy_mechanism(study, size)
-    else:
-        mechanism = mechanism_for(study, design(study), size)
+    terms = resolve(study, size)
+    mechanism = MECHANISMS[terms.mechanism](terms)
+    assert isinstance(mechanism, Ssp | Lsw | Lsl | Ope)
     limits, epsilon = mechanism.terms.limits, study.privacy.epsilon
     source, earlier, audits = entropy or OperatingSystemEntropy(), list[Stage](), []
     for name, alpha in mechanism.stages.items():

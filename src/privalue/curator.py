@@ -28,6 +28,7 @@ from privalue._described import described
 from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._types import Progress
 from privalue.core import (
+    MECHANISMS,
     Calibration,
     Design,
     Draw,
@@ -42,8 +43,10 @@ from privalue.core import (
     SeededForExperimentsOnly,
     Ssp,
     Statistics,
+    Terms,
     compile_draw,
     draw,
+    gaussian,
     sealed,
 )
 from privalue.errors import (
@@ -71,18 +74,13 @@ from privalue.ledger import (
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
 from privalue.releases import Accepted, Guarantee, PublicNoise, Release, policy_doubt
 from privalue.study import (
+    NEEDS_TRAJECTORIES,
     Study,
     declared_size,
     design,
-    entries_of,
-    gaussian_alpha,
-    mechanism_for,
-    policy_mechanism,
     public_size,
-    refuse_early,
-    required_trajectories,
+    resolve,
     ridge_of,
-    rules_that_need_trajectories,
 )
 from privalue.version import VERSION
 
@@ -114,9 +112,7 @@ class Prepared:
         """Return the mechanism for the public sizes of a data set, which may be those declared."""
         if self.mechanism is not None and size == declared_size(self.study):
             return self.mechanism
-        if self.study.values_a_policy:
-            return policy_mechanism(self.study, size)
-        return mechanism_for(self.study, self.design, size)
+        return _mechanism(resolve(self.study, size, self.design))
 
 
 def prepare(study: Study) -> Prepared:
@@ -132,17 +128,18 @@ def prepare(study: Study) -> Prepared:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
     study = with_columns(study, None)
-    if study.values_a_policy:
-        valued = policy_mechanism(study, declared_size(study))
-        return Prepared(study=study, design=valued.design, mechanism=valued)
     built = design(study)
-    size, rules = declared_size(study), rules_that_need_trajectories(study)
-    if rules and size.trajectories is None:
-        if not study.limits.counts_trajectories:
-            required_trajectories(size.trajectories, rules[0])
-        refuse_early(study, built)
-        return Prepared(study=study, design=built, mechanism=None)
-    return Prepared(study=study, design=built, mechanism=mechanism_for(study, built, size))
+    try:
+        mechanism = _mechanism(resolve(study, declared_size(study), built))
+    except StudyError as problem:
+        if problem.code != NEEDS_TRAJECTORIES or not study.limits.counts_trajectories:
+            raise
+        mechanism = None  # m will be counted
+    return Prepared(study=study, design=built, mechanism=mechanism)
+
+
+def _mechanism(terms: Terms) -> Mechanism:
+    return MECHANISMS[terms.mechanism](terms)
 
 
 def with_columns(study: Study, columns: Mapping[str, str] | None) -> Study:
@@ -567,18 +564,21 @@ def request_of(study: Study) -> ReleaseRequest:
         raise UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
-    if entries_of(study) * (560 if study.has_intervals else 100) > MOST_STORED:  # bytes, about
+    if _count_entries(study) * (560 if study.has_intervals else 100) > MOST_STORED:  # bytes, about
         raise UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or release without a ledger and keep count yourself"
         )
+    # All that dp-ssp draws is Gaussian noise of one public sigma: mu = 1/alpha. That of dp-lsw and
+    # dp-lsl depends on the data, and the noise of dp-ope is Laplace's.
+    is_gaussian = study.mechanism.name == "dp-ssp"
     return ReleaseRequest(
         dataset=dataset,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         unit=privacy.unit,
         neighbours=privacy.neighbours,
-        alpha=gaussian_alpha(study),
+        alpha=gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
         what=_printable(study.study.name),
         study=study_hash(study.public_description()),
     )
@@ -661,4 +661,9 @@ def _longest_text(study: Study) -> int:
 
     Numbers have at most 24 characters, and a state has some ten; the description has the labels.
     """
-    return 16_384 + 3 * len(json.dumps(study.public_description())) + 1_800 * entries_of(study)
+    return 16_384 + 3 * len(json.dumps(study.public_description())) + 1_800 * _count_entries(study)
+
+
+def _count_entries(study: Study) -> int:
+    """Return how many values a release has; with actions, those of states besides."""
+    return study.key_count + (0 if study.pairs is None else study.state_count)

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import privalue as pv
-from privalue._improved import WARNING
 from privalue.cli import app
 from privalue.errors import UnknownLabelError
+from privalue.estimate.improvements import WARNING
 
 LABELS = ["ill", "=sum(A1)", 'quo"ted, state\rtwo lines', "nobody"]
 ACTIONS = ["wait", "treat", "-operate"]
@@ -96,7 +96,7 @@ def test_the_table_has_every_pair(release):
     frame = pv.improve(release).to_pandas()
     assert list(frame.columns) == [
         *("state", "action", "probability", "behaviour"),
-        *("value", "expected", "advantage", "low", "high", "clear"),
+        *("value", "expected", "deviation", "advantage", "low", "high", "clear"),
     ]
     assert len(frame) == 12
     assert frame.groupby("state")["probability"].sum().to_numpy() == pytest.approx(np.ones(4))
@@ -115,10 +115,10 @@ def test_files_hold_labels_as_they_are(folder, release):
     assert told["private"] is False
     assert told["warning"] == WARNING
     assert told["release"] == release.sha256
-    assert [state["state"] for state in told["states"]] == LABELS
-    first = told["states"][0]
+    assert {state["state"] for state in told["states"]} == {*LABELS}
+    first = next(state for state in told["states"] if state["state"] == "ill")
     assert first["action"] == "treat"
-    assert first["actions"][1]["low"] == first["low"] > 0
+    assert told["pairs"]["low"][1] == first["low"] > 0
     page = files[2].read_text()
     assert "A hypothesis for a trial" in page
     assert "use other people than those it was made from" in page
@@ -130,9 +130,9 @@ def test_files_hold_labels_as_they_are(folder, release):
 def test_features_have_no_say_in_what_is_clear(release):
     """A fit may be far from what was seen of an action: it would hide how little is known of V."""
     fitted = pv.refit(release, features=np.ones((12, 1)))
-    ours, its = (pv.improve(each, level=0.95).step for each in (release, fitted))
-    np.testing.assert_array_equal(ours.chosen, its.chosen)
-    np.testing.assert_array_equal(ours.low, its.low)
+    ours, its = (pv.improve(each, level=0.95) for each in (release, fitted))
+    assert ours.changes == its.changes
+    assert ours.columns["low"] == its.columns["low"]
 
 
 def test_one_allowed_action_is_no_move():

@@ -42,7 +42,7 @@ def test_a_release_says_what_it_is_and_a_label_stays_a_text(release, private_rel
 
 
 def test_many_states_are_twenty_rows():
-    many = seeded(described().model_copy(update={"states": {"count": 50}}), [[(0, 1.0)]] * 500)
+    many = seeded(described().replace(states=50), [[(0, 1.0)]] * 500)
     shown = Shown(many._repr_html_())
     assert "The first 20 of 50 rows" in shown.words
     assert shown.tags.count("tr") < 30

@@ -58,7 +58,7 @@ def test_arms_have_a_colour_each(armed):
 
 
 def test_many_states_are_columns_and_some_are_named(study):
-    many = study.model_copy(update={"states": {"count": 300}})
+    many = study.replace(states=300)
     axes = seeded(many, [[(0, 0.5), (299, 1.0)]] * 900).plot()
     assert len(named(axes.xaxis)) <= 16
     assert len(intervals(axes)[0]) == 300
@@ -66,7 +66,7 @@ def test_many_states_are_columns_and_some_are_named(study):
 
 def test_a_label_with_dollars_is_no_formula(study):
     labels = {"labels": ["ill", "better", "well", "$x_1$ and \\frac"]}
-    release = seeded(study.model_copy(update={"states": labels}))
+    release = seeded(study.replace(states=labels["labels"]))
     assert release.plot().get_yticklabels()[3].get_text() == r"\$x_1\$ and \frac"
 
 

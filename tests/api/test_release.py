@@ -250,7 +250,7 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
     place = {
         "statistics": (curator, "gathered"),
         "perturb": (Lsw, "perturb"),
-        "calibrate": (curator, "mechanism_for"),
+        "calibrate": (curator, "resolve"),
         "draw": (curator, "draw"),
         "release": (curator, "Release"),
         "open": (os, "open"),
@@ -385,8 +385,8 @@ def test_extreme_studies_are_refused_or_their_noise_is_right(extreme, mechanism)
 def test_no_way_around_the_checks_of_a_study():
     described = study(3)
     with pytest.raises(pv.StudyError, match="level is of intervals"):
-        described.model_copy(update={"report": {"level": 0.9}})
-    changed = described.model_copy(update={"weights": {"values": [5.0, 5.0, 5.0]}})
+        described.replace(level=0.9)
+    changed = described.replace(weights=[5.0, 5.0, 5.0])
     assert changed.state_weights.tolist() == [5.0] * 3
     with pytest.raises(pv.StudyError, match="epsilon"):
         type(described.privacy).model_construct(epsilon=-1.0, delta=0.1, unit="trajectory")

@@ -12,7 +12,7 @@ from privalue.audit import audit_release
 from privalue.core import contributions as statistics
 from privalue.core import noise as drawing
 from privalue.core import sensitivity
-from privalue.study import _terms as terms
+from privalue.study import terms
 
 STATES = 4
 MIDDLE = 0.5
@@ -133,7 +133,7 @@ def in_arms(arm):
 
 def audit_of_a_move():
     chosen = described(SSP)
-    chosen = chosen.model_copy(update={"arms": {"labels": ["control", "treated"]}})
+    chosen = chosen.replace(arms=["control", "treated"])
     source = pv.SeededForExperimentsOnly(5)
     pair = map(in_arms, ("control", "treated"))
     return audit_release(chosen, *pair, releases=60, entropy=lambda: source)
@@ -173,7 +173,7 @@ WORST = {
 def audit_of_pairs(pair, releases=2):
     """The distance of the two laws is computed whatever the number of releases is."""
     chosen = described(SSP, 2, max_states_per_trajectory=2)
-    chosen = chosen.model_copy(update={"actions": {"count": 2}})
+    chosen = chosen.replace(actions=2)
     source = pv.SeededForExperimentsOnly(5)
     return audit_release(chosen, *pair, releases=releases, entropy=lambda: source)
 

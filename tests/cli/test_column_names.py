@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import privalue as pv
 from privalue.cli import run
 from privalue.cli.column_names import ROLES, guess
-from privalue.study._template import study_template
+from privalue.study import study_template
 
 ANSWERS = {
     "count": "3",

@@ -107,7 +107,7 @@ def test_every_source_gives_the_same(kind, name, place):
 def test_rows_in_order_give_the_same(name):
     chosen, table = STUDIES[name], arrow(HEADING, rows())
     ordered = in_order(table, chosen)
-    declared = chosen.model_copy(update={"data": chosen.data.model_copy(update={"sorted": True})})
+    declared = chosen.replace(sorted=True)
     expected = numbers(local.statistics(table, chosen))
     assert numbers(local.statistics(ordered, declared)) == expected
     assert numbers(local.statistics(ordered, chosen)) == expected

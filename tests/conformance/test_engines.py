@@ -121,8 +121,7 @@ def in_order(table, described):
 
 
 def declared_sorted(described):
-    data = described.data.model_copy(update={"sorted": True})
-    return described.model_copy(update={"data": data})
+    return described.replace(sorted=True)
 
 
 def pieces_of(table, cuts):

@@ -14,7 +14,7 @@ from oracles.studies import rows_of, study
 from privalue.cli import run
 from privalue.core import lsl, lsw
 from privalue.readers._local import statistics
-from privalue.study._features import design
+from privalue.study import design
 
 
 def random_case(seed, mechanism):

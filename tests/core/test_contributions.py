@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import boundary
-from oracles.studies import study
+from oracles.studies import mechanism_for, study
 from privalue.core import (
     GRID_STEPS,
     MOST_LEVELS,
@@ -29,7 +29,7 @@ from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its priva
 from privalue.readers._encode import Encoder
 from privalue.readers._local import Pool
 from privalue.readers._partition import Partitions
-from privalue.study import design, mechanism_for
+from privalue.study import design
 
 KEYS = 4
 LIMITS = [

@@ -10,7 +10,7 @@ from oracles.studies import study
 from privalue.core import lsl, lsw
 from privalue.core.design import lsl_float_error, lsw_float_error
 from privalue.readers._local import statistics
-from privalue.study._features import design
+from privalue.study import design
 
 
 def solve_exactly(matrix, right):

@@ -47,7 +47,7 @@ def literal_policy(ratios, states, step, *, only):
             k
             for k in keys
             if ratios.counts[k] > clear_limit(0.95, len(states)) * ratios.count_noise[k]
-            and (step.gains[k] if only else step.advantage[k] > 0)
+            and (step.low[k] > 0 if only else step.advantage[k] > 0)
         ]
         if competing:
             best = max(competing, key=lambda k: (step.means[k] - CAUTION * step.deviations[k], -k))

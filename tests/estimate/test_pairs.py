@@ -17,7 +17,7 @@ from privalue.core import Design
 from privalue.estimate.ratios import pool_pairs
 from privalue.estimate.values import actions_per_trajectory
 from privalue.study import PairNames, aggregation
-from privalue.study._names import StateNames
+from privalue.study.state_tables import StateNames
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 SEED = 20261124

@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+import privalue as pv
 from oracles.estimates import estimate, noisy_statistics
 from oracles.shrinkage import posterior
 from privalue.core import Design
 from privalue.estimate import shrink, shrink_pairs, shrinkage
 from privalue.estimate.ratios import Ratios, plain_values, pool_pairs
-from privalue.study._tables import _targets
 
 
 def ratios(values, visits, noise, generator, count_noise=None):
@@ -41,6 +41,22 @@ def errors(values, visits, noise, *, features=None, releases=20):
 
 
 PUBLIC = np.column_stack([np.sin(np.arange(60)), np.cos(1.7 * np.arange(60))])
+
+
+def _targets(matrix, size, count):
+    """What values of so many states are shrunk towards, by a matrix or by groups."""
+    return pv.Study(
+        states=count,
+        discount=0.9,
+        returns=(0, 1),
+        epsilon=1,
+        delta=1e-6,
+        unit="trajectory",
+        shrink=True,
+        **({"size": size} if matrix is None else {"features": matrix}),
+    ).shrink_targets
+
+
 BASIS = _targets(PUBLIC, 1, 60)
 SKEWED = np.geomspace(20, 5000, 60)
 RELATED = np.clip(0.6 + 0.2 * PUBLIC[:, 0] - 0.1 * PUBLIC[:, 1], 0, 1)

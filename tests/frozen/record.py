@@ -148,9 +148,9 @@ KEPT_MASS = {"value": "kept_mass", "low": "kept_low", "high": "kept_high", "supp
 def of_policy(better: Any, path: str) -> Record:
     """A number for every pair of state and action, as policy.json has them."""
     told = better.as_dict()
-    pairs = [{"state": of["state"], **pair} for of in told["states"] for pair in of["actions"]]
-    reasons = [of["reason"] for of in told["states"]]
-    return named({"rule": told["rule"], "pairs": pairs, "reasons": reasons}, path)
+    reasons = {of["state"]: of["reason"] for of in told["states"]}
+    ordered = [reasons[state] for state in dict.fromkeys(told["pairs"]["state"])]
+    return named({"rule": told["rule"], "pairs": told["pairs"], "reasons": ordered}, path)
 
 
 def recorded(frozen: Frozen) -> Record:

@@ -273,14 +273,14 @@ def test_the_terms_in_a_release_are_those_that_the_core_used(monkeypatch):
     honest = pv.release(described, data, entropy=seed(1))
     assert honest.terms["epsilon"] == 0.5
     assert honest.terms["return_bounds"] == list(described.return_bounds)
-    terms = importlib.import_module("privalue.study._terms")
-    right = terms.terms_for
+    curator = importlib.import_module("privalue.curator")
+    right = curator.resolve
 
     def planted(*args):
         """A parser that doubles epsilon."""
         return dataclasses.replace(right(*args), epsilon=1.0)
 
-    monkeypatch.setattr(terms, "terms_for", planted)
+    monkeypatch.setattr(curator, "resolve", planted)
     wrong = pv.release(described, data, entropy=seed(1))
     assert wrong.privacy.epsilon == 0.5  # what the study says
     assert wrong.terms["epsilon"] == 1.0  # what was done

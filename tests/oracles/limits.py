@@ -80,7 +80,7 @@ def sensitivity(shape, *, count_weight, most_states=None, **unit):
 
 def shape_weights(prior, states, *, expected_trajectories=None, alpha=None, shrinkage=True, **unit):
     """omega, by plain arguments."""
-    from privalue.study._choices import shape_weights as chosen
+    from privalue.study.heuristics import choose_shape
 
-    known = {"expected_trajectories": expected_trajectories, "alpha": alpha}
-    return chosen(of_sums(states, **unit), prior, **known, shrinkage=shrinkage)
+    held = of_sums(states, **unit)
+    return choose_shape(held, prior, expected_trajectories, alpha or 1.0, shrinkage=shrinkage)

@@ -3,12 +3,24 @@
 from hypothesis import strategies as st
 
 import privalue as pv
-from privalue.study._places import Place
+from privalue.core import MECHANISMS
+from privalue.study import resolve
 
 
 def in_sections(**sections):
     """A study from its sections, as a file gives them."""
-    return pv.Study(Place(anywhere=True), **sections)
+    return pv.Study.from_sections(sections)
+
+
+def with_sections(study, **sections):
+    """The same study with other sections."""
+    return pv.Study.from_sections({**study.sections(), **sections}, *study.folders)
+
+
+def mechanism_for(study, design, size):
+    """The mechanism of a study, from public numbers alone."""
+    terms = resolve(study, size, design)
+    return MECHANISMS[terms.mechanism](terms)
 
 
 def study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections):

@@ -16,7 +16,7 @@ from oracles.limits import smooth_lsl, smooth_lsw
 from privalue.core import Design, nissim, privacy_profile
 from privalue.paper import chain_statistics, theory
 from privalue.simulation import MarkovRewardProcess, parse_world
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
 CHAIN = parse_world("chain")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from oracles.studies import in_sections
+from oracles.studies import in_sections, mechanism_for
 from privalue.core import Statistics, exact_alpha, privacy_profile
 from privalue.curator import prepare
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world
-from privalue.study._terms import mechanism_for, public_size
+from privalue.study import public_size
 
 
 def perturbation(trajectories, seed, **mechanism):

@@ -16,7 +16,7 @@ from privalue.core import Calibration, Design, nissim, privacy_profile
 from privalue.core.sensitivity import TOLERANCE
 from privalue.errors import StudyError, UsageError
 from privalue.paper import theory
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 PHI = np.array([[1.0, 0.0], [0.5, 2.0], [0.0, 1.5]])
 RHO = np.array([1.0, 0.25, 0.6])

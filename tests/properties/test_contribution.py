@@ -17,7 +17,7 @@ from oracles.limits import smooth_lsl, smooth_lsw
 from oracles.ridge import smooth_ridge
 from privalue.core import MOST_TRAJECTORIES, Design
 from privalue.core.sensitivity import TOLERANCE
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 BETA = st.one_of(st.floats(1e-6, 3.0), st.sampled_from([1e-12, 50.0]))
 KAPPA = st.sampled_from([0.0, 0.0, 0.3, 5.0, 70.0])

@@ -14,7 +14,7 @@ from oracles import contribution, literal
 from oracles.ridge import least_ridge_psi, most_ridge_psi, smooth_ridge
 from privalue.core import MOST_TRAJECTORIES, Design
 from privalue.core.sensitivity import TOLERANCE
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 PHI = np.array([[1.0, 0.5], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0], [0.3, -1.0]])
 COUNTS = st.lists(st.integers(0, 40), min_size=5, max_size=5)

@@ -15,7 +15,7 @@ from oracles.shrinkage import posterior
 from privalue.core import Design
 from privalue.estimate.intervals import total_intervals
 from privalue.estimate.ratios import Ratios, normal_quantile, ratio_intervals
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 # Sensitivity
 

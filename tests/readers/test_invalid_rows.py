@@ -13,7 +13,7 @@ from oracles.studies import study
 from privalue.cli import run
 from privalue.core import MOST_TRAJECTORIES
 from privalue.readers._local import statistics
-from privalue.study._terms import declared_size, public_size
+from privalue.study import declared_size, public_size
 
 COLUMNS = ["person", "trajectory", "step", "state", "reward"]
 GOOD = [

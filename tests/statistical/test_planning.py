@@ -120,8 +120,7 @@ def test_a_cautious_end_without_rare_states_would_be_found_out(planned):
 def test_visits_that_ignore_the_limit_would_be_found_out():
     """Planted: 1/N, 2/N, ..., 1, whatever H is, which was assumed once."""
     described = bench.study("chain", states=200)
-    privacy = described.privacy.model_copy(update={"max_states_per_trajectory": 3})
-    option = Option(study=described.model_copy(update={"privacy": privacy}))
+    option = Option(study=described.replace(max_states_per_trajectory=3))
     alone = public_model(option.study)
     true = public_model(option.study, bench.parse_world("chain:N=200"))
     ignoring = dataclasses.replace(true, visits=np.arange(1, 201) / 200)

@@ -24,7 +24,7 @@ from privalue.estimate.ratios import normal_quantile, ratio_intervals
 from privalue.estimate.values import SURE
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's
 SIGMAS = 5.8  # of chance, that a check allows: one-sided 3e-9

@@ -18,7 +18,7 @@ from oracles.worlds import first_visits
 from privalue.core import Design, exact_alpha
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
-from privalue.study._features import aggregation
+from privalue.study import aggregation
 
 SETS = 150  # data sets of a world
 LEAST = 0.94  # of the cases, where 0.95 are promised

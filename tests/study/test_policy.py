@@ -1,6 +1,7 @@
 """``[policy]``: what a study must say to value another policy, and what it may not."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import privalue as pv
@@ -30,13 +31,11 @@ def test_it_resolves_to_two_policies_and_limits():
         5.0,
     )
     assert study.privacy.delta == 0.0
-    assert study.public_description()["privacy"]["delta"] == 0.0
     by_start = described(policy={"by": "start"})
     assert by_start.limits.keys == 2
     assert list(by_start.start_names) == [0, 1]
     logged = described(policy={"behaviour": "column"})
     assert logged.policies.behaviour is None
-    assert logged.public_description()["data"]["probability"] == "probability"
     assert "probability" not in study.public_description()["data"]
     assert pv.Study.from_description(study.public_description()) == study
 
@@ -54,23 +53,15 @@ def test_other_studies_are_described_as_they_were():
     [
         ({"actions": None}, r"\[actions\] is missing: to value another policy, actions must be"),
         ({"policy": {"target": None}}, r"\[policy\] target is missing"),
-        ({"policy": {"behaviour": None}}, r"\[policy\] behaviour is missing: .* never estimated"),
         (
-            {"policy": {"behaviour": "propensity"}},
-            r"\[policy\] behaviour = \"propensity\" cannot be read: .* of logged probabilities, "
-            r"write behaviour = \"column\", and \[data\] probability = \"propensity\"$",
+            {"policy": {"behaviour": None}},
+            r"\[policy\] behaviour is missing; it must be",
         ),
-        (
-            {"policy": {"behaviour": "no.csv"}},
-            r"\"no.csv\" cannot be read: .* study file \([^)]*\)$",
-        ),
+        ({"policy": {"behaviour": "no.csv"}}, r"\"no.csv\" cannot be read: it does not exist"),
         ({"policy": {"clip": None}}, r"\[policy\] clip is missing"),
         ({"mechanism": "dp-ssp", "delta": 1e-6}, r"\[policy\] is for dp-ope, and .* \"dp-ssp\""),
         ({"delta": 1e-6}, "delta = 1e-06: the Laplace noise of dp-ope promises epsilon alone"),
-        (
-            {"noise": "laplace"},
-            "noise applies to dp-lsl and dp-lsw only",
-        ),
+        ({"noise": "isotropic"}, "noise applies to dp-lsl and dp-lsw only"),
         ({"max_states_per_trajectory": 2}, r"max_states_per_trajectory has no effect with dp-ope"),
         ({"start": [0.5, 0.5]}, r"\[values\] start has no effect with dp-ope"),
         ({"visits": [0.5, 0.5]}, r"\[states\] visits has no effect"),
@@ -79,7 +70,7 @@ def test_other_studies_are_described_as_they_were():
         ({"columns": {"probability": "p"}}, r"names the column of logged probabilities, and"),
         (
             {"columns": {"probability": "reward"}, "policy": {"behaviour": "column"}},
-            r"probability = \"reward\" is another column",
+            'both name the column "reward"',
         ),
     ],
 )
@@ -120,7 +111,7 @@ def test_a_delta_is_needed_wherever_there_was_one():
     given = {"states": 2, "discount": 0.9, "returns": (0, 1), "epsilon": 1.0, "unit": "trajectory"}
     with pytest.raises(StudyError, match="delta is missing; it must be a number between 0 and 1"):
         pv.Study(**given)
-    with pytest.raises(StudyError, match=r"delta = 0\.0 is not allowed; it must be a number"):
+    with pytest.raises(StudyError, match="delta = 0 is not allowed; it must be a number"):
         pv.Study(**given, delta=0)
 
 
@@ -159,16 +150,8 @@ def test_files_of_policies_are_read_and_hashed(tmp_path):
     with pytest.raises(StudyError, match='the probability of "0, 0" is nan'):
         pv.Study.load(tmp_path / "study.toml")
     (tmp_path / "target.csv").write_text("state,action,probability\n0,0,\n0,1,1\n1,1,1\n")
-    with pytest.raises(StudyError, match='"" is not a number'):
+    with pytest.raises(StudyError, match="a cell is not a number"):
         pv.Study.load(tmp_path / "study.toml")
-
-
-def test_a_check_says_what_is_lost_before_any_data():
-    never = {"0": {"0": 1.0}, "1": {"0": 0.3, "1": 0.7}}
-    notes = pv.check(described(policy={"behaviour": never})).notes
-    assert any("takes 1 action(s) that the behaviour never takes" in note for note in notes)
-    same = pv.check(described(policy={"target": BEHAVIOUR})).notes
-    assert any("checks nothing" in note for note in same)
 
 
 @pytest.mark.parametrize("target", [{"0": "1", "1": "1"}, {"0": 1, "1": {"1": 1.0}}, "target.csv"])
@@ -185,14 +168,17 @@ def test_a_target_without_chance_names_the_action_of_each_state(target, tmp_path
 def test_two_actions_of_a_state_need_probabilities(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "target.csv").write_text("0,1\n0,0\n1,1\n", encoding="utf-8")
-    with pytest.raises(StudyError, match=r'two rows of the state "0" and no third column'):
+    with pytest.raises(StudyError, match='the state "0" sum to 2'):
         described(policy={"target": "target.csv"})
 
 
-def test_the_name_of_a_column_is_not_taken_for_a_lost_file():
-    with pytest.raises(StudyError, match=r'"column", and \[data\] probability = "propensity"$'):
-        described(policy={"behaviour": "propensity"})
-    with pytest.raises(StudyError, match=r"it cannot be a column of the rows: name the action"):
-        described(policy={"target": "chosen"})
-    with pytest.raises(StudyError, match=r"relative to the study file \([^)]*\)$"):
-        described(policy={"behaviour": "lost.csv"})
+@pytest.mark.parametrize("kind", [np.array, list, pd.DataFrame])
+def test_a_policy_may_be_an_array_of_states_by_actions(kind):
+    assert described(
+        policy={"target": kind([[0.2, 0.8], [0.0, 1.0]])}
+    ).policies.target.tolist() == [
+        *(0.2, 0.8, 0.0, 1.0),
+    ]
+    with pytest.raises(StudyError) as refused:
+        described(policy={"target": [[0.2, 0.8]]})
+    assert refused.value.code == "policy-shape"

@@ -1,295 +1,113 @@
-"""The study file: every key checked, one clear line for each mistake."""
+"""A study: the same from a file and from keywords, changed, saved, described and identified."""
+
+import tomllib
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 import privalue as pv
-from oracles.studies import in_sections, study
-from privalue.study._features import design
-from privalue.study._mechanism import Mechanism
-from privalue.study._template import STARTING_POINT, study_template
+from oracles.studies import in_sections, release_anyway, study
+from privalue.core import Limits
+from privalue.ledger import study_hash
+from privalue.study import KEYWORDS, SECTIONS, design, study_template
 
-GOOD = """
-[study]
-name = "recovery-chain"
-dataset = "trial-2026"
-trajectories = 10000
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-unit = "trajectory"
-neighbours = "replace-one"
-[values]
-discount = 0.99
-rewards = [0.0, 1.0]
-[states]
-count = 4
-[features]
-kind = "tabular"
-[weights]
-kind = "uniform"
-[mechanism]
-name = "dp-lsw"
-calibration = "nissim"
-noise = "isotropic"
-[data]
-trajectory = "stay_id"
-"""
-
-
-def changed(old, new):
-    assert old in GOOD
-    return GOOD.replace(old, new)
-
-
-def test_a_good_study_and_its_defaults():
-    described = pv.Study.parse(GOOD)
-    assert described.state_count == 4
-    assert described.state_labels == ("0", "1", "2", "3")
-    assert described.return_bounds == pytest.approx((0.0, 100.0))
-    assert described.values.unvisited_value == 0.0
-    assert described.state_weights.tolist() == [1.0] * 4
-    assert not described.state_weights.flags.writeable
-    assert described.data.trajectory == "stay_id"
-    assert described.data.reward == "reward"
-
-
-def test_python_and_the_file_build_the_same_object():
-    built = pv.Study(
-        name="recovery-chain",
-        dataset="trial-2026",
-        trajectories=10000,
-        epsilon=1,
-        delta=1e-6,
-        unit="trajectory",
-        neighbours="replace-one",
-        discount=0.99,
-        rewards=(0, 1),
-        states=np.int64(4),
-        weights="uniform",
-        mechanism="dp-lsw",
-        calibration="nissim",
-        noise="isotropic",
-        columns={"trajectory": "stay_id"},
-    )
-    assert built.public_description() == pv.Study.parse(GOOD).public_description()
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("epsilon = 1.0", "epsilon = 0", "[privacy] epsilon = 0.* above 0"),
-        ("epsilon = 1.0", "epsilon = -1", "[privacy] epsilon = -1.* above 0"),
-        ("epsilon = 1.0", "epsilon = nan", "[privacy] epsilon = nan .* above 0"),
-        ("epsilon = 1.0", "epsilon = inf", "[privacy] epsilon = inf .* above 0"),
-        ("epsilon = 1.0", 'epsilon = "1"', '[privacy] epsilon = "1" .* above 0'),
-        ("epsilon = 1.0", "epsilon = true", "[privacy] epsilon = True .* above 0"),
-        ("epsilon = 1.0", "epsilon = [1]", "[privacy] epsilon = .1. .* above 0"),
-        ("epsilon = 1.0", "", "[privacy] epsilon is missing"),
-        ("epsilon = 1.0", "epsilom = 1", "[privacy] epsilom is not a key .* epsilon"),
-        ("delta = 1e-6", "delta = 0", "[privacy] delta = 0.* between 0 and 1"),
-        ("delta = 1e-6", "delta = 1", "[privacy] delta = 1.* between 0 and 1"),
-        ('unit = "trajectory"', "", '[privacy] unit is missing; it must be "trajectory"'),
-        ('unit = "trajectory"', 'unit = "patient"', '[privacy] unit = "patient" is not allowed'),
-        ("discount = 0.99", "discount = 0", "[values] discount = 0.* above 0 and at most 1"),
-        ("discount = 0.99", "discount = 1.01", "[values] discount = 1.01 .* at most 1"),
-        ("discount = 0.99", "discount = 1", "[values] discount = 1 needs the key returns"),
-        ("[0.0, 1.0]", "[1.0, 0.0]", "[values] rewards = .* the lower bound must come first"),
-        ("[0.0, 1.0]", "[1.0]", "[values] rewards .* two finite numbers"),
-        ("[0.0, 1.0]", "[0, nan]", "[values] rewards .* two finite numbers"),
-        ("[0.0, 1.0]", "[0, 1]\nreturns = [1, 0]", "[values] returns .* the lower bound"),
-        ("[0.0, 1.0]", "[0, 1]\nreturns = [1, 1]", "[values] returns .* the lower bound"),
-        ("[0.0, 1.0]", "[0, 0]", "[values] returns range over .* wide"),
-        ("[0.0, 1.0]", "[-1e300, 1e300]", "[values] returns range over"),
-        ("[0.0, 1.0]", "[0, 1]\nunvisited = -1", "[values] unvisited = -1.* inside"),
-        ("count = 4", "count = 0", "[states] count = 0 .* from 1"),
-        ("count = 4", "count = 4.0", "[states] count = 4.0 .* whole number"),
-        ("count = 4", "", "[states] give exactly one of"),
-        ("count = 4", 'count = 4\nlabels = ["a"]', "[states] give exactly one of"),
-        ("count = 4", 'labels = ["a", "b", "a"]', '[states] the label "a" appears 2 times'),
-        ("count = 4", "labels = []", "[states] labels must be a list of at least one"),
-        ("count = 4", 'labels = ["a", " "]', "[states] labels must be .* none empty"),
-        ("count = 4", 'file = "nowhere.csv"', "[states] file .* does not exist"),
-        ('kind = "tabular"', 'kind = "aggregate"', "[features] .* needs the key size"),
-        ('kind = "tabular"', 'kind = "aggregate"\nsize = 0', "[features] size = 0 .* at least 1"),
-        ('kind = "tabular"', 'kind = "aggregate"\nsize = 9', "[features] size = 9: .* only 4"),
-        ('kind = "tabular"', 'kind = "tabular"\nsize = 2', "[features] .* does not use .* size"),
-        ('kind = "tabular"', 'kind = "matrix"', "[features] .* needs the key file"),
-        ('kind = "uniform"', "values = [1, 2, -1, 1]", "[weights] .* state .2. is -1.0; weights"),
-        ('kind = "uniform"', "values = [1, 2, nan, 1]", "[weights] values"),
-        ('kind = "uniform"', "values = [1, 2]", "[weights] values has 2 numbers for 4 states"),
-        ('kind = "uniform"', "values = [0, 0, 0, 0]", "[weights] every weight is 0"),
-        ('kind = "uniform"', 'kind = "uniform"\nvalues = [1]', "[weights] give exactly one"),
-        ('name = "dp-lsw"', 'name = "lsw"', '[mechanism] name = "lsw" is not allowed'),
-        ('name = "dp-lsw"', 'name = "dp-lsw"\nridge = 3', "[mechanism] ridge applies to dp-lsl"),
-        ('name = "dp-lsw"', 'name = "dp-lsl"\nridge = 0', "[mechanism] ridge = 0.* above 0"),
-        (
-            'name = "dp-lsw"',
-            'name = "dp-lsl"\nridge = 3\nridge_scale = 3',
-            "[mechanism] ridge_scale applies",
-        ),
-        (
-            'name = "dp-lsw"\ncalibration = "nissim"\nnoise = "isotropic"',
-            'name = "dp-lsl"\nnoise = "whitened"',
-            '[mechanism] noise = "whitened" is for dp-lsw only',
-        ),
-        ('noise = "isotropic"', "beta = 0.1", "[mechanism] beta applies to calibration"),
-        ('trajectory = "stay_id"', 'trajectory = "step"', "[data] two keys name the same column"),
-        ("trajectories = 10000", "trajectories = 0", "[study] trajectories = 0 .* from 1"),
-        ("[states]", "[stats]", "[stats] is not a section of a study; did you mean states?"),
-        ("[states]\ncount = 4", "", "[states] is missing"),
-        ("[privacy]", "[privacy", "not valid TOML"),
-    ],
-)
-def test_each_mistake_gets_one_clear_line(old, new, message):
-    pattern = (
-        message.replace("[", r"\[").replace("?", r"\?") if message.startswith("[") else message
-    )
-    with pytest.raises(pv.StudyError, match=pattern) as caught:
-        pv.Study.parse(changed(old, new))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        ({"privacy": {"unit": "person"}}, "needs the key max_trajectories_per_person"),
-        ({"privacy": {"max_trajectories_per_person": 3}}, 'applies to unit = "person" only'),
-        (
-            {"privacy": {"unit": "person", "max_trajectories_per_person": 0}},
-            "max_trajectories_per_person = 0 is not allowed",
-        ),
-        ({"privacy": {"max_states_per_trajectory": 0}}, "max_states_per_trajectory = 0"),
-        ({"report": {"level": 0.9}}, r"\[report\] level is of intervals"),
-        ({"report": {"level": 1.0}}, "level = 1.0 is not allowed"),
-        ({"mechanism": {"shrinkage": True}}, "shrinkage applies to dp-ssp only"),
-        ({"mechanism": {"name": "dp-ssp"}}, "calibrated exactly"),
-        (
-            {"mechanism": {"name": "dp-ssp", "calibration": "exact", "beta": 0.1}},
-            "beta applies to dp-lsl and dp-lsw only",
-        ),
-        (
-            {"mechanism": {"name": "dp-ssp", "calibration": "exact", "noise": "whitened"}},
-            "noise applies to",
-        ),
-        (
-            {"mechanism": {"name": "dp-ssp", "calibration": "exact", "shrinkage": "yes"}},
-            'shrinkage = "yes" is not allowed',
-        ),
-        ({"data": {"sorted": 1}}, "sorted = 1 is not allowed"),
-    ],
-)
-def test_keys_that_do_not_apply_are_refused_never_ignored(sections, message):
-    with pytest.raises(pv.StudyError, match=message):
-        study(**sections)
-
-
-def test_what_one_person_can_change():
-    by_person = {"unit": "person", "max_trajectories_per_person": 3, "max_states_per_trajectory": 4}
-    described = study(100, privacy=by_person)
-    assert (described.trajectories_per_person, described.states_per_trajectory) == (3, 4)
-    assert described.limits.touched == 24
-    assert study(100, privacy={**by_person, "neighbours": "add-remove"}).limits.touched == 12
-    assert study(5, privacy=by_person).limits.touched == 5
-    plain = study(7)
-    assert (plain.trajectories_per_person, plain.states_per_trajectory) == (1, 7)
-    assert study(7, privacy={"max_states_per_trajectory": 99}).states_per_trajectory == 7
-
-
-def _change(section, key):
-    setattr(section, key, 9.0)
-
-
-@pytest.mark.parametrize("attempt", [_change, delattr])
-@pytest.mark.parametrize(("section", "key"), [("privacy", "epsilon"), (None, "privacy")])
-def test_a_study_cannot_be_changed(attempt, section, key):
-    described = study(3)
-    with pytest.raises(pv.StudyError, match="frozen; make another one") as caught:
-        attempt(getattr(described, section) if section else described, key)
-    assert f"{key} cannot be changed" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert "http" not in str(caught.value)
-    assert described == study(3)
-
-
-# The mechanism: a section of its own for each
-
-
-KEYS = {
-    "dp-ssp": {
-        *("name", "calibration", "ridge", "ridge_scale", "shrinkage", "stages", "stage_shares"),
-    },
-    "dp-lsw": {"name", "calibration", "noise", "beta", "pseudo_count"},
-    "dp-lsl": {"name", "calibration", "noise", "beta", "ridge", "ridge_scale"},
+LABELS = ["ill", "better", "well"]
+FLAT = {
+    "states": LABELS,
+    "discount": 0.9,
+    "returns": (0, 1),
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "unit": "person",
+    "max_trajectories_per_person": 3,
 }
+ALL = {
+    **FLAT,
+    "rewards": (-1, 1),
+    "unvisited": 0.5,
+    "start": {"ill": 1.0},
+    "neighbours": "add-remove",
+    "max_states_per_trajectory": 2,
+    "name": "ward",
+    "dataset": "clinic",
+    "period": "2026-11",
+    "trajectories": 5000,
+    "groups": {"a": "ill", "b": "better", "c": "well"},
+    "visits": {"ill": 0.5, "better": 0.5, "well": 0.5},
+    "weights": {"ill": 1.0, "better": 2.0, "well": 3.0},
+    "arms": ["control", "treated"],
+    "mechanism": "dp-ssp",
+    "level": 0.9,
+    "columns": {"trajectory": "stay_id", "person": "patient", "arm": "given"},
+}
+SECTIONS_OF_ALL = {
+    "states": {"labels": LABELS, "groups": ALL["groups"], "visits": ALL["visits"]},
+    "values": {
+        "discount": 0.9,
+        "returns": (0, 1),
+        "rewards": (-1, 1),
+        "unvisited": 0.5,
+        "start": {"ill": 1.0},
+    },
+    "privacy": {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "unit": "person",
+        "neighbours": "add-remove",
+        "max_trajectories_per_person": 3,
+        "max_states_per_trajectory": 2,
+    },
+    "study": {"name": "ward", "dataset": "clinic", "period": "2026-11", "trajectories": 5000},
+    "weights": {"values": ALL["weights"]},
+    "arms": {"labels": ["control", "treated"], "column": "given"},
+    "mechanism": {"name": "dp-ssp"},
+    "report": {"level": 0.9},
+    "data": {"trajectory": "stay_id", "person": "patient"},
+}
+PLAIN = {**FLAT, "unit": "trajectory", "max_trajectories_per_person": None}
 
 
-@pytest.mark.parametrize("name", KEYS)
-def test_a_mechanism_has_its_own_keys_and_answers_for_the_others(name):
-    chosen = Mechanism(name=name)
-    assert set(type(chosen).model_fields) == KEYS[name]
-    every = set().union(*KEYS.values())
-    assert set(pv.Study.keys_of("mechanism")) == every
-    for key in every - KEYS[name]:
-        with pytest.raises(pv.StudyError, match=f'^{key} applies to .* only, and name = "{name}"'):
-            Mechanism(name=name, **{key: getattr(chosen, key)})
+def identity(chosen):
+    return study_hash(chosen.public_description())
 
 
-def test_a_mechanism_is_chosen_by_its_name_wherever_it_is_written():
-    plain = study(3).model_copy(update={"mechanism": {}})
-    assert plain.mechanism == Mechanism() == Mechanism(name="dp-ssp")
-    for name in KEYS:
-        section = Mechanism(name=name)
-        for written in (section, {"name": name}):
-            changed = plain.model_copy(update={"mechanism": written})
-            assert type(changed.mechanism) is type(section)
-            assert changed.mechanism == section
-    with pytest.raises(pv.StudyError, match=r"^name = 3 is not allowed; it must be \"dp-ssp\""):
-        Mechanism(name=3)
-    with pytest.raises(pv.StudyError, match=r"^\[mechanism\] must be a section of the study"):
-        plain.model_copy(update={"mechanism": "dp-ssp"})
+# Keywords and sections
 
 
-def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose():
-    """It used to be accepted, and ignored."""
-    with pytest.raises(pv.StudyError, match="noise applies to dp-lsl and dp-lsw only"):
-        Mechanism(name="dp-ssp", noise="isotropic")
+def test_keywords_and_sections_make_the_same_study():
+    flat, sections = pv.Study(**ALL), in_sections(**SECTIONS_OF_ALL)
+    assert flat == sections
+    assert flat.public_description() == sections.public_description()
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "stated"),
-    [
-        ({}, {"calibration": "exact", "shrinkage": True}),
-        ({"ridge": 5}, {"calibration": "exact", "ridge": 5.0, "shrinkage": True}),
-        (
-            {"name": "dp-lsw"},
-            {"calibration": "exact", "noise": "whitened", "beta": "auto", "pseudo_count": 0.0},
-        ),
-        (
-            {"name": "dp-lsw", "calibration": "nissim"},
-            {"calibration": "nissim", "noise": "whitened"},
-        ),
-        (
-            {"name": "dp-lsl", "calibration": "appendix", "ridge": 5},
-            {"calibration": "appendix", "noise": "isotropic", "ridge": 5.0},
-        ),
-        (
-            {"name": "dp-lsl", "calibration": "appendix"},
-            {"calibration": "appendix", "noise": "isotropic", "ridge": "sqrt", "ridge_scale": 100},
-        ),
-    ],
-)
-def test_a_release_states_the_keys_in_force_in_the_order_of_the_file(mechanism, stated):
-    described = study(3).model_copy(update={"mechanism": mechanism})
-    found = described.public_description()["mechanism"]
-    assert list(found.items()) == [("name", mechanism.get("name", "dp-ssp")), *stated.items()]
-    assert described.model_copy(update={"mechanism": found}) == described
+def test_every_key_of_a_study_has_one_keyword():
+    """A key is a keyword, or belongs to one that is called as its section, or names a column."""
+    placed = [KEYWORDS[word](0.5) for word in KEYWORDS if word not in {*SECTIONS, "columns"}]
+    found = {(name, key) for each in placed for name, keys in each.items() for key in keys}
+    assert len(found) == len(placed)
+    every = {(name, key) for name, model in SECTIONS.items() for key in model.model_fields}
+    assert found < every
+    assert {name for name, _ in every - found} <= {*KEYWORDS, "data"}
+    assert list(pv.Study.__signature__.parameters) == list(KEYWORDS)
 
 
-def test_a_section_that_is_none_is_told_in_one_line():
-    with pytest.raises(pv.StudyError, match=r"^\[features\] must be a section of the study, not 3"):
-        pv.Study.parse("features = 3\n" + GOOD.replace('[features]\nkind = "tabular"\n', ""))
+def test_defaults_follow_from_other_keys():
+    chosen = study(4, mechanism={"name": "dp-ssp", "calibration": "exact"})
+    assert chosen.state_labels == ("0", "1", "2", "3")
+    assert chosen.state_weights.tolist() == [1.0] * 4
+    assert not chosen.state_weights.flags.writeable
+    assert (chosen.mechanism.stages, chosen.mechanism.shrinkage) == ("auto", True)
+    for name, noise in (("dp-lsw", "whitened"), ("dp-lsl", "isotropic")):
+        other = pv.Study(**{**PLAIN, "mechanism": name}).mechanism
+        assert (other.stages, other.shrinkage, other.noise) == ("one", False, noise)
+    assert pv.Study(**PLAIN, size=2).features.kind == "aggregate"
+    assert pv.Study(**PLAIN, features=np.eye(3)).features.kind == "matrix"
 
 
 @pytest.mark.parametrize(
@@ -308,139 +126,141 @@ def test_bounds_of_returns_from_those_of_rewards(rewards, discount, bounds, unvi
     assert values.unvisited_value == pytest.approx(unvisited)
 
 
-# Side files
+def test_rewards_follow_from_returns_where_they_are_left_out():
+    """Every reward that leaves all returns within their bounds is within the rewards'."""
+    chosen = pv.Study(**{**FLAT, "returns": (-1, 2), "discount": 0.5})
+    assert chosen.values.rewards == (-2.0, 2.5)
+    assert chosen.replace(returns=(0, 1)).values.rewards == (-0.5, 1.0)
+    rewards = np.random.default_rng(1).uniform(-4, 4, (20_000, 4))
+    returns = rewards.copy()
+    for at in (2, 1, 0):
+        returns[:, at] += 0.5 * returns[:, at + 1]
+    inside = ((returns >= -1) & (returns <= 2)).all(axis=1)
+    assert inside.sum() > 50
+    assert -2 <= rewards[inside].min() < -1.7  # so narrower bounds would clamp
+    assert rewards[inside].max() <= 2.5
 
 
-def test_side_files_are_found_beside_the_study_and_hashed(tmp_path, monkeypatch):
-    (tmp_path / "states.csv").write_text("state\nhome\nward\nicu\n")
-    (tmp_path / "groups.csv").write_text("raw,state\nbed 1,ward\nbed 2,ward\nhome,home\nicu,icu\n")
-    (tmp_path / "weights.csv").write_text("icu,3\nhome,1\nward,2\n")
-    (tmp_path / "start.csv").write_text("state,probability\nhome,0.25\nward,0.75\n")
-    (tmp_path / "phi.csv").write_text("state,a,b\nward,0,1\nhome,1,0\nicu,1,1\n")
-    (tmp_path / "study.toml").write_text(
-        GOOD.replace("count = 4", 'file = "states.csv"\ngroups = "groups.csv"')
-        .replace('kind = "uniform"', 'file = "weights.csv"')
-        .replace("rewards =", 'start = "start.csv"\nrewards =')
-        .replace('kind = "tabular"', 'kind = "matrix"\nfile = "phi.csv"')
-    )
-    monkeypatch.chdir("/")
-    described = pv.Study.load(tmp_path / "study.toml")
-    assert described.state_labels == ("home", "ward", "icu")
-    assert described.raw_labels == {"bed 1": 1, "bed 2": 1, "home": 0, "icu": 2}
-    assert described.state_weights.tolist() == [1, 2, 3]
-    assert described.start_distribution.tolist() == [0.25, 0.75, 0]
-    assert described.feature_matrix.tolist() == [[1, 0], [0, 1], [1, 1]]
-    assert len(described.side_files) == 5
-    assert all(len(digest) == 64 for digest in described.side_files.values())
+def test_what_one_person_can_change():
+    by_person = {"unit": "person", "max_trajectories_per_person": 3, "max_states_per_trajectory": 4}
+    assert study(100, privacy=by_person).limits.touched == 24
+    assert study(100, privacy={**by_person, "neighbours": "add-remove"}).limits.touched == 12
+    assert study(5, privacy=by_person).limits.touched == 5
+    assert study(7, privacy={"max_states_per_trajectory": 99}).states_per_trajectory == 7
 
 
-def test_a_changed_study_finds_its_side_files_where_they_were(tmp_path, monkeypatch):
-    (tmp_path / "weights.csv").write_text("0,1\n1,2\n2,3\n3,4\n")
-    (tmp_path / "study.toml").write_text(GOOD.replace('kind = "uniform"', 'file = "weights.csv"'))
-    described = pv.Study.load(tmp_path / "study.toml")
-    monkeypatch.chdir("/")
-    again = described.model_copy(update={"mechanism": {"name": "dp-lsw"}})
-    assert again.state_weights.tolist() == [1, 2, 3, 4]
-    assert again.side_files == described.side_files
-    with pytest.raises(pv.StudyError, match=r"\[folder\] is not a section of a study"):
-        pv.Study.parse("[folder]\n" + GOOD, base=tmp_path)
+def test_replace_changes_keywords_and_takes_them_back():
+    chosen = pv.Study(**FLAT)
+    assert chosen.replace(epsilon=2) == pv.Study(**{**FLAT, "epsilon": 2}) != chosen
+    assert chosen.replace(epsilon=2).replace(epsilon=1) == chosen
+    assert chosen.replace(unit="trajectory", max_trajectories_per_person=None) == pv.Study(**PLAIN)
+    assert chosen.replace(mechanism="dp-lsw", beta=0.1).replace(mechanism="dp-ssp") == chosen
+    named = chosen.replace(columns={"person": "patient", "trajectory": "stay"})
+    assert named.replace(columns={"state": "ward"}).data.given == {"person", "trajectory", "state"}
+    assert named.replace(columns={"person": None, "trajectory": None}) == chosen
+    arms = chosen.replace(arms=["a", "b"], columns={"arm": "treatment"})
+    assert arms.replace(arms=["c", "d"]).arms.column == "treatment"
+    assert arms.in_one_arm() == chosen
+
+
+def test_replace_drops_nothing_in_silence():
+    chosen = pv.Study(**{**FLAT, "states": ["a", "b"]}, visits=[0.9, 0.1])
+    assert chosen.replace(states=["ill", "well"]).visit_prior.tolist() == [0.9, 0.1]
+    assert chosen.replace(bins={"age": [50]}).visit_prior.tolist() == [0.9, 0.1]
+    assert chosen.replace(states=["ill", "well"], visits=None).visit_prior is None
+    with pytest.raises(pv.StudyError) as refused:
+        chosen.replace(states=3)
+    assert refused.value.code == "numbers-missing"
+    grouped = chosen.replace(groups={"x": "a", "y": "b"})
+    assert grouped.replace(states=["b", "a"]).raw_labels == {"x": 1, "y": 0}
+
+
+def test_a_study_is_frozen():
+    chosen = pv.Study(**FLAT)
+    for owner, name in ((chosen, "privacy"), (chosen.privacy, "epsilon")):
+        with pytest.raises((AttributeError, ValueError), match=r"assign|frozen"):
+            setattr(owner, name, 2)
+
+
+def test_a_release_builds_limits_once_or_twice(monkeypatch):
+    """Everything public is resolved once, and again only where m was not declared."""
+    built = []
+    made = Limits.__post_init__
+
+    def counted(self):
+        built.append(self)
+        made(self)
+
+    monkeypatch.setattr(Limits, "__post_init__", counted)
+    people = [[(label, 0.5)] for label in LABELS] * 300
+    for keywords in ({}, {"trajectories": 900}):
+        built.clear()
+        release_anyway(pv.Study(**PLAIN, **keywords), people)
+        assert 1 <= len(built) <= 2
+
+
+# Numbers and matrices
+
+
+BY_LABEL = pd.Series([1.0, 0.5, 0.25], index=["well", "ill", "better"])
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "given",
     [
-        ("0,1\n1,1\n2,x\n", "not a number"),
-        ("0,1\n1,1\n", "leaves out 1 of 3 states"),
-        ("0,1\n1,1\n2,1\n9,1\n", '"9", which is not a state'),
-        ("0,1\n1,1\n1,1\n2,1\n", "twice"),
-        ("0\n1\n2\n", "needed"),
-        ("", "empty"),
-        ("0,1\n1,1\n2,-1\n", "at least 0"),
-        ("0,1\n1,1\n2,inf\n", "at least 0"),
+        np.array([0.5, 0.25, 1.0], dtype=np.float32),
+        pd.Series([0.5, 0.25, 1.0]),
+        BY_LABEL,
+        BY_LABEL.to_dict(),
+        pl.Series([0.5, 0.25, 1.0]),
+        pa.array([0.5, 0.25, 1.0]),
+        (0.5, 0.25, 1),
     ],
+    ids=lambda given: type(given).__name__,
 )
-def test_bad_weights_files(tmp_path, monkeypatch, content, message):
-    (tmp_path / "w.csv").write_text(content)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(pv.StudyError, match=message):
-        study(3, weights={"file": "w.csv"})
+def test_numbers_of_states_come_as_arrays_or_by_label(given, tmp_path):
+    chosen = pv.Study(**FLAT, weights=given, visits=given)
+    assert chosen.state_weights.tolist() == chosen.visit_prior.tolist() == [0.5, 0.25, 1.0]
+    assert pv.Study.load(chosen.save(tmp_path / "study.toml")) == chosen
 
 
-@pytest.mark.parametrize(
-    ("start", "message"),
-    [({"0": 0.5}, "sums to 0.5"), ({"0": 1.5, "1": -0.5}, "negative"), ({"7": 1.0}, "not a state")],
-)
-def test_bad_start_distributions(start, message):
-    with pytest.raises(pv.StudyError, match=message):
-        study(3, values={"start": start})
+X = np.array([[1.0, 0.0], [1.0, 0.5], [0.0, 1.0]])
+MATRICES = [
+    X,
+    X.tolist(),
+    sp.csr_array(X),
+    pd.DataFrame(X, columns=["a", "b"]),
+    pd.DataFrame(X[[2, 0, 1]], index=["well", "ill", "better"]),
+    pl.DataFrame({"a": X[:, 0], "b": X[:, 1]}),
+    pl.DataFrame({"state": ["well", "ill", "better"], "a": X[[2, 0, 1], 0], "b": X[[2, 0, 1], 1]}),
+    pa.table({"a": X[:, 0], "b": X[:, 1]}),
+]
 
 
-def test_an_error_shows_a_list_as_a_study_has_it():
-    with pytest.raises(pv.StudyError, match=r'stages = \["visit"\] is not allowed'):
-        study(3, mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["visit"]})
-
-
-@pytest.mark.parametrize(
-    ("visits", "mechanism", "message"),
-    [
-        ({"0": 0.5, "1": 0.1, "2": 1.5}, {"calibration": "exact"}, "holds 1.5, .*is 0.5"),
-        ({"0": 0.5}, {"calibration": "exact"}, "leaves out 2 of 3"),
-    ],
-)
-def test_bad_priors_of_visits(visits, mechanism, message):
-    with pytest.raises(pv.StudyError, match=message):
-        study(states={"count": 3, "visits": visits}, mechanism=mechanism)
-
-
-def test_bad_groups():
-    with pytest.raises(pv.StudyError, match='maps "x" to "9"'):
-        study(states={"count": 3, "groups": {"x": "9"}})
+@pytest.mark.parametrize("matrix", MATRICES, ids=lambda matrix: type(matrix).__name__)
+def test_features_come_as_a_matrix_and_are_saved_beside_the_study(matrix, tmp_path):
+    chosen = pv.Study(**FLAT, features=matrix)
+    loaded = pv.Study.load(chosen.save(tmp_path / "a.toml"))
+    ending = "npz" if sp.issparse(matrix) else "npy"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"a-features.{ending}", "a.toml"]
+    for found in (chosen.feature_matrix, loaded.feature_matrix):
+        assert (found.toarray() if sp.issparse(found) else found).tolist() == X.tolist()
 
 
 @pytest.mark.parametrize("ending", ["npy", "npz", "csv", "parquet"])
 def test_feature_matrices_from_every_kind_of_file(tmp_path, monkeypatch, ending):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    phi = np.array([[1.0, 0.5], [0.0, 2.0], [3.0, 0.0]])
     path = tmp_path / f"phi.{ending}"
     if ending == "npy":
-        np.save(path, phi)
+        np.save(path, X)
     elif ending == "npz":
-        sp.save_npz(path, sp.csr_array(phi))
+        sp.save_npz(path, sp.csr_array(X))
     elif ending == "csv":
-        path.write_text("2,3.0,0.0\n0,1.0,0.5\n1,0.0,2.0\n")
+        path.write_text("2,0.0,1.0\n0,1.0,0.0\n1,1.0,0.5\n")
     else:
-        pq.write_table(pa.table({"state": [0, 1, 2], "a": phi[:, 0], "b": phi[:, 1]}), path)
+        pq.write_table(pa.table({"state": [0, 1, 2], "a": X[:, 0], "b": X[:, 1]}), path)
     monkeypatch.chdir(tmp_path)
-    found = study(3, features={"kind": "matrix", "file": path.name}).feature_matrix
-    dense = found if isinstance(found, np.ndarray) else found.toarray()
-    assert dense.tolist() == phi.tolist()
-
-
-def test_no_pickle_is_ever_loaded(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("evil.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(pv.StudyError, match=r"cannot be read as an array written by numpy\.save"):
-        study(3, features={"kind": "matrix", "file": "evil.npy"})
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (np.ones((2, 1)), "shape"),
-        (np.ones(3), "shape"),
-        (np.ones((3, 0)), "shape"),
-        (np.full((3, 1), np.nan), "NaN"),
-        (sp.csr_array(np.full((3, 1), np.inf)), "NaN"),
-    ],
-)
-def test_bad_matrices(matrix, message):
-    with pytest.raises(pv.StudyError, match=message):
-        study(3, features={"kind": "matrix", "matrix": matrix})
-
-
-# Features
+    found = pv.Study(**{**FLAT, "states": 3}, features=path.name).feature_matrix
+    assert (found.toarray() if sp.issparse(found) else found).tolist() == X.tolist()
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -450,173 +270,281 @@ def test_bad_matrices(matrix, message):
         ([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]], [1.0, 1.0, 1.0]),  # two equal columns
         ([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1.0, 0.0, 1.0]),  # weight 0 where it is needed
         ([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], [1.0, 1.0, 1.0]),  # an empty column
-        ([[1.0, 2.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0], [3.0, 1.0, 1.0, 1.0]], [1.0, 1.0, 1.0]),
     ],
 )
 def test_designs_without_full_column_rank_are_refused(storage, phi, weights):
-    described = study(
-        3,
-        features={"kind": "matrix", "matrix": storage(np.array(phi))},
-        weights={"values": weights},
-    )
+    chosen = pv.Study(**PLAIN, features=storage(np.array(phi)), weights=weights, mechanism="dp-lsw")
     with pytest.raises(pv.StudyError, match="does not have full column rank"):
-        design(described)
-
-
-def test_a_sparse_matrix_of_overlapping_features_is_made_dense_up_to_a_size(monkeypatch):
-    phi = sp.csr_array(np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]))
-    described = study(3, features={"kind": "matrix", "matrix": phi})
-    assert isinstance(design(described).phi, np.ndarray)
-    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 5)
-    with pytest.raises(pv.StudyError, match=r"3 x 2: .* dense, and may have at most 5 entries"):
-        design(described)
-    apart = sp.csr_array(np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0]]))
-    assert sp.issparse(design(study(3, features={"kind": "matrix", "matrix": apart})).phi)
-
-
-def test_dp_lsl_does_not_need_full_rank():
-    built = design(
-        study(
-            3,
-            features={"kind": "matrix", "matrix": np.ones((3, 2))},
-            mechanism={"name": "dp-lsl"},
-        )
-    )
-    assert not built.full_rank
-
-
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("kind", ["general", "one entry a row"])
-def test_norms_are_rounded_towards_more_noise(storage, kind):
-    generator = np.random.default_rng(1)
-    for _ in range(30):
-        n, d = generator.integers(5, 30), generator.integers(1, 5)
-        phi = generator.normal(size=(n, d))
-        if kind == "one entry a row":
-            phi *= np.arange(d) == (np.arange(n) % d)[:, None]
-        weights = generator.random(n) + 0.01
-        built = design(
-            study(
-                int(n),
-                features={"kind": "matrix", "matrix": storage(phi)},
-                weights={"values": weights.tolist()},
-            )
-        )
-        assert built.one_feature_per_state == (kind != "general" or d == 1)
-        largest = np.linalg.norm(phi, 2)
-        smallest = np.linalg.svd(np.sqrt(weights)[:, None] * phi, compute_uv=False)[-1]
-        assert largest * (1 - 1e-15) <= built.norm <= largest * (1 + 1e-10)
-        assert 1 / smallest * (1 - 1e-15) <= built.pseudo_inverse_norm <= 1 / smallest * (1 + 1e-10)
+        design(chosen)
+    ridged = chosen.replace(mechanism="dp-lsl")
+    assert not design(ridged).full_rank
 
 
 def test_aggregation_ties_adjacent_states():
-    phi = design(study(5, features={"kind": "aggregate", "size": 2})).phi.toarray()
+    phi = design(study(5, features={"size": 2})).phi.toarray()
     assert phi.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]]
 
 
-# The template
+def test_values_shrunk_towards_features_are_tabular():
+    chosen = pv.Study(**{**PLAIN, "states": 6}, size=2, shrink=True)
+    assert chosen.shrink_targets.shape == (6, 2)  # three groups, less what they have in common
+    assert chosen.public_description()["features"]["shrink"] is True
+    assert design(chosen).is_tabular
 
 
-def test_the_commented_study_file_is_valid_and_complete(tmp_path):
-    (tmp_path / "s.toml").write_text(study_template())
-    described = pv.Study.load(tmp_path / "s.toml")
-    assert described.study.name == "my-study"
-    text = study_template()
-    for section in STARTING_POINT:
-        for key in pv.Study.keys_of(section):
-            built = (section, key) not in {
-                ("features", "matrix"),
-                ("weights", "values"),
-            }
-            assert (f"{key} = " in text) or not built
+# Bins
 
 
-def test_every_example_in_the_template_parses_when_uncommented():
-    import tomllib
+BINS = {"age": [50, 70], "sofa": np.array([5.5])}
+BINNED = {**FLAT, "states": None, "bins": BINS}
+BIN_LABELS = (
+    "age < 50, sofa < 5.5",
+    "age < 50, sofa >= 5.5",
+    "50 <= age < 70, sofa < 5.5",
+    "50 <= age < 70, sofa >= 5.5",
+    "age >= 70, sofa < 5.5",
+    "age >= 70, sofa >= 5.5",
+)
 
-    for line in study_template().splitlines():
-        if line.startswith("# ") and " = " in line:
-            tomllib.loads(line[2:])
 
-
-# Back from a description
-
-
-def described(**sections):
-    given = {
-        "study": {"name": "back", "trajectories": 3000},
-        "privacy": {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
-        "values": {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
-        "states": {"count": 3},
-    }
-    return in_sections(**{**given, **sections})
+def test_bins_make_states_and_are_recorded(tmp_path):
+    chosen = pv.Study(**BINNED)
+    assert chosen.state_labels == BIN_LABELS
+    described = chosen.public_description()
+    edges = [{"column": "age", "edges": [50.0, 70.0]}, {"column": "sofa", "edges": [5.5]}]
+    assert described["states"]["bins"] == edges
+    assert pv.Study.from_description(described) == chosen
+    assert pv.Study.load(chosen.save(tmp_path / "study.toml")) == chosen
+    turned = chosen.replace(bins={"sofa": [5.5], "age": [50, 70]})
+    assert identity(turned) != identity(chosen)  # the order of columns is the order of states
 
 
 @pytest.mark.parametrize(
-    "sections",
+    "edges",
     [
         {},
-        {"mechanism": {"name": "dp-lsw", "noise": "isotropic"}},
-        {"mechanism": {"name": "dp-lsl", "ridge": 7.0}},
-        {"states": {"labels": ["a", "b", "c"], "groups": {"x": "a", "y": "b"}}},
-        {"features": {"kind": "aggregate", "size": 2}, "weights": {"values": [1.0, 2.0, 0.0]}},
-        {"data": {"person": "patient", "invalid": "drop-unit", "step_type": "date"}},
-        {
-            "privacy": {"epsilon": 1.0, "delta": 1e-6, "unit": "person"},
-            "data": {"person": "patient"},
-        },
+        {"age": []},
+        {"age": 50},
+        {"age": "50"},
+        {"age": [50, float("nan")]},
+        {"age": [True]},
+        {"age": [70, 50]},
+        {"age": [50, 50]},
+        {"": [50]},
+        {f"c{n}": [0] for n in range(20)},
     ],
 )
-def test_a_study_is_rebuilt_from_its_description(sections):
-    study = described(**sections)
-    again = pv.Study.from_description(study.public_description())
-    assert again == study
-    assert again.trajectories_per_person == study.trajectories_per_person
-    assert again.size_is_public == study.size_is_public
+def test_what_bins_may_not_be(edges):
+    with pytest.raises(pv.StudyError) as refused:
+        pv.Study(**{**BINNED, "bins": edges})
+    assert refused.value.code == "key-invalid"
 
 
-def test_a_start_distribution_is_given_anew_or_left_out():
-    values = {"discount": 0.9, "rewards": (0.0, 1.0), "start": {"0": 0.5, "1": 0.5}}
-    description = described(values=values).public_description()
-    assert pv.Study.from_description(description).start_distribution is None
-    again = pv.Study.from_description(description, start={"2": 1.0})
-    assert again.start_distribution.tolist() == [0.0, 0.0, 1.0]
+# Files
+
+
+def test_side_files_are_found_beside_the_study_hashed_and_copied(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "states.csv").write_text("state\nhome\nward\nicu\n")
+    (here / "groups.csv").write_text("raw,state\nbed 1,ward\nbed 2,ward\nhome,home\nicu,icu\n")
+    (here / "weights.csv").write_text("icu,3\nhome,1\nward,2\n")
+    (here / "start.csv").write_text("state,probability\nhome,0.25\nward,0.75\n")
+    (here / "phi.csv").write_text("state,a,b\nward,0,1\nhome,1,0\nicu,1,1\n")
+    (here / "study.toml").write_text(
+        '[privacy]\nepsilon = 1\ndelta = 1e-6\nunit = "trajectory"\n'
+        '[values]\ndiscount = 0.9\nreturns = [0, 1]\nstart = "start.csv"\n'
+        '[states]\nfile = "states.csv"\ngroups = "groups.csv"\n'
+        '[weights]\nfile = "weights.csv"\n[features]\nfile = "phi.csv"\n'
+    )
+    loaded = pv.Study.load(here / "study.toml")
+    monkeypatch.chdir("/")
+    again = pv.Study.load(loaded.save(tmp_path / "there" / "study.toml"))
+    for chosen in (loaded, loaded.replace(period="2026-11"), again):
+        assert chosen.state_labels == ("home", "ward", "icu")
+        assert chosen.raw_labels == {"bed 1": 1, "bed 2": 1, "home": 0, "icu": 2}
+        assert chosen.state_weights.tolist() == [1, 2, 3]
+        assert chosen.start_distribution.tolist() == [0.25, 0.75, 0]
+        assert chosen.feature_matrix.tolist() == [[1, 0], [0, 1], [1, 1]]
+        assert chosen.side_files == loaded.side_files
+    assert len(loaded.side_files) == 5
+    assert again == loaded
+
+
+def test_a_study_is_saved_with_comments_and_comes_back(tmp_path):
+    labels = ['say "ill"', "a\\b", "tab\there", "naïve \x7f ☂", "[x] = 1", "#1"]
+    odd = pv.Study(**{**FLAT, "states": labels}, weights=dict.fromkeys(labels, 2.0))
+    for chosen in (pv.Study(**ALL), odd):
+        file = chosen.save(tmp_path / "study.toml", replace=True)
+        again = pv.Study.load(file)
+        assert again == chosen
+        assert all(getattr(again, name).given == getattr(chosen, name).given for name in SECTIONS)
+    odd.save(file)  # the same text again
+    with pytest.raises(pv.UsageError) as refused:
+        odd.replace(epsilon=2).save(file)
+    assert refused.value.code == "file-exists"
+
+
+def test_the_template_is_a_study_and_shows_every_key():
+    text = study_template()
+    assert pv.Study.parse(text).study.name == "my-study"
+    python_only = {("features", "matrix"), ("weights", "values")}
+    for section, model in SECTIONS.items():
+        for key in model.model_fields:
+            assert (f"{key} = " in text) or (section, key) in python_only
+    for line in text.splitlines():
+        if line.startswith("# ") and " = " in line:
+            tomllib.loads(line[2:])
+    short = study_template(every=False)
+    assert pv.Study.parse(short) == pv.Study.parse(text)
+    assert len(short.splitlines()) < 40
+    with pytest.raises(pv.StudyError) as refused:
+        pv.Study.parse(study_template({("states", "count"): '"?"'}, {("states", "count"): "How?"}))
+    assert refused.value.code == "questions-left"
+
+
+# Descriptions, and what identifies a request
+
+
+DESCRIBED = [
+    {},
+    {"mechanism": "dp-lsw", "noise": "isotropic"},
+    {"mechanism": "dp-lsl", "ridge": 7.0},
+    {"ridge": "sqrt"},
+    {"stage_shares": {"bounds": 0.1}},
+    {"groups": {"x": "ill", "y": "well"}, "trajectories": 3000},
+    {"size": 2, "weights": [1.0, 2.0, 0.0]},
+    {"columns": {"person": "person"}, "invalid": "drop-unit", "step_type": "date"},
+    {"arms": ["a", "b"]},
+]
+
+
+@pytest.mark.parametrize("changes", DESCRIBED, ids=str)
+def test_a_study_is_rebuilt_from_its_description(changes):
+    chosen = pv.Study(**PLAIN, **changes)
+    again = pv.Study.from_description(chosen.public_description())
+    assert again == chosen
+    assert again.limits == chosen.limits
+    assert again.mechanism.has_ridge == chosen.mechanism.has_ridge
 
 
 def test_a_description_that_names_a_file_needs_that_section(tmp_path, monkeypatch):
-    (tmp_path / "weights.csv").write_text("0,1\n1,2\n2,3\n")
+    (tmp_path / "weights.csv").write_text("ill,1\nbetter,2\nwell,3\n")
     monkeypatch.chdir(tmp_path)  # the file is there, and may be another one by now
-    description = described(weights={"file": "weights.csv"}).public_description()
-    with pytest.raises(pv.StudyError, match=r"\[weights\] file by its hash.*section weights"):
+    description = pv.Study(**PLAIN, weights="weights.csv", start={"ill": 1.0}).public_description()
+    with pytest.raises(pv.StudyError) as refused:
         pv.Study.from_description(description)
+    assert refused.value.code == "side-file-missing"
     again = pv.Study.from_description(description, weights={"values": [1.0, 2.0, 3.0]})
     assert again.state_weights.tolist() == [1.0, 2.0, 3.0]
+    assert again.start_distribution is None
 
 
-def shrinking(features, **mechanism):
-    return in_sections(
-        privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
-        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
-        states={"count": 6},
-        features=features,
-        mechanism=mechanism,
+def defaults_of(chosen):
+    """Every keyword that a plain study has not written, at its default."""
+    for name, model in SECTIONS.items():
+        section = getattr(chosen, name)
+        for key in model.model_fields:
+            value = section.default(key)
+            mine = key in KEYWORDS and name in KEYWORDS[key](value)
+            if mine and key not in section.given and value is not None:
+                yield {key: value}
+    yield {"weights": "uniform"}
+    yield {"mechanism": "dp-ssp"}
+    yield {"columns": {"state": "state", "reward": "reward", "step": "step"}}
+
+
+# Being written says something of these: a ridge is then used, a share is then no rule's.
+MEANS = ("ridge", "ridge_scale", "stage_shares", "noise", "beta", "pseudo_count", "delta")
+
+
+def test_keys_at_their_defaults_do_not_change_what_identifies_a_request():
+    plain = pv.Study(**PLAIN)
+    tried = [each for each in defaults_of(plain) if not {*MEANS} & {*each}]
+    assert len(tried) > 12
+    for default in tried:
+        assert identity(plain.replace(**default)) == identity(plain), default
+    assert identity(plain.replace(level=0.5)) == identity(plain)  # how it is shown
+
+
+def test_a_request_of_before_is_known_again():
+    """A version that adds keys, or writes doubles in another way, would charge it once more."""
+    known = {
+        True: "b9de6578e6a77f70c19b63c1cf9b3e43907b59994ff22568fa679b83d6070724",
+        False: "8606e3ba1410c36007a0db2981b5f4f21f6dff455b5fbaf17d5676c482e548bf",
+    }
+    for everything, expected in known.items():
+        assert identity(pv.Study(**(ALL if everything else PLAIN))) == expected
+
+
+CHANGES = [
+    {"name": "other"},
+    {"dataset": "clinic"},
+    {"period": "2026-11"},
+    {"trajectories": 900},
+    {"epsilon": 1.0 + 2**-52},
+    {"delta": 1e-7},
+    {"neighbours": "add-remove"},
+    {"unit": "person", "max_trajectories_per_person": 1},
+    {"max_states_per_trajectory": 2},
+    {"discount": 0.8},
+    {"returns": (0, 2)},
+    {"rewards": (0, 1)},
+    {"unvisited": 0.5},
+    {"start": [1, 0, 0]},
+    {"columns": {"truncated": "cut"}},
+    {"columns": {"truncated": "cut"}, "truncated": "drop-unit"},
+    {"states": ["ill", "better", "fine"]},
+    {"groups": {"x": "ill"}},
+    {"visits": [0.5, 0.25, 0.125]},
+    {"size": 2},
+    {"size": 2, "shrink": True},
+    {"features": X},
+    {"weights": [1, 2, 3]},
+    {"arms": ["a", "b"]},
+    {"arms": ["a", "b"], "columns": {"arm": "group"}},
+    {"actions": 2},
+    {"actions": 2, "allowed": {"ill": [0], "better": [1], "well": [0, 1]}},
+    {"mechanism": "dp-lsw"},
+    {"mechanism": "dp-lsw", "noise": "isotropic"},
+    {"mechanism": "dp-lsw", "beta": 0.1},
+    {"mechanism": "dp-lsw", "pseudo_count": 1.0},
+    {"mechanism": "dp-lsw", "calibration": "nissim"},
+    {"mechanism": "dp-lsl"},
+    {"mechanism": "dp-lsl", "ridge": 5},
+    {"mechanism": "dp-lsl", "ridge_scale": 5},
+    {"ridge": "sqrt"},
+    {"shrinkage": False},
+    {"stages": "one"},
+    {"stages": ["bounds"]},
+    {"stage_shares": {"bounds": 0.1}},
+    *[{"columns": {role: "x"}} for role in ("trajectory", "step", "state", "reward", "person")],
+    {"columns": {"person": "person"}},
+    {"id_type": "integer"},
+    {"step_type": "number"},
+    {"step_type": "date", "step_format": "%d.%m.%Y"},
+    {"invalid": "drop-unit"},
+    {"missing": ["NA"]},
+    {"decimal": ","},
+    {"delimiter": ";"},
+    {"encoding": "latin-1"},
+    {"sorted": True},
+]
+
+
+def test_every_consequential_key_changes_what_identifies_a_request():
+    found = [
+        identity(pv.Study(**PLAIN)),
+        *(identity(pv.Study(**PLAIN).replace(**c)) for c in CHANGES),
+    ]
+    assert len(set(found)) == len(found)
+
+
+def test_a_side_file_counts_by_what_it_holds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("a.csv", "1"), ("b.csv", "1"), ("c.csv", "2")):
+        Path(name).write_text(f"ill,{text}\nbetter,2\nwell,3\n")
+    one, same, other = (
+        identity(pv.Study(**PLAIN, weights=name)) for name in ("a.csv", "b.csv", "c.csv")
     )
-
-
-def test_shrinkage_towards_features_needs_features_and_dp_ssp():
-    grouped = {"kind": "aggregate", "size": 2, "shrink": True}
-    study = shrinking(grouped)
-    assert study.shrink_targets.shape == (6, 2)  # three groups, less what they have in common
-    assert study.public_description()["features"]["shrink"] is True
-    assert design(study).is_tabular
-    with pytest.raises(pv.StudyError, match="shrink = true needs features to shrink towards"):
-        shrinking({"shrink": True})
-    for name in ("dp-lsw", "dp-lsl"):
-        with pytest.raises(pv.StudyError, match="shrink = true needs dp-ssp"):
-            shrinking(grouped, name=name)
-    with pytest.raises(pv.StudyError, match="shrinkage = false asks for something else"):
-        shrinking(grouped, shrinkage=False)
-    with pytest.raises(pv.StudyError, match="ridge asks for something else"):
-        shrinking(grouped, ridge=3.0)
-    with pytest.raises(pv.StudyError, match="1001 features of 6 states is too much"):
-        shrinking({"kind": "matrix", "matrix": np.ones((6, 1001)), "shrink": True})
+    assert one == same != other

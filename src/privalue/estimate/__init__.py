@@ -2,7 +2,7 @@
 
 Everything here is post-processing. It is handed public things, the drawn numbers among them, and
 imports no private type: an error here misleads, but reveals nothing. ``estimate`` is what a release
-publishes; ``refit``, ``verdict`` and ``greedy_step_of`` ask the same numbers again, for free.
+publishes; ``refit``, ``verdict`` and ``improve`` ask the same numbers again, for free.
 """
 
 from privalue.estimate.fits import noise_factors, ridge_fit, row_norms
@@ -16,7 +16,7 @@ from privalue.estimate.flags import (
     WIDE,
     cautions,
 )
-from privalue.estimate.improvements import CAUTION, GreedyStep, StateChange, greedy_step_of
+from privalue.estimate.improvements import Improvement, StateChange, greedy_step, improve
 from privalue.estimate.intervals import distinct_values, total_intervals
 from privalue.estimate.off_policy import SUPPORTED, noisy_weights
 from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile, ratio_intervals
@@ -38,7 +38,6 @@ from privalue.estimate.values import (
 __all__ = [
     "ABOVE",
     "BORROWED",
-    "CAUTION",
     "IMPOSSIBLE",
     "LOST",
     "MEANINGS",
@@ -46,7 +45,7 @@ __all__ = [
     "UNCLEAR",
     "WIDE",
     "Fitted",
-    "GreedyStep",
+    "Improvement",
     "Ratios",
     "StateChange",
     "Verdict",
@@ -59,7 +58,8 @@ __all__ = [
     "estimate",
     "fit_states",
     "fit_statistics",
-    "greedy_step_of",
+    "greedy_step",
+    "improve",
     "noise_factors",
     "noisy_ratios",
     "noisy_weights",

@@ -18,12 +18,11 @@ from privalue.estimate.ratios import Ratios, normal_quantile, plain_values, rati
 from privalue.estimate.values import statistics_tables
 from privalue.releases import Release
 from privalue.study import (
+    KEYWORDS,
     Study,
     described_values,
     design,
     files_named,
-    keys_of,
-    refuse_early,
     ridge_of,
 )
 from privalue.version import VERSION
@@ -83,12 +82,13 @@ def refit(
     mechanism = {"ridge": ridge, "ridge_scale": ridge_scale, "shrinkage": shrinkage}
     given = {
         "features": _features(features, size, shrink),
-        "weights": None if weights is None else keys_of("weights", weights),
+        "weights": None if weights is None else KEYWORDS["weights"](weights)["weights"],
         "mechanism": {key: value for key, value in mechanism.items() if value is not None} or None,
     }
     study = _study(release, given, start, level)
     built = design(study)
-    refuse_early(study, built)
+    if not study.mechanism.has_ridge:
+        built.require_full_rank()
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     every = cautions(private=release.private, accepted=release.accepted)
     return Release(
@@ -167,12 +167,6 @@ def common_value(release: Release) -> tuple[float, float, float]:
     return float(value[0]), float(low[0]), float(high[0])
 
 
-def tabular_study(release: Release) -> Study:
-    """Return the release's study without features and weights, whose files it does not hold."""
-    plain = {"features": {"kind": "tabular"}, "weights": {"kind": "uniform"}, "mechanism": None}
-    return _study(release, plain, None, None)
-
-
 def _features(features: Any, size: int | None, shrink: bool) -> dict[str, Any] | None:
     """Return the keys of the features that were given; None for the release's own."""
     if features is None and size is None:
@@ -182,7 +176,7 @@ def _features(features: Any, size: int | None, shrink: bool) -> dict[str, Any] |
     if features is not None and size is not None:
         raise UsageError("features and size both say which features; give one of the two")
     tied = {"kind": "tabular"} if size == 1 else {"size": size}
-    keys = tied if features is None else keys_of("features", features)
+    keys = tied if features is None else KEYWORDS["features"](features)["features"]
     return {**keys, "shrink": True} if shrink else keys
 
 

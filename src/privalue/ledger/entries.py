@@ -106,8 +106,19 @@ def canonical(value: Mapping[str, Any]) -> str:
 
 
 def study_hash(description: Mapping[str, Any]) -> str:
-    """Return what identifies a request within its dataset: the hash of the public description."""
-    return sha256(canonical(description))
+    """Return what identifies a request within its dataset: the hash of the public description.
+
+    It is the SHA-256 of JSON in UTF-8: keys sorted, no blanks, every double as the shortest decimal
+    that reads back as the same one. [report] is left out, since it changes nothing that is drawn;
+    and a side file counts by its content, whatever its name: the key that names it has its hash. A
+    description leaves out keys at their defaults, so that a key which a later version adds changes
+    no request of before.
+    """
+    counted = {name: keys for name, keys in description.items() if name != "report"}
+    for file in counted.pop("side_files", ()):
+        section, _, key = file["key"].removeprefix("[").partition("] ")
+        counted[section] = {**counted[section], key: {"sha256": file["sha256"]}}
+    return sha256(canonical(counted))
 
 
 def parse_object(text: str) -> dict[str, Any]:

@@ -29,11 +29,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privalue.core import Design, Lsl, Lsw, PublicSize, Ssp, Statistics, Vector, lsl, lsw
+from privalue.core import (
+    MECHANISMS,
+    Design,
+    Lsl,
+    Lsw,
+    PublicSize,
+    Ssp,
+    Statistics,
+    Vector,
+    lsl,
+    lsw,
+)
 from privalue.estimate import theta_of
 from privalue.paper.chain import chain_statistics
 from privalue.simulation import World, parse_world
-from privalue.study import Study, aggregation, design, mechanism_for
+from privalue.study import Study, aggregation, design, resolve
 
 WORLD = "chain:N=40,p=0.5,discount=0.99"
 STATES = 40
@@ -182,7 +193,10 @@ def _mechanism(
 ) -> tuple[Study, Ssp | Lsw | Lsl]:
     size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
     study = _study(method, features)
-    return study, mechanism_for(study, design_of(features), size)
+    terms = resolve(study, size, design_of(features))
+    mechanism = MECHANISMS[terms.mechanism](terms)
+    assert isinstance(mechanism, Ssp | Lsw | Lsl)
+    return study, mechanism
 
 
 def _study(method: Method, features: Features) -> Study:

@@ -151,4 +151,4 @@ def world_row(study: Study, trajectories: int, clip: float, world: World) -> Cli
 
 def with_clip(study: Study, clip: float) -> Study:
     """Return the study with another clip."""
-    return study.model_copy(update={"policy": study.policy.model_copy(update={"clip": clip})})
+    return study.replace(policy={**study.policy.model_dump(), "clip": clip})

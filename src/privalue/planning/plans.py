@@ -405,7 +405,7 @@ def _key_names(study: Study) -> list[dict[str, str]]:
     states, pairs = study.state_labels, study.pairs
     if pairs is not None:
         places = zip(pairs.state_of.tolist(), pairs.action_of.tolist(), strict=True)
-        return [{"state": states[s], "action": study.action_labels[a]} for s, a in places]
+        return [{"state": states[s], "action": pairs.actions.label(a)} for s, a in places]
     if study.arm_labels:
         return [{"state": state, "arm": arm} for arm in study.arm_labels for state in states]
     return [{"state": state} for state in states]

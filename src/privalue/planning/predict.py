@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privalue.core import (
+    MECHANISMS,
     Draw,
     Lsl,
     Lsw,
@@ -24,7 +25,7 @@ from privalue.errors import StudyError
 from privalue.estimate import noisy_weights, values_of
 from privalue.planning.made_up import SEED, MadeUp
 from privalue.planning.noiseless import theta_before_noise
-from privalue.study import Study, declared_size, design, mechanism_for, policy_mechanism
+from privalue.study import Study, declared_size, resolve
 
 NOISES = 2  # draws of noise for each draw of statistics
 
@@ -56,9 +57,8 @@ def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism:
     if trajectories is not None:
         persons = -(-trajectories // study.trajectories_per_person)
         size = PublicSize.of(study.limits, trajectories, trajectories=trajectories, persons=persons)
-    if study.values_a_policy:
-        return policy_mechanism(study, size)
-    return mechanism_for(study, design(study), size)
+    terms = resolve(study, size)
+    return MECHANISMS[terms.mechanism](terms)
 
 
 def predict(

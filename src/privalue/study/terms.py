@@ -1,0 +1,277 @@
+"""Resolve a study to the public numbers that the core works with.
+
+``resolve`` decides whatever follows from public numbers alone: the features, the ridge, beta, the
+shape of the noise, the stage. Any public choice of them is private; a bad one costs accuracy, never
+privacy. A study that would fail with any data is refused here, before data is opened.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from privalue.core import (
+    MECHANISMS,
+    MOST_LEVELS,
+    Design,
+    Integers,
+    LslTerms,
+    LswTerms,
+    Matrix,
+    OpeTerms,
+    PublicSize,
+    SspTerms,
+    Statistics,
+    Terms,
+    count_weight,
+    gaussian,
+    largest_beta,
+    smooth_bound,
+    stage_alphas,
+)
+from privalue.errors import DataError, StudyError
+from privalue.study.heuristics import (
+    UNKNOWN_VISITS,
+    bounds_share,
+    choose_beta,
+    choose_shape,
+    guess_counts,
+    stage_rules,
+)
+from privalue.study.sections import SMOOTH
+from privalue.study.state_tables import tie_states
+from privalue.study.study import MOST_CELLS, Study
+
+# What the behaviour's own value and the sizes of groups weigh beside the target's: each costs the
+# target a few percent of noise (docs/proofs/weights.md).
+OPE_WEIGHTS = (1 / 8, 1 / 16)
+NEEDS_TRAJECTORIES = "trajectories-missing"  # the code of a study that needs m
+
+
+def declared_size(study: Study) -> PublicSize:
+    """Return what the study alone says of sizes, before any data is opened."""
+    declared = study.study.trajectories
+    return PublicSize.of(study.limits, declared, trajectories=declared, persons=None)
+
+
+def public_size(study: Study, statistics: Statistics) -> PublicSize:
+    """Return the public sizes of a data set; refuse a declaration that the data contradicts."""
+    declared, m = study.study.trajectories, statistics.trajectories
+    if study.limits.counts_trajectories and declared is not None and declared != m:
+        raise DataError(
+            f"the data has {m} trajectories, and the study declares {declared}; correct [study] "
+            "trajectories, or leave it out",
+            code="trajectories-contradicted",
+        )
+    return PublicSize.of(study.limits, declared, trajectories=m, persons=statistics.persons)
+
+
+def resolve(study: Study, size: PublicSize, built: Design | None = None) -> Terms:
+    """Return all that a release follows from besides the data, or refuse the study.
+
+    Everything here follows from public numbers. Rules that need m use the public size alone; where
+    it is not known yet, that is refused last, with the code ``NEEDS_TRAJECTORIES``: a study that
+    is refused for it has passed all other checks, and m may be counted from the data.
+
+    Args:
+        study: what is public.
+        size: what is public about the number of trajectories: ``declared_size(study)`` before the
+            data is read, ``public_size(study, statistics)`` afterwards.
+        built: ``design(study)``, where it is at hand.
+    """
+    built = design(study) if built is None else built
+    _require_feasible(study, built)
+    try:
+        terms = Terms(
+            epsilon=study.privacy.epsilon,
+            delta=study.privacy.delta,
+            limits=study.limits,
+            size=size,
+            design=built,
+            mechanism=study.mechanism.name,
+            constants=_CONSTANTS[study.mechanism.name](study, size),
+        )
+        if isinstance(terms.constants, LswTerms | LslTerms):
+            terms = replace(terms, constants=replace(terms.constants, beta=_beta(study, terms)))
+        MECHANISMS[terms.mechanism](terms)  # refuses constants that doubles cannot hold
+    except (OverflowError, ZeroDivisionError):
+        raise StudyError(
+            "[weights] weights, features, returns or ridge are too extreme to compute with; state "
+            "them in other units",
+            code="too-extreme",
+        ) from None
+    return terms
+
+
+def _require_feasible(study: Study, built: Design) -> None:
+    """Refuse a study that would fail later, by public quantities only."""
+    chosen = study.mechanism
+    if study.stages and not study.has_room_for_stage:
+        raise StudyError(
+            f'[mechanism] stages: "bounds" is for at most {MOST_CELLS // (2 * MOST_LEVELS):,} '
+            f"states, and there are {study.key_count:,}; leave it out, or give tighter returns",
+            code="stage-too-large",
+        )
+    if chosen.name == "dp-ssp" and not chosen.has_ridge:
+        built.require_full_rank()
+    if chosen.calibration == "exact" and chosen.name in SMOOTH:
+        largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
+
+
+# Constants
+
+
+def _ssp(study: Study, size: PublicSize) -> SspTerms:
+    """Return the constants of dp-ssp."""
+    chosen, limits, m = study.mechanism, study.limits, size.trajectories
+    alpha = gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+    stages = study.stages
+    if chosen.stages == "auto" and stages:  # too few trajectories leave the stage out
+        stages = study.stages_with(m)
+    share = chosen.stage_shares["bounds"]
+    if "stage_shares" not in chosen.given:
+        share = bounds_share(m, study.bin_noise)
+    shares = dict.fromkeys(stages, share)
+    shrinkage = chosen.shrinkage and not chosen.has_ridge  # a ridge takes its place
+    tabular = study.features.kind == "tabular"
+    shape = choose_shape(limits, study.key_visits, m, alpha, shrinkage=shrinkage and tabular)
+    of_values = stage_alphas(alpha, shares)["values"]
+    return SspTerms(
+        shape=shape,
+        count_weight=count_weight(limits),
+        shares=shares,
+        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
+    )
+
+
+def _lsw(study: Study, _: PublicSize) -> LswTerms:
+    """Return the constants of dp-lsw, without beta."""
+    chosen = study.mechanism
+    return LswTerms(
+        calibration=chosen.calibration,
+        beta=None,
+        whitened=chosen.noise == "whitened",
+        pseudo_count=chosen.pseudo_count,
+        unvisited=study.values.unvisited_value,
+    )
+
+
+def _lsl(study: Study, size: PublicSize) -> LslTerms:
+    """Return the constants of dp-lsl, without beta."""
+    ridge = ridge_of(study, size.trajectories)
+    assert ridge is not None
+    return LslTerms(calibration=study.mechanism.calibration, beta=None, ridge=ridge)
+
+
+def _ope(study: Study, _: PublicSize) -> OpeTerms:
+    """Return the constants of dp-ope.
+
+    m is the same for all neighbours where one trajectory is replaced, and there are no groups: the
+    size of a group is private under every relation.
+    """
+    is_public = study.limits.counts_trajectories and study.limits.keys == 1
+    return OpeTerms(
+        count_weight=0.5,
+        value_weight=OPE_WEIGHTS[0],
+        size_weight=0.0 if is_public else OPE_WEIGHTS[1],
+    )
+
+
+_CONSTANTS: Mapping[str, Callable[[Study, PublicSize], SspTerms | LswTerms | LslTerms | OpeTerms]]
+_CONSTANTS = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl, "dp-ope": _ope}
+
+
+def _beta(study: Study, terms: Terms) -> float | None:
+    """Return beta: as given, or with the least noise at counts guessed from public numbers.
+
+    None where the paper's calibration says it.
+    """
+    beta = study.mechanism.beta
+    if study.mechanism.calibration != "exact":
+        return None
+    if not isinstance(beta, str):
+        return beta
+    bound = smooth_bound(terms)
+    m = _require_trajectories(terms.size.trajectories, 'beta = "auto"')
+    guess = guess_counts(study.visit_prior, study.state_count, m)
+    return choose_beta(
+        terms.epsilon,
+        terms.delta,
+        terms.design.dimension,
+        lambda beta: bound.psi(guess, beta),
+        room=UNKNOWN_VISITS if study.visit_prior is None else 0.0,
+    )
+
+
+def ridge_of(study: Study, trajectories: int | None) -> float | None:
+    """Return lambda, from the study and the public m; None if no ridge is in use."""
+    chosen = study.mechanism
+    if not chosen.has_ridge:
+        return None
+    if not isinstance(chosen.ridge, str):
+        return chosen.ridge
+    return chosen.ridge_scale * math.sqrt(_require_trajectories(trajectories, 'ridge = "sqrt"'))
+
+
+def _require_trajectories(public: int | None, needed_by: str) -> int:
+    """Return the public number of trajectories, or raise an error that says what needs it."""
+    if public is None:
+        raise StudyError(
+            "[study] trajectories is missing: the number of trajectories is not public here, "
+            f"and the default {needed_by} of [mechanism] follows from it; give trajectories = "
+            "10000, or whatever is known beforehand",
+            code=NEEDS_TRAJECTORIES,
+        )
+    return public
+
+
+# Features
+
+
+def design(study: Study) -> Design:
+    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank.
+
+    Where values are only shrunk towards the features, Phi is the tabular one; and where another
+    policy is valued, every start is a key of its own.
+    """
+    if study.values_a_policy:
+        keys = study.limits.keys
+        return Design(phi=sp.eye_array(keys, format="csr"), weights=np.ones(keys))
+    chosen = study.features
+    phi: Matrix
+    if study.feature_matrix is not None and not chosen.shrink:
+        phi = study.feature_matrix
+    else:
+        size = 1 if chosen.shrink else chosen.size or 1
+        phi = _indicators(tie_states(study.pairs or study.states_in_order, size))
+    if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
+        phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
+    built = Design(phi=phi, weights=study.key_weights)
+    if not built.norm > 0:
+        raise StudyError(
+            "[features] every feature of every state is 0; at least one must not be",
+            code="features-all-zero",
+        )
+    if study.mechanism.name == "dp-lsw":
+        built.require_full_rank()
+        built.require_well_conditioned()
+    return built
+
+
+def aggregation(states: int, size: int) -> sp.csr_array:
+    """Return the Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
+
+    The last group is smaller if ``size`` does not divide the number of states.
+    """
+    return _indicators(np.arange(states, dtype=np.int64) // size)
+
+
+def _indicators(group: Integers) -> sp.csr_array:
+    """Return the Phi in which every row has one 1, in the column of its group."""
+    states = len(group)
+    return sp.csr_array(
+        (np.ones(states), group, np.arange(states + 1, dtype=np.int64)),
+        shape=(states, int(group.max()) + 1),
+    )
