@@ -19,8 +19,7 @@ from rich.table import Table
 
 import privalue as pv
 from benchmarks.clock import MISSED
-from privalue.readers import _local as local
-from privalue.readers import spark
+from privalue.readers import read_statistics, spark
 
 STATES, STEPS = 1000, 100  # of a trajectory
 TURNS = 5
@@ -41,7 +40,7 @@ def study(states: int) -> pv.Study:
 
 
 def tables(rows: int = 10**7) -> Iterator[Table]:
-    """Yield what was measured: both orders of rows, then the rates.
+    """Yield what was measured, then the rates.
 
     Args:
         rows: how many steps.
@@ -49,21 +48,16 @@ def tables(rows: int = 10**7) -> Iterator[Table]:
     session = spark.session()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            for kind in ("any order", "declared sorted"):
-                path = Path(folder) / f"{kind}.parquet"
-                pq.write_table(_made(rows, kind), path, row_group_size=1 << 18, compression="zstd")
-                described = study(STATES)
-                if kind == "declared sorted":
-                    described = described.replace(sorted=True)
-                turns = _turns(_ways(session, path, described))
-                yield _ratios(kind, rows, turns)
-                if kind == "any order":
-                    yield _rates(session, path, rows, turns)
+            path = Path(folder) / "rows.parquet"
+            pq.write_table(_made(rows), path, row_group_size=1 << 18, compression="zstd")
+            turns = _turns(_ways(session, path, study(STATES)))
+            yield _ratios("any order", rows, turns)
+            yield _rates(session, path, rows, turns)
     finally:
         session.stop()
 
 
-def _made(rows: int, kind: str) -> pa.Table:
+def _made(rows: int) -> pa.Table:
     """Return trajectories with ids that are not dense, uneven states and rewards of 24 bits."""
     draw = np.random.default_rng(1)
     count = -(-rows // STEPS)
@@ -76,26 +70,25 @@ def _made(rows: int, kind: str) -> pa.Table:
             "reward": draw.random(rows, dtype=np.float32),
         }
     )
-    return table.take(draw.permutation(rows)) if kind == "any order" else table
+    return table.take(draw.permutation(rows))
 
 
 def _ways(session: Any, path: Path, described: Any) -> dict[str, Callable[[], object]]:
     """Return the ways to go through a file, each run once, with results that are alike."""
-    frame = session.read.parquet(str(path))
+    frame, limits = session.read.parquet(str(path)), described.limits
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"rows": pa.array([sum(map(len, batches))])})
 
     def alone() -> object:
         cores = session.sparkContext.defaultParallelism
-        rows = frame if described.data.sorted else frame.repartition(cores, "trajectory")
-        return rows.mapInArrow(counted, "rows long").toArrow()
+        return frame.repartition(cores, "trajectory").mapInArrow(counted, "rows long").toArrow()
 
     ways: dict[str, Callable[[], object]] = {
-        "local": lambda: local.statistics(path, described),
-        "the file's name": lambda: spark.statistics(path, described, session=session),
+        "local": lambda: read_statistics(path, described, limits),
+        "the file's name": lambda: read_statistics(path, described, limits, engine="spark"),
         "Spark alone": alone,
-        "a DataFrame": lambda: spark.statistics(frame, described),
+        "a DataFrame": lambda: read_statistics(frame, described, limits, engine="spark"),
     }
     found = {name: way() for name, way in ways.items()}  # processes start, code compiles
     assert found["local"] == found["the file's name"] == found["a DataFrame"]
@@ -136,10 +129,8 @@ def _ratios(kind: str, rows: int, turns: list[dict[str, float]]) -> Table:
 def _rates(session: Any, path: Path, rows: int, turns: list[dict[str, float]]) -> Table:
     """Return what a row costs, and what follows for clusters."""
     cores = session.sparkContext.defaultParallelism
-    described, memory = study(STATES), spark.DEFAULT_MEMORY
-    before = _shuffled(session)
-    frame, source = spark._of_files(path, described, memory, session)
-    said = spark._said(frame, source).toArrow()
+    described, before = study(STATES), _shuffled(session)
+    read_statistics(path, described, described.limits, engine="spark")
     shuffled = (_shuffled(session) - before) / rows
     table = Table(title="Rates, and what they say of a cluster")
     table.add_column("what")
@@ -154,21 +145,6 @@ def _rates(session: Any, path: Path, rows: int, turns: list[dict[str, float]]) -
         "bytes shuffled a row",
         f"{shuffled:.1f}",
         *(f"{s * shuffled / 1e9:,.0f} GB" for s, _ in CLUSTERS),
-    )
-    each, here = 16 * STATES, spark._tasks(frame, source)
-    tasks = [
-        min(max(cluster, -(-s // spark._TASK_ROWS)), spark._MOST_TASKS) for s, cluster in CLUSTERS
-    ]
-    buckets = [min(spark._TASK_BUCKETS * count, spark._MOST_BUCKETS) for count in tasks]
-    per_bucket = (said.nbytes - each * here) / (spark._TASK_BUCKETS * here)
-    table.add_row("tasks after the shuffle", f"{here}", *(f"{count:,}" for count in tasks))
-    table.add_row(
-        f"bytes to the driver, {STATES} states",
-        f"{said.nbytes:,}",
-        *(
-            f"{(count * each + bucket * per_bucket) / 1e6:,.0f} MB"
-            for count, bucket in zip(tasks, buckets, strict=True)
-        ),
     )
     return table
 

@@ -71,7 +71,7 @@ from privalue.ledger import (
     study_hash,
     uninterrupted,
 )
-from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
+from privalue.readers import is_query_result, read_statistics
 from privalue.releases import Accepted, Guarantee, PublicNoise, Release, policy_doubt
 from privalue.study import (
     NEEDS_TRAJECTORIES,
@@ -161,7 +161,7 @@ def inspect(
     *,
     columns: Mapping[str, str] | None = None,
     engine: str = "local",
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Diagnostics | PolicyDiagnostics:
@@ -172,7 +172,7 @@ def inspect(
         data: as for ``release``.
         columns: as for ``release``.
         engine: "local", or "spark".
-        memory: bytes that rows may take while they are put in order; more goes to disk.
+        memory: bytes that rows may take while they are put in order; more are read in passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
@@ -189,8 +189,8 @@ def inspect(
     """
     prepared = prepare(with_columns(study, columns))
     study = prepared.study
-    statistics = gathered(
-        data, study, engine=engine, memory=memory, threads=threads, progress=progress
+    statistics = read_statistics(
+        data, study, study.limits, engine=engine, memory=memory, threads=threads, progress=progress
     )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturb(statistics)
@@ -200,7 +200,7 @@ def inspect(
             statistics=statistics,
             mechanism=mechanism,
             perturbation=perturbation,
-            by_query=asks_a_database(data),
+            by_query=is_query_result(data),
         )
     assert isinstance(mechanism, Ssp | Lsw | Lsl)
     level = planning.likely_level(mechanism, statistics) if isinstance(mechanism, Ssp) else None
@@ -213,7 +213,7 @@ def inspect(
         level=level,
         theta=planning.theta_before_noise(study, mechanism, statistics),
         noise_by_state=planning.noise_by_state(mechanism, statistics, perturbation.sigma, level),
-        by_query=asks_a_database(data),
+        by_query=is_query_result(data),
     )
 
 
@@ -242,7 +242,7 @@ def release(
     seed: int | None = None,
     entropy: Entropy | None = None,
     engine: str = "local",
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -270,7 +270,7 @@ def release(
             it does not go on a ledger.
         entropy: by default the operating system's; any other makes ``private`` false.
         engine: "local", or "spark" (``privalue.readers.spark``).
-        memory: bytes that rows may take while they are put in order; more goes to disk.
+        memory: bytes that rows may take while they are put in order; more are read in passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
@@ -325,8 +325,14 @@ def release(
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
             box.preallocate(_longest_text(study))
-        statistics = gathered(
-            data, study, engine=engine, memory=memory, threads=threads, progress=progress
+        statistics = read_statistics(
+            data,
+            study,
+            study.limits,
+            engine=engine,
+            memory=memory,
+            threads=threads,
+            progress=progress,
         )
         size = public_size(study, statistics)
         if large is None:

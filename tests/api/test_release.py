@@ -248,7 +248,7 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
         raise CrashError
 
     place = {
-        "statistics": (curator, "gathered"),
+        "statistics": (curator, "read_statistics"),
         "perturb": (Lsw, "perturb"),
         "calibrate": (curator, "resolve"),
         "draw": (curator, "draw"),

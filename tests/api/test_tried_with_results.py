@@ -25,7 +25,7 @@ WORKS = [
     ),
     ("dict(zip(release.states, release.value))", lambda found: list(found) == LABELS),
     ("release.plot()", lambda found: found.get_xlabel() == "value"),
-    ("pv.plan(study, trajectories=3000, draws=8).rmse", lambda found: 0 < found < 0.3),
+    ("pv.plan(study).by_visits[-1].half_width", lambda found: 0 < found < 0.3),
     ("pv.check(study)", lambda found: "valid" in repr(found)),
     ("study.replace(epsilon=2).privacy.epsilon", lambda found: found == 2),
     ("study == pv.Study.load(study.save(tmp_path / 'study.toml'))", lambda found: found),

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 import privalue as pv
@@ -24,41 +23,6 @@ ROWS = pd.DataFrame(
     columns=["stay_id", "day", "ward", "score"],
 )
 COLUMNS = {"trajectory": "stay_id", "step": "day", "state": "ward", "reward": "score"}
-
-
-def test_a_plan_is_an_object():
-    small = STUDY.replace(states=["ill", "well"], max_states_per_trajectory=1)
-    plan = pv.plan(small, trajectories=5000, draws=8)
-    low, high = plan.range
-    assert low <= plan.rmse <= high < plan.guess
-    assert not plan.hopeless
-    assert plan.trajectories == 5000
-    assert plan.mechanism == "dp-ssp"
-    assert len(plan.by_state) == 2
-    frame = plan.table.to_pandas()
-    assert frame.equals(plan.to_pandas())
-    assert frame.loc[frame.this_study, "rmse"].item() == plan.rmse
-    assert pl.DataFrame(plan)["mechanism"].to_list() == frame.mechanism.to_list()
-    assert plan.advice == sorted(plan.advice, key=lambda change: change.rmse)
-    assert all(change.rmse < plan.rmse for change in plan.advice)
-    assert plan.verdict in repr(plan)
-    assert "5,000 trajectories" in plan.paragraph
-    with pytest.raises(pv.UsageError, match=r"give pv\.plan\(study, target_rmse=0\.05\)"):
-        plan.answer  # noqa: B018
-
-
-def test_a_plan_solves_for_what_it_takes():
-    plan = pv.plan(STUDY, 5000, target_rmse=0.05, solve="epsilon", draws=8)
-    assert 0.001 <= plan.answer < STUDY.privacy.epsilon  # less than the study's would do
-    assert plan.range[1] <= 0.05
-    with pytest.raises(pv.UsageError, match="solve='m': it must be trajectories or epsilon"):
-        pv.plan(STUDY, 5000, target_rmse=0.05, solve="m")
-    with pytest.raises(pv.UsageError, match=r"solve='epsilon' needs a target: target_rmse=0\.05"):
-        pv.plan(STUDY, 5000, solve="epsilon")
-    with pytest.raises(pv.UsageError, match="draws=3: it must be from 8"):
-        pv.plan(STUDY, 5000, draws=3)
-    with pytest.raises(pv.UsageError, match="trajectories=M"):
-        pv.plan(STUDY)
 
 
 def test_a_check_says_what_follows():

@@ -197,11 +197,11 @@ def test_the_log_is_one_object_per_event(folder, capsys):
     capsys.readouterr()
     assert run([*LEDGER, "r", "--log-format", "json"]) == 0
     lines = logged(capsys)
-    assert [line["code"] for line in lines] == ["wrote", "charged", "wrote", "done"]
+    assert [line["code"] for line in lines] == ["of-use", "wrote", "charged", "wrote", "done"]
     assert all({"time", "level", "code", "message"} <= set(line) for line in lines)
     assert {line["dataset"] for line in lines} == {"people"}
-    assert lines[1]["left"]["epsilon"] == pytest.approx(0.5)
-    assert lines[0]["bytes"]["release.json"] == (folder / "r" / "release.json").stat().st_size
+    assert lines[2]["left"]["epsilon"] == pytest.approx(0.5)
+    assert lines[1]["bytes"]["release.json"] == (folder / "r" / "release.json").stat().st_size
     assert lines[-1]["exit_code"] == 0
     assert run([*LEDGER, "again", "--log-format", "json"]) == 0
     assert "not-new" in [line["code"] for line in logged(capsys)]
@@ -216,7 +216,7 @@ def test_quiet_is_for_one_command_and_what_is_private_says_so(folder, capsys):
     assert run(["inspect", "study.toml", "--data", "data.parquet", "--log-format=json"]) == 0
     assert logged(capsys)[0]["private"] is True
     assert run([*RELEASE, "s"]) == 0
-    assert capsys.readouterr().err.startswith("Wrote s/release.json\n")
+    assert "\nWrote s/release.json\n" in capsys.readouterr().err
 
 
 def test_what_libraries_warn_of_is_logged_and_may_be_private(folder):

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 import privalue as pv
 from oracles import literal
+from oracles.reading import statistics
 from oracles.studies import rows_of, study
 from privalue.cli import run
 from privalue.core import lsl, lsw
-from privalue.readers._local import statistics
 from privalue.study import design
 
 

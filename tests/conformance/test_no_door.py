@@ -13,11 +13,11 @@ import duckdb
 import pytest
 
 import privalue as pv
+from oracles.reading import statistics
 from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
 from oracles.studies import rows_of, study
 from privalue.cli import run
-from privalue.readers._headings import column_names
-from privalue.readers._local import statistics
+from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25)], [(2, 1.0)]]
 STUDY = study(STATES)
@@ -130,10 +130,11 @@ def test_a_query_to_a_server_only_reads(place, there, attack, capsys):
 
 def test_the_session_is_read_only_too(place):
     """What ends the transaction would still be in a session that does not write."""
-    from privalue.readers._databases.postgres import _Server
+    from privalue.readers.databases.postgres import PostgresServer
 
     address = as_postgres(place, HEADING, rows_of(EPISODES))
-    with _Server(address).connected() as connection:
+    with PostgresServer(address, ".").connect() as reading:
+        connection = reading._connection
         for setting in ("transaction_read_only", "default_transaction_read_only"):
             assert connection.execute(f"SHOW {setting}").fetchone() == ("on",)
         connection.commit()
@@ -279,7 +280,7 @@ def test_every_connection_to_duckdb_is_the_confined_one():
     connecting = [
         path.name for path in source.rglob("*.py") if "duckdb.connect(" in path.read_text("utf-8")
     ]
-    assert connecting == ["duckdb_rows.py"]
+    assert connecting == ["duckdb.py"]
 
 
 # SQLite

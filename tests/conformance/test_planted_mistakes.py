@@ -9,14 +9,14 @@ import random
 import pyarrow as pa
 import pytest
 
-from conformance.test_engines import declared_sorted, in_order, simulated
+from conformance.test_engines import in_order, pieces_of, simulated
 from oracles import boundary
+from oracles import reading as local
 from oracles.sources import HEADING, SOURCES, TABLES
 from oracles.studies import rows_of, study
 from privalue.errors import BoundaryError
-from privalue.readers import _encode as encode
-from privalue.readers import _local as local
-from privalue.readers import _partition as partition
+from privalue.readers import csv, episodes, files, minari, tables
+from privalue.readers.databases import cursor, duckdb
 
 STATES = 4
 DRAW = random.Random(3)
@@ -33,9 +33,10 @@ BOTH = {"person": "person", "trajectory": "trajectory"}
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(encode, "PART_ROWS", 7)
-    monkeypatch.setattr(local, "TASK_ROWS", 20)
-    monkeypatch.setattr(partition, "PARTITION_BYTES", 600)
+    for module in (tables, episodes, minari, duckdb, cursor):
+        monkeypatch.setattr(module, "BATCH_ROWS", 7)
+    monkeypatch.setattr(files, "READ_ROWS", 20)
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 100)
 
 
 def assert_refused(batches, statistics, limits):
@@ -70,16 +71,12 @@ def persons():
     return pa.table(dict(zip(("person", *HEADING), columns, strict=True)))
 
 
-@pytest.mark.parametrize("way", ["shuffled", "sorted"])
 @pytest.mark.parametrize("privacy", [{}, PERSONS], ids=["trajectories", "persons"])
-def test_of_spark(way, privacy, small_batches, monkeypatch):
+def test_of_spark(privacy, monkeypatch):
     table, described = persons(), study(STATES, privacy=privacy, data=BOTH)
     expected = local.statistics(table, described)
-    if way == "sorted":
-        table, described = in_order(table, described), declared_sorted(described)
     batches = boundary.recording(monkeypatch)
-    parts = [table.slice(start, 40) for start in range(0, table.num_rows, 40)]
-    found = simulated([[part] for part in parts], described)
+    found = simulated(pieces_of(table, [40, 80]), described)
     monkeypatch.undo()
     assert found == expected
     assert_refused(batches, found, described.limits)

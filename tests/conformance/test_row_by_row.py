@@ -9,12 +9,10 @@ import random
 import numpy as np
 import pytest
 
+from oracles import reading
 from oracles.sources import HEADING, RECORDINGS, STATES, TABLES
 from oracles.studies import study
-from privalue.readers import RowRules, open_source
-from privalue.readers import _encode as encode
-from privalue.readers import _objects as objects
-from privalue.readers._encode import Encoder
+from privalue.readers import tables
 
 TABLES_DRAWN = 8 if os.environ.get("PRIVALUE_LONG") == "1" else 4  # make long
 
@@ -37,15 +35,14 @@ STUDIES = {
 }
 
 
-def encoded(data, rules):
+def encoded(data, described):
     """The numbers of every row, ids without the zeros at their ends; what was done on the way."""
     rows, left_out = [], 0
-    for chunk in open_source(data, rules).chunks():
-        for part in Encoder(rules).parts(chunk):
-            left_out += part.left_out
-            for ids, step, state, reward in zip(*part.columns, strict=True):
-                words = [tuple(np.trim_zeros(one, "b").tolist()) for one in ids]
-                rows.append((words, int(step), int(state), repr(float(reward))))
+    for part in reading.encoded(data, described):
+        left_out += part.left_out
+        for ids, step, state, reward in zip(*part.columns, strict=True):
+            words = [tuple(np.trim_zeros(one, "b").tolist()) for one in ids]
+            rows.append((words, int(step), int(state), repr(float(reward))))
     return rows, left_out
 
 
@@ -61,9 +58,8 @@ def drawn(draw, cells, count):
 @pytest.mark.parametrize("declared", STUDIES)
 @pytest.mark.parametrize("kind", TABLES)
 def test_rows_of_tables(kind, declared, part, place, monkeypatch):
-    monkeypatch.setattr(encode, "PART_ROWS", part)
-    monkeypatch.setattr(objects, "BATCH_ROWS", part)
-    rules, write = RowRules.of(STUDIES[declared]), TABLES[kind]
+    monkeypatch.setattr(tables, "BATCH_ROWS", part)
+    rules, write = STUDIES[declared], TABLES[kind]
     for seed in range(TABLES_DRAWN):
         draw = random.Random(seed)
         a = drawn(draw, CELLS if seed % 2 else PLAIN, 9)
@@ -78,7 +74,7 @@ def test_rows_of_tables(kind, declared, part, place, monkeypatch):
 @pytest.mark.parametrize("kind", RECORDINGS)
 def test_rows_of_recordings(kind, place):
     """Their trajectories are numbered in the dataset: all but the ids is compared."""
-    rules, draw = RowRules.of(STUDIES["text"]), random.Random(1)
+    rules, draw = STUDIES["text"], random.Random(1)
 
     def rows_of(count):
         return [
@@ -98,7 +94,7 @@ def test_rows_of_recordings(kind, place):
 
 
 def test_rows_of_episodes():
-    rules, draw = RowRules.of(STUDIES["text"]), random.Random(2)
+    rules, draw = STUDIES["text"], random.Random(2)
     states, rewards = [0, 1, 2.0, "1", "x", 9], [0.5, 1, "0.25", "x", -7]
     made = [
         [(draw.choice(states), draw.choice(rewards)) for _ in range(draw.randrange(1, 6))]

@@ -1,7 +1,6 @@
 """The boundary: what units contribute, in any batches, and what is refused."""
 
 import dataclasses
-import inspect
 import random
 
 import numpy as np
@@ -15,7 +14,6 @@ from privalue.core import (
     GRID_STEPS,
     MOST_LEVELS,
     Contributions,
-    Private,
     PublicSize,
     SeededForExperimentsOnly,
     Statistics,
@@ -24,11 +22,7 @@ from privalue.core import (
 )
 from privalue.core.kernel import Refusal, Tally, gather
 from privalue.errors import BoundaryError, DataError, StudyError
-from privalue.readers import RowRules, open_source
-from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
-from privalue.readers._encode import Encoder
-from privalue.readers._local import Pool
-from privalue.readers._partition import Partitions
+from privalue.readers import grouping  # noqa: F401 - its private types too
 from privalue.study import design
 
 KEYS = 4
@@ -418,32 +412,6 @@ def inside(value, seen):
         yield from inside(field, seen)
 
 
-def test_private_types_of_readers_hold_no_callable(tmp_path):
-    described = study(3, data={"invalid": "drop-unit"})
-    rules = RowRules.of(described)
-    (tmp_path / "d.csv").write_text("trajectory,step,state,reward\n1,0,0,1\n,1,1,1\n2,0,9,0\n")
-    chunk = next(open_source(str(tmp_path / "d.csv"), rules).chunks())
-    rows = Encoder(rules).encode(chunk)
-    partitions = Partitions(2 << 30, None, rules)
-    partitions.put([rows])
-    contributions = Contributions(described.limits)
-    contributions.add(*rows.columns)
-    kept = list(partitions._kept.values())
-    values = [chunk, rows, rows.part(0, 1), *kept, contributions, contributions.finish()]
-    assert {type(value).__name__ for value in values} == {
-        "Chunk",
-        "Rows",
-        "_Kept",
-        "Contributions",
-        "Statistics",
-    }
-    for value in values:
-        assert isinstance(value, Private)
-        for part in inside(value, {}):
-            assert not callable(part), part
-            assert not inspect.isgenerator(part)
-
-
 def test_statistics_are_dataclasses_no_more():
     assert not dataclasses.is_dataclass(Statistics)
 
@@ -467,15 +435,3 @@ def test_an_interrupted_batch_is_on_record(monkeypatch):
     contributions.add(ids, *columns)
     with pytest.raises(BoundaryError):
         contributions.finish()
-
-
-def test_a_pool_does_not_forget_a_refused_batch():
-    """The batches before it, of other units, would be lost with it."""
-    pool = Pool(LIMITS[0])
-    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
-    pool.add(np.full((1, 1, 1), 1, np.int64), *columns)
-    with pytest.raises(BoundaryError):
-        pool.add(np.full((1, 1, 1), 2, np.int64), columns[0], columns[1] - 1, columns[2])
-    pool.add(np.full((1, 1, 1), 3, np.int64), *columns)
-    with pytest.raises(BoundaryError):
-        pool.finish(0)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.reading import statistics
 from oracles.studies import study
 from privalue.core import lsl, lsw
 from privalue.core.design import lsl_float_error, lsw_float_error
-from privalue.readers._local import statistics
 from privalue.study import design
 
 

@@ -161,7 +161,7 @@ def as_sqlite(folder: Path, rows: Rows) -> Path:
 
 
 def as_query(folder: Path, rows: Rows) -> str:
-    return f"SELECT * FROM '{as_parquet(folder, rows)}' WHERE trajectory < 80"
+    return f"{as_duckdb(folder, rows)}::SELECT * FROM rows WHERE trajectory < 80"
 
 
 def as_workbook(folder: Path, rows: Rows) -> str:
@@ -179,7 +179,7 @@ def as_minari(folder: Path, rows: Rows) -> Path:
     from oracles.sources import minari_dataset
 
     episodes = rows.episodes()
-    return minari_dataset(folder, episodes, "parquet", final=3).storage.data_path.parent
+    return minari_dataset(folder, episodes, "hdf5", final=3).storage.data_path.parent
 
 
 def as_spark(folder: Path, rows: Rows) -> Any:

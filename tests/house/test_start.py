@@ -86,7 +86,7 @@ def test_the_program_itself_is_typer_and_nothing_else(tmp_path, words):
     [
         (["init", "new.toml", "--force"], set()),
         (["check", "study.toml"], set()),
-        (["plan", "study.toml", "--trajectories", "3000"], {"scipy.optimize"}),
+        (["plan", "study.toml", "--trajectories", "3000"], set()),
         (["ledger", "show", "people"], set()),
         (["ledger", "verify"], set()),
         (["inspect", "study.toml", "--data", "rows.csv"], set()),

@@ -1,4 +1,4 @@
-"""What a cell is, one at a time and literally: the slow twin of ``privalue.readers._cells``."""
+"""What a cell is, one at a time and literally: the slow twin of ``privalue.readers.cells``."""
 
 import re
 from datetime import UTC, date, datetime

@@ -4,17 +4,12 @@ import gc
 from functools import cache
 from unittest.mock import patch
 
-import numpy as np
 import pyarrow as pa
 
 import privalue as pv
 from oracles.studies import study
 from privalue import curator
 from privalue.core import Contributions, Private
-from privalue.readers import RowRules
-from privalue.readers._chunks import Chunk, Location
-from privalue.readers._encode import Encoder
-from privalue.readers._partition import Partitions, pack
 
 # Counts and returns that nothing public contains. The first source is in order, the second is not.
 DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
@@ -57,7 +52,7 @@ def instances():
         found["Statistics"] = diagnostics.statistics
         found["Perturbation"] = diagnostics.perturbation
         found["PolicyDiagnostics"] = pv.inspect(another_policy(), DECIDED)
-    return {**found, **packed(described)}
+    return found
 
 
 def another_policy():
@@ -66,14 +61,3 @@ def another_policy():
         states=2, actions=1, discount=1.0, returns=(0, 1), epsilon=1.0, unit="trajectory",
         mechanism="dp-ope", policy={"target": EVERY, "behaviour": EVERY, "clip": 2.0},
     )  # fmt: skip
-
-
-def packed(described):
-    """Return what tasks of Spark hand to each other."""
-    rules, rows = RowRules.of(described), pa.table(ROWS).to_batches()[0]
-    encoded = Encoder(rules).encode(Chunk(Location("rows"), rows))
-    bundle = pack([encoded], 1, rules, lambda size: np.empty(size, np.int32))
-    partitions = Partitions(2 << 30, None, rules, count=1)
-    partitions.put_cells([0], [bundle.shape], bundle.rows, [len(bundle.rows)])
-    (piece,) = partitions._slices(0)
-    return {"Bundle": bundle, "_Cell": partitions._cells[0][0], "_Slice": piece}

@@ -198,5 +198,5 @@ TABLES = {
     "sqlite": as_sqlite,
     "postgresql": as_postgres,
 }
-RECORDINGS = {f"minari {kind}": as_minari(kind) for kind in ("hdf5", "arrow", "parquet")}
+RECORDINGS = {f"minari {kind}": as_minari(kind) for kind in ("hdf5",)}
 SOURCES = {**TABLES, **RECORDINGS}

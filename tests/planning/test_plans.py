@@ -92,7 +92,7 @@ def test_with_a_world_it_has_the_states_and_an_overall_error():
     assert [row.half_width for row in found.states] == pytest.approx(list(widths.at(visits)))
     assert found.rmse == predict(study, FromWorld(study, CHAIN), m).rmse
     assert 0 < found.without_privacy < found.rmse
-    assert "assumes" in codes(found)
+    assert "assumes-a-world" in codes(found)
 
 
 def test_with_visits_too_whether_they_are_the_studys_or_not(tmp_path):

@@ -198,6 +198,8 @@ def test_the_command_says_it_in_one_line_with_exit_3(tmp_path, monkeypatch, caps
     assert not (tmp_path / "refused").exists()
     assert run([*command, "anyway", "--accept-useless"]) == 0
     assert pv.Release.load("anyway").accepted == ["useless"]
+    said = capsys.readouterr().err.splitlines()
+    assert "A value will be of use" in said[0]  # where m is public, the first line says from when
 
 
 # delta above 1/(10 m)

@@ -17,7 +17,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from privalue.planning._noiseless import theta_before_noise
 
 import privalue as pv
 from oracles.studies import in_sections, mechanism_for
@@ -25,6 +24,7 @@ from privalue import planning
 from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Draw, Lsl, PublicSize, Ssp, Statistics
 from privalue.curator import Ready, draw_release, prepare, rehearse
 from privalue.estimate import estimate
+from privalue.planning import theta_before_noise
 
 TRIED = 1000 if os.environ.get("PRIVALUE_LONG") == "1" else 120
 BOUNDS = [

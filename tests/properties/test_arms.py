@@ -13,9 +13,9 @@ import privalue as pv
 from oracles import arms as slow
 from oracles import literal
 from oracles.limits import count_weight, sensitivity
+from oracles.reading import statistics
 from oracles.studies import study
 from privalue.core import Contributions
-from privalue.readers._local import statistics
 
 QUARTER, THREE_QUARTERS = Fraction(1, 4), Fraction(3, 4)
 TINY = [  # arms, states, H', L

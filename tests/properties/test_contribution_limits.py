@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles import literal
+from oracles.reading import statistics
 from oracles.studies import episodes, study
 from privalue.core import Contributions
-from privalue.readers._local import statistics
 
 BOUNDS = {"rewards": (-1.0, 1.0), "returns": (-1.5, 2.5)}
 

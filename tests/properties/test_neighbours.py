@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
+from oracles.reading import statistics as gathered
 from oracles.studies import study
 from privalue.core import Perturbation
 from privalue.curator import prepare
-from privalue.readers import gathered
 from privalue.study import public_size
 
 STATES = 4

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import literal
+from oracles.reading import statistics
 from oracles.studies import episodes, rows_of, study
 from privalue.core import Contributions, Statistics
 from privalue.errors import BoundaryError
-from privalue.readers._local import statistics
 
 COLUMNS = ("trajectory", "step", "state", "reward")
 
@@ -111,11 +111,9 @@ def test_statistics_of_different_studies_do_not_merge():
 @pytest.mark.parametrize("shuffled", [True, False])
 def test_long_trajectories_over_many_batches(batch, shuffled, monkeypatch):
     """Cutting into batches and joining again loses nothing."""
-    from privalue.readers import _encode as encode
-    from privalue.readers import _objects as objects
+    from privalue.readers import tables
 
-    monkeypatch.setattr(objects, "BATCH_ROWS", batch)
-    monkeypatch.setattr(encode, "PART_ROWS", max(batch // 2, 1))
+    monkeypatch.setattr(tables, "BATCH_ROWS", batch)
     generator = random.Random(5)
     data = [
         [(generator.randrange(6), generator.random()) for _ in range(generator.randrange(1, 90))]

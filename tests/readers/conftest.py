@@ -2,18 +2,14 @@
 
 import pytest
 
-from privalue.readers import _encode as encode
-from privalue.readers import _local as local
-from privalue.readers import _objects as objects
-from privalue.readers import _partition as partition
-from privalue.readers import _sources as sources
+from privalue.readers import csv, episodes, files, local, tables
 
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    """Boundaries everywhere: a few rows to a part, a chunk, a task and a partition."""
-    monkeypatch.setattr(encode, "PART_ROWS", 3)
-    monkeypatch.setattr(objects, "BATCH_ROWS", 5)
-    monkeypatch.setattr(sources, "READ_ROWS", 7)
-    monkeypatch.setattr(local, "TASK_ROWS", 8)
-    monkeypatch.setattr(partition, "PARTITION_BYTES", 200)
+    """Boundaries everywhere: a few rows to a batch, a block and a pass."""
+    monkeypatch.setattr(tables, "BATCH_ROWS", 5)
+    monkeypatch.setattr(episodes, "BATCH_ROWS", 5)
+    monkeypatch.setattr(files, "READ_ROWS", 7)
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(local, "LEAST_BYTES", 2000)

@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privalue as pv
+from oracles.reading import batches, encoded, statistics
 from oracles.studies import study
-from privalue.readers import RowRules, open_source
-from privalue.readers import _csv_files as csv_files
-from privalue.readers._encode import Encoder
-from privalue.readers._local import statistics
-from privalue.readers._order import _shown
+from privalue.readers import csv as csv_files
 
 VALUES = {"rewards": (-100.0, 100.0), "returns": (-1000.0, 1000.0)}
 HEAD = "trajectory,step,state,reward"
@@ -128,9 +125,9 @@ def test_what_cannot_be_declared(declared, message):
 def test_missing_cells_are_what_the_study_says(tmp_path):
     text = HEAD + "\n" + rows(2) + "2,0,NA,1\n2,1,3,.\n2,2,4,1.5\n"
     path = write(tmp_path, text)
-    assert "row 7: state = 'NA' is not a state" in outcome(path)
+    assert "line 8: state = 'NA' is not a state" in outcome(path)
     missing = described(missing=["NA", "."])
-    assert "row 7: state is missing" in outcome(path, missing)
+    assert "line 8: state is missing" in outcome(path, missing)
     found = statistics(path, described(missing=["NA", "."], invalid="drop-unit"))
     assert (found.units_dropped, found.trajectories) == (1, 2)
 
@@ -160,7 +157,7 @@ def test_a_quote_does_not_swallow_other_rows(tmp_path, line):
     good = rows().replace("\n", ",\n") if note else rows()
     text = head + good + line + good.replace("\n", "\n") + line
     path = write(tmp_path, head + good + line)
-    assert "row 28: the line has quotes" in outcome(path)
+    assert "line 29: the line has quotes" in outcome(path)
     assert "Parquet" in outcome(path)
     found = statistics(path, DROPPING)
     assert np.array_equal(found.counts, expected().counts)
@@ -187,7 +184,7 @@ def test_a_line_that_is_no_row_is_named_or_left_out(tmp_path, line, message):
     text = (HEAD + "\n" + rows()).encode() + line + b"\n" + b"90,0,1,1\n"
     path = write(tmp_path, text)
     said = outcome(path)
-    assert "d.csv, row 28: " in said
+    assert "d.csv, line 29: " in said
     assert message in said
     assert "\n" not in said
     literal = write(tmp_path, HEAD + "\n" + rows() + "90,0,1,1\n", "e.csv")
@@ -219,23 +216,17 @@ def test_one_line_decides_nothing_about_another(tmp_path_factory, made, odd, dat
     at = data.draw(st.integers(0, len(made)))
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
     path = tmp_path_factory.mktemp("any") / "d.csv"
-    rules = RowRules.of(DROPPING)
 
-    def encoded(lines):
+    def numbers(lines):
         path.write_bytes((end.join([HEAD, *map(",".join, lines)]) + end).encode())
-        parts = [
-            part
-            for chunk in open_source(str(path), rules).unread()
-            for part in Encoder(rules).parts(chunk.read())
-        ]
         return [
-            (_shown(part.ids[i], int(part.steps[i]), rules), part.states[i], part.rewards[i])
-            for part in parts
-            for i in range(len(part))
+            (np.trim_zeros(ids.ravel(), "b").tolist(), *others)
+            for part in encoded(str(path), DROPPING)
+            for ids, *others in zip(*part.columns, strict=True)
         ]
 
-    before, after = encoded(made[:at]), encoded(made[at:])
-    whole = encoded([*made[:at], odd, *made[at:]])
+    before, after = numbers(made[:at]), numbers(made[at:])
+    whole = numbers([*made[:at], odd, *made[at:]])
     assert whole[: len(before)] == before
     assert whole[len(whole) - len(after) :] == after
     assert len(whole) - len(before) - len(after) in {0, 1, 2}  # a bare CR is no end of line
@@ -243,7 +234,7 @@ def test_one_line_decides_nothing_about_another(tmp_path_factory, made, odd, dat
 
 def test_lines_of_a_file_are_not_shown(tmp_path):
     path = write(tmp_path, HEAD + "\n" + "123457,0,1,0.765432\n")
-    chunk = next(open_source(str(path), RowRules.of(STUDY)).unread()).read()
+    chunk = next(batches(str(path), STUDY))
     assert "private" in repr(chunk)
     assert "123457" not in repr(chunk)
 
@@ -253,6 +244,6 @@ def test_ids_are_the_texts_that_stand_there(tmp_path):
     assert statistics(path, STUDY).trajectories == 5
     numbers = write(tmp_path, HEAD + "\n12,0,1,0.25\n007,0,1,1\n7,1,1,1\n1e3,0,1,1\n", "e.csv")
     assert statistics(numbers, described(id_type="integer")).trajectories == 3
-    assert "row 5: trajectory = 'x' must be a whole number" in outcome(
+    assert "line 6: trajectory = 'x' must be a whole number" in outcome(
         path, described(id_type="integer")
     )

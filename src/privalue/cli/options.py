@@ -77,14 +77,19 @@ Data = Annotated[
     ),
 ]
 Engine = Annotated[str, advanced("Where rows are read: local, or spark (a cluster).")]
-Memory = Annotated[str, advanced("How much memory rows may take, at least 64MB; the rest spills.")]
+Memory = Annotated[
+    str | None,
+    advanced("How much memory rows may take, e.g. 2GB; by default half of what there is."),
+]
 Threads = Annotated[
     int | None, advanced("How many threads read rows; by default one for each core.", **WHOLE)
 ]
 
 
-def parse_memory(text: str) -> int:
+def parse_memory(text: str | None) -> int | None:
     """Return the bytes that "2GB", "500 MB" or "1.5GiB" means; at least 64 MB."""
+    if text is None:
+        return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
     if found is None:
         raise UsageError(f"--memory {text}: it must be a size such as 500MB or 2GB")

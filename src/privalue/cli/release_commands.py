@@ -30,6 +30,7 @@ from privalue.curator import inspect as inspect_data
 from privalue.curator import release as release_data
 from privalue.errors import UsageError
 from privalue.ledger import Account, open_ledger
+from privalue.planning import mechanism_of_study, usefulness
 from privalue.releases import Release
 from privalue.report import (
     describe,
@@ -40,7 +41,7 @@ from privalue.report import (
     sentence,
     write_private_page,
 )
-from privalue.study import Study
+from privalue.study import SMOOTH, Study
 
 
 def release(
@@ -68,7 +69,7 @@ def release(
     no_report: Annotated[bool, advanced("Write no report.html.", "--no-report")] = False,
     side_files: SideFiles = None,
     engine: Engine = "local",
-    memory: Memory = "2GB",
+    memory: Memory = None,
     threads: Threads = None,
     seed: Annotated[
         int | None,
@@ -99,6 +100,7 @@ def release(
     keep_freed_memory()
     if not no_report:
         load_page()  # what would fail to load fails before the charge
+    of_use = _of_use(study)
     with outbox_of(out, study=study_file, justification=justification) as outbox:
         with notes(), progress("Reading rows", then="Computing") as update:
             released = release_data(
@@ -117,11 +119,24 @@ def release(
             )
         if released.reused:
             log.event("not-new", sentence("not_new", created=released.created))
+        elif of_use is not None:
+            log.event("of-use", of_use)
         account = publish_and_log(released, out, ledger=ledger, answers=answers, page=not no_report)
     if as_json:
         print_json(summary(released, out, account))
     else:
         show_release(released)
+
+
+def _of_use(study: Study) -> str | None:
+    """Return from how many visits on a value will be of use, where m is public and that is known.
+
+    It is found before the charge: afterwards nothing may fail.
+    """
+    m = study.study.trajectories
+    if study.mechanism.name in SMOOTH or (m is None and not study.limits.counts_trajectories):
+        return None
+    return f"{usefulness(study, mechanism_of_study(study, m), m).text}.".capitalize()
 
 
 def show_release(released: Release) -> None:
@@ -170,7 +185,7 @@ def inspect(
     as_json: Json = False,
     side_files: SideFiles = None,
     engine: Engine = "local",
-    memory: Memory = "2GB",
+    memory: Memory = None,
     threads: Threads = None,
 ) -> None:
     """Show the curator the results before noise: PRIVATE."""

@@ -52,6 +52,7 @@ _BY_KEY = (
     "weight_steps",
     "weighted_steps",
 )
+_FEW = 10_000  # simulated visits, below which their mean is too far from an exact value
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -191,8 +192,7 @@ class _Rows:
     ratio: Vector | None
     trajectories: int
     keys: int  # of one arm
-    merged: bool  # several states of the world have one key
-    exact: Vector  # values of keys that are one state or pair of the world; else NaN
+    exact: Vector  # values, where a key is one state or pair of the world; else NaN
 
     @classmethod
     def of(cls, study: Study, world: World) -> "_Rows":
@@ -202,28 +202,22 @@ class _Rows:
         state_of = raw_states(study, process)
         choosing = study.pairs is not None
         rows = _simulated(world, choosing)
-        ratio = None
-        if not choosing:
-            key, keys, exact = state_of[rows.state], study.state_count, process.values
-            key_of = state_of
-        else:
+        key_of, key, keys = state_of, state_of[rows.state], study.keys_per_arm
+        exact, ratio = process.values, None
+        if choosing:
             mdp: MDP = replace(world.decisions[0], discount=study.values.discount)
             assert rows.action is not None
             pair = rows.state * mdp.actions + rows.action
-            key_of = raw_pairs(study, world, state_of)
-            key, keys, exact = key_of[pair], study.keys_per_arm, mdp.q(world.decisions[1]).ravel()
+            key_of, exact = raw_pairs(study, world, state_of), mdp.q(world.decisions[1]).ravel()
             if study.values_a_policy:
                 target, behaviour = _policies(study, world, key_of)
                 with np.errstate(divide="ignore", invalid="ignore"):
                     ratio = np.where(behaviour > 0, target / behaviour, 0.0)[pair]
-                taking = target.reshape(mdp.states, mdp.actions)
                 keys = study.limits.keys
-                key = state_of[rows.state] if keys > 1 else np.zeros(len(rows.state), np.int64)
-                key_of = state_of if keys > 1 else np.zeros(1, np.int64)
-                exact = _target_values(mdp, taking, by_start=keys > 1)
-        known = np.bincount(key_of[key_of >= 0], minlength=keys)
-        values = np.full(keys, np.nan)
-        values[key_of[key_of >= 0]] = exact[key_of >= 0]
+                key, key_of = (key, state_of) if keys > 1 else (0 * key, np.zeros(1, np.int64))
+                exact = _target_values(mdp, target, by_start=keys > 1)
+            else:
+                key = key_of[pair]
         return cls(
             trajectory=rows.trajectory,
             step=rows.step,
@@ -232,8 +226,7 @@ class _Rows:
             ratio=ratio,
             trajectories=rows.trajectories,
             keys=keys,
-            merged=bool(known.max() > 1),
-            exact=np.where(known == 1, values, np.nan),
+            exact=_single(exact, key_of, keys),
         )
 
     def add_up(self, limits: Limits, *, size: int = 0, batches: int = 1) -> Statistics:
@@ -262,8 +255,8 @@ class _Rows:
         """Return V: the mean return of the same trajectories where nothing is clamped.
 
         Where states are merged, V is the mean over all first visits, so that no limit of states
-        holds; a single state's mean is V whichever first visits count. What nobody visits has its
-        exact value, if it has one; so has another policy.
+        holds; a single state's mean is V whichever first visits count. Where few visit a single
+        state, and for another policy, it is the exact value.
         """
         if self.ratio is not None:
             return self.exact
@@ -277,12 +270,14 @@ class _Rows:
             reward_bounds=(-most, most),
             levels=1,
             max_states_per_trajectory=(
-                self.keys if self.merged else limits.max_states_per_trajectory
+                self.keys if np.isnan(self.exact).any() else limits.max_states_per_trajectory
             ),
         )
         found = self.add_up(free)
         with np.errstate(invalid="ignore"):
-            return np.where(found.counts > 0, found.return_sums / found.counts, self.exact)
+            means = found.return_sums / found.counts
+        few = (found.counts < _FEW) & np.isfinite(self.exact)
+        return np.where(few, self.exact, means)
 
 
 def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
@@ -350,8 +345,18 @@ def _policies(study: Study, world: World, key_of: Integers) -> tuple[Vector, Vec
 
 
 def _target_values(mdp: MDP, target: Vector, *, by_start: bool) -> Vector:
-    """Return the target's exact value in every state, or from the world's start."""
+    """Return the target's exact value in every state, or from the world's start; NaN if none."""
     try:
-        return mdp.under(target).values if by_start else np.array([mdp.value(target)])
-    except (StudyError, UsageError):  # the target never ends, or takes no action somewhere
+        process = mdp.under(target.reshape(mdp.states, mdp.actions))
+    except (StudyError, UsageError):  # it never ends, or takes no action somewhere
         return np.full(mdp.states if by_start else 1, np.nan)
+    return process.values if by_start else np.array([process.start_value])
+
+
+def _single(values: Vector, key_of: Integers, keys: int) -> Vector:
+    """Return the values of keys that stand for one state or pair of the world, and else NaN."""
+    known = key_of >= 0
+    times = np.bincount(key_of[known], minlength=keys)
+    found = np.full(keys, np.nan)
+    found[key_of[known]] = values[known]
+    return np.where(times == 1, found, np.nan)

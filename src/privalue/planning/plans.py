@@ -7,7 +7,7 @@ error. For dp-ope it has what clips keep, and the error at most.
 
 import csv
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,10 @@ VISITS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 SHARES = (0.5, 0.1, 0.01)  # of the range of returns, that an interval is narrower than
 MOST_STATES = 100_000  # whose overall error is predicted
 Severity = Literal["stop", "warn", "note"]
+_HOW_MANY = (
+    "how many trajectories are planned? give trajectories=M (in a shell --trajectories M), or "
+    "declare [study] trajectories"
+)
 _EPSILONS = (0.25, 1.0, 4.0)  # times the study's own, in a plot
 
 
@@ -131,10 +135,10 @@ class Plan:
             return _policy_headline(self)
         told = []
         if self.useful:
-            half, tenth, _ = self.useful
+            half, tenth, hundredth = (f"{threshold.visits:,}" for threshold in self.useful)
             told.append(
-                f"A state's interval is narrower than half the range of returns from "
-                f"{half.visits:,} visits on, and than a tenth from {tenth.visits:,}"
+                "A state's interval is narrower than half the range of returns from "
+                f"{half} visits on, than a tenth from {tenth}, than a hundredth from {hundredth}"
             )
         if self.rmse is not None and self.without_privacy is not None:
             told.append(
@@ -420,31 +424,24 @@ def _require_question(
     solve: str | None,
 ) -> None:
     """Refuse what cannot be asked, before anything takes time."""
-    if half_width is not None and target_rmse is not None:
-        raise UsageError("half_width and target_rmse are two targets; give one")
-    if solve not in (None, "trajectories", "epsilon"):
-        raise UsageError(f"solve={solve!r}: it must be trajectories or epsilon")
-    if solve is not None and target_rmse is None:
-        raise UsageError(f"solve={solve!r} needs a target: target_rmse=0.05, for example")
-    if people is not None and (half_width is None or people < 1):
-        raise UsageError(f"people={people} needs half_width=0.05, for example, and is at least 1")
-    if half_width is not None and study.mechanism.name != "dp-ssp":
-        raise UsageError(f"{study.mechanism.name} has no intervals, so no half_width")
-    staged = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
+    name, m = study.mechanism.name, setting.trajectories
+    staged = name == "dp-ssp" and "bounds" in study.stages
     known = setting.world is not None or (setting.visits is not None and not staged)
-    if target_rmse is not None and not known:
-        raise UsageError(
-            "an overall error needs visits or a world, and a world where a stage chooses bounds; "
-            "half_width=0.05 asks for the interval of a state",
-            code="target-needs-a-world",
-        )
     given = setting.world is not None or setting.visits is not study.visit_prior
-    if setting.trajectories is None and (solve == "epsilon" or (given and target_rmse is None)):
-        raise UsageError(
-            "how many trajectories are planned? give trajectories=M (in a shell --trajectories M), "
-            "or [study] trajectories in the study",
-            code="trajectories-missing",
-        )
+    wrong = {
+        "half_width and target_rmse are two targets": None not in (half_width, target_rmse),
+        "solve must be trajectories or epsilon": solve not in (None, "trajectories", "epsilon"),
+        "solve needs target_rmse=0.05, for example": solve and target_rmse is None,
+        "people needs half_width=0.05, for example": people and half_width is None,
+        "people must be at least 1": people is not None and people < 1,
+        f"{name} has no intervals, so no half_width": half_width and name != "dp-ssp",
+        "target_rmse needs visits or a world, and a world where a stage chooses bounds; "
+        "half_width=0.05 asks for the interval of a state": target_rmse is not None and not known,
+        _HOW_MANY: m is None and (solve == "epsilon" or (given and target_rmse is None)),
+    }
+    for text, refused in wrong.items():
+        if refused:
+            raise UsageError(text, code="trajectories-missing" if text is _HOW_MANY else None)
 
 
 def _answer_half_width(
@@ -476,60 +473,90 @@ def _answer_rmse(study: Study, setting: Setting, target: float, solve: str | Non
     return trajectories_for(study, made_up, target)
 
 
+# What else there is to know: by its code, how serious it is, and the sentence
+_NOTICES: Mapping[str, tuple[Severity, str]] = {
+    "needs-visits-or-world": (
+        "note",
+        "the noise of {name} follows the least visited state, so that nothing can be said without "
+        "knowing visits: give [states] visits, --visits FILE or --world WORLD with --trajectories "
+        "M; dp-ssp has no such threshold",
+    ),
+    "relative-widths": (
+        "note",
+        "widths and errors are shares of the range of returns that a stage will choose, which "
+        "nobody knows yet; values will be means of returns held between its bounds",
+    ),
+    "assumes-a-world": ("note", "the error assumes trajectories like those of {world}"),
+    "assumes-visits": (
+        "note",
+        "the error assumes that people visit states as the prior says, that values are spread over "
+        "the whole range, and that returns vary as much as their bounds allow",
+    ),
+    "unvisited": (
+        "warn",
+        "nobody visits {names}: leave them out of the study, since all that would be released of "
+        "them is noise",
+    ),
+    "too-many-states": ("note", "an overall error is predicted for at most {most:,} states"),
+    "useless": ("stop", "a release would be refused: {text}, and there are {trajectories}"),
+    "few-trajectories": ("warn", "{text}"),
+    "delta-not-below-1/m": ("stop", "{text}"),
+    "large-delta": ("warn", "{text}"),
+    "behaviour-in-rows": (
+        "warn",
+        "the behaviour's probabilities are in the rows, which no plan opens: how far the two "
+        "policies are apart is not known; a behaviour table or --world WORLD says more",
+    ),
+    "no-length-bound": (
+        "warn",
+        "without a public bound of rows per trajectory (--steps N) nothing is certain: weights are "
+        "products over rows, and over long horizons nothing may be kept of the target's weight; "
+        "--world WORLD simulates instead",
+    ),
+    "little-kept": (
+        "warn",
+        "clip = {clip:g} keeps as little as {kept:.0%} of the target's weight, and a release "
+        "vouches for a value above {supported:.0%}: use a target nearer to the behaviour, shorter "
+        "trajectories, or data in which people acted otherwise",
+    ),
+    "by-start": (
+        "note",
+        "numbers are those of a start that has an even share of the trajectories, one of {starts}; "
+        "rarer starts have larger errors",
+    ),
+}
+
+
+def _notice(code: str, **about: Any) -> PlanNotice:
+    severity, text = _NOTICES[code]
+    return PlanNotice(code=code, severity=severity, text=text.format(**about))
+
+
 def _notices(
     study: Study, setting: Setting, prediction: Prediction | None, *, relative: bool
 ) -> Iterator[PlanNotice]:
-    """Yield what else there is to know."""
+    """Yield what there is to know of values by state."""
+    known = setting.world is not None or setting.visits is not None
     if study.mechanism.name in SMOOTH and prediction is None:
-        yield PlanNotice(
-            code="needs-visits-or-world",
-            severity="note",
-            text=f"the noise of {study.mechanism.name} follows the least visited state, so that "
-            "nothing can be said without knowing visits: give [states] visits, --visits FILE or "
-            "--world WORLD with --trajectories M; dp-ssp has no such threshold",
-        )
+        yield _notice("needs-visits-or-world", name=study.mechanism.name)
     if relative:
-        yield PlanNotice(
-            code="relative-widths",
-            severity="note",
-            text="widths and errors are shares of the range of returns that a stage will choose, "
-            "which nobody knows yet; values will be means of returns held between its bounds",
-        )
+        yield _notice("relative-widths")
     if prediction is not None:
-        known = (
-            f"trajectories are those of the public world {setting.world.text}"
-            if setting.world is not None
-            else "people visit states as the prior says, values are spread over the whole range, "
-            "and returns vary as much as their bounds allow"
-        )
-        yield PlanNotice(
-            code="assumes", severity="note", text=f"the overall error assumes: {known}"
-        )
-        yield from _unvisited(study, prediction)
-    elif study.key_count > MOST_STATES and (setting.world or setting.visits is not None):
-        yield PlanNotice(
-            code="too-many-states",
-            severity="note",
-            text=f"an overall error is predicted for at most {MOST_STATES:,} states",
-        )
+        if setting.world is not None:
+            yield _notice("assumes-a-world", world=setting.world.text)
+        else:
+            yield _notice("assumes-visits")
+        nobody = [
+            "/".join(names.values())
+            for names, visits in zip(_key_names(study), prediction.visits.tolist(), strict=True)
+            if visits == 0
+        ]
+        if nobody:
+            more = f" and {len(nobody) - 5:,} more" if len(nobody) > 5 else ""
+            yield _notice("unvisited", names=", ".join(nobody[:5]) + more)
+    elif known and study.key_count > MOST_STATES:
+        yield _notice("too-many-states", most=MOST_STATES)
     yield from _of_release(study, setting.trajectories)
-
-
-def _unvisited(study: Study, prediction: Prediction) -> Iterator[PlanNotice]:
-    """Yield that somebody leaves out what nobody visits."""
-    nobody = [
-        "/".join(names.values())
-        for names, visits in zip(_key_names(study), prediction.visits.tolist(), strict=True)
-        if visits == 0
-    ]
-    if nobody:
-        more = f" and {len(nobody) - 5:,} more" if len(nobody) > 5 else ""
-        yield PlanNotice(
-            code="unvisited",
-            severity="warn",
-            text=f"nobody visits {', '.join(nobody[:5])}{more}: leave them out of the study, since "
-            "all that would be released of them is noise",
-        )
 
 
 def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
@@ -542,24 +569,17 @@ def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
     yield from usefulness_notices(usefulness(study, mechanism, trajectories))
     delta = large_delta(study, mechanism.terms.size)
     if delta is not None:
-        yield PlanNotice(
-            code="delta-not-below-1/m" if delta.refused else "large-delta",
-            severity="stop" if delta.refused else "warn",
-            text=delta.text,
-        )
+        code = "delta-not-below-1/m" if delta.refused else "large-delta"
+        yield _notice(code, text=delta.text)
 
 
 def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
     """Yield that a release would be refused, or that few of its states may be of use."""
     if found.useless:
-        yield PlanNotice(
-            code="useless",
-            severity="stop",
-            text=f"a release would be refused: {found.text}, and there are "
-            f"{plural(found.trajectories or 0, 'trajectory')}",
-        )
+        m = plural(found.trajectories or 0, "trajectory")
+        yield _notice("useless", text=found.text, trajectories=m)
     elif found.risky:
-        yield PlanNotice(code="few-trajectories", severity="warn", text=found.few)
+        yield _notice("few-trajectories", text=found.few)
 
 
 # dp-ope
@@ -569,11 +589,7 @@ def _policy_plan(study: Study, setting: Setting) -> Plan:
     """Return what to expect of another policy's value, by clip."""
     m, world, own = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
     if m is None:
-        raise UsageError(
-            "how many trajectories are planned? give trajectories=M (in a shell --trajectories M), "
-            "or declare [study] trajectories",
-            code="trajectories-missing",
-        )
+        raise UsageError(_HOW_MANY, code="trajectories-missing")
     starts = max(len(study.start_names), 1)
     rows = tuple(
         cautious_row(study, m / starts, clip, setting.steps)
@@ -630,35 +646,12 @@ def _clip_suggestions(found: Plan) -> Iterator[Suggestion]:
 
 
 def _policy_notices(found: Plan, setting: Setting, starts: int) -> Iterator[PlanNotice]:
-    own, study = _own_clip(found), found.study
-    if setting.world is None and study.policies.behaviour is None:
-        yield PlanNotice(
-            code="behaviour-in-rows",
-            severity="warn",
-            text="the behaviour's probabilities are in the rows, which no plan opens: how far the "
-            "two policies are apart is not known; a behaviour table or --world WORLD says more",
-        )
+    own = _own_clip(found)
+    if setting.world is None and found.study.policies.behaviour is None:
+        yield _notice("behaviour-in-rows")
     elif setting.world is None and setting.steps is None:
-        yield PlanNotice(
-            code="no-length-bound",
-            severity="warn",
-            text="without a public bound of rows per trajectory (--steps N) nothing is certain: "
-            "weights are products over rows, and over long horizons nothing may be kept of the "
-            "target's weight; --world WORLD simulates instead",
-        )
+        yield _notice("no-length-bound")
     elif not own.supported:
-        yield PlanNotice(
-            code="little-kept",
-            severity="warn",
-            text=f"clip = {own.clip:g} keeps {'' if found.rmse is not None else 'perhaps only '}"
-            f"{own.kept:.0%} of the target's weight, and a release vouches for a value above "
-            f"{SUPPORTED:.0%}: use a target nearer to the behaviour, shorter trajectories, or data "
-            "in which people acted otherwise",
-        )
+        yield _notice("little-kept", clip=own.clip, kept=own.kept, supported=SUPPORTED)
     if starts > 1:
-        yield PlanNotice(
-            code="by-start",
-            severity="note",
-            text=f"numbers are those of a start that has an even share of the trajectories, one "
-            f"of {starts}; rarer starts have larger errors",
-        )
+        yield _notice("by-start", starts=starts)

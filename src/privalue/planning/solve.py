@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scipy import optimize
+
 from privalue.core import MOST_TRAJECTORIES, Ssp
 from privalue.errors import UsageError
 from privalue.planning.half_width import HalfWidth
@@ -110,13 +112,16 @@ def least(
     check = falling if sure is None else sure
     if check(high) > target:
         return None
-    below, above = math.log(low), math.log(high)
-    if falling(low) <= target:
-        above = below
-    while above - below > _PRECISION:
-        middle = (below + above) / 2
-        below, above = (below, middle) if falling(math.exp(middle)) <= target else (middle, above)
-    value = _rounded_up(math.exp(above))
+
+    def above(log_x: float) -> float:
+        return math.log(max(falling(min(math.exp(log_x), high)), 1e-300) / target)
+
+    ends = math.log(low), math.log(high)
+    signs = [above(end) > 0 for end in ends]
+    root = ends[1] if signs[1] else ends[0]
+    if signs == [True, False]:
+        root = float(optimize.brentq(above, *ends, xtol=_PRECISION))
+    value = _rounded_up(math.exp(root))
     while value < high and check(value) > target:
         value = _rounded_up(value * 1.01)
     return min(value, high)

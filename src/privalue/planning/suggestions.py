@@ -116,7 +116,7 @@ def _measure(study: Study, setting: Setting) -> tuple[str, Callable[[_Change], f
 
 def _possible(study: Study, setting: Setting) -> Iterator[_Change]:
     """Yield the changes that the study's other keys allow."""
-    makers = (fewer_states, _fewer_trajectories, _tighter_returns, _more_epsilon, _a_prior)
+    makers = (fewer_states, _fewer_trajectories, _tighter_returns, _more_epsilon)
     for make in makers:
         try:
             yield from make(study, setting)
@@ -204,15 +204,4 @@ def _more_epsilon(study: Study, _: Setting) -> Iterator[_Change]:
             code="epsilon",
             text=f"Set epsilon = {epsilon:g}, which weakens the promise",
             study=study.replace(epsilon=epsilon),
-        )
-
-
-def _a_prior(study: Study, setting: Setting) -> Iterator[_Change]:
-    if setting.world is not None and study.visit_prior is None and not study.values_a_policy:
-        made_up = FromWorld(study, setting.world)
-        prior = (made_up.visits[: study.keys_per_arm] * study.arm_count).tolist()
-        yield _Change(
-            code="visits",
-            text="Give a public prior of visits, [states] visits, such as the world's",
-            study=study.replace(visits=prior),
         )

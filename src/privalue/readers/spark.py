@@ -1,20 +1,20 @@
 """Compute the statistics of a source on many machines: Spark spreads the rows.
 
-| where     | what                                                                             |
-|-----------|----------------------------------------------------------------------------------|
-| executors | rows, brought together by trajectory or person; checked, grouped, summed up      |
-| shuffle   | packed rows (not if they are declared sorted), thousands of them in one cell     |
-| driver    | the totals by state; of sorted rows also those at the ends of partitions; noise  |
+| where     | what                                                                               |
+|-----------|------------------------------------------------------------------------------------|
+| executors | rows, encoded where they are; then brought together by unit, sorted and summed up    |
+| shuffle   | rows of a range of units' hashes, a bucket, as one binary cell of Arrow's IPC format |
+| driver    | the totals by state; noise                                                         |
 
-Rows are shuffled in buckets, spans of the hash of their units. There are as many tasks as cores, or
-as the number of rows asks for, and some dozens of buckets for each, so that tasks are alike.
-
-Every task goes through the local kernel. Sums are integers, so the result is that of the local
-engine, bit for bit. They come from the output of tasks that succeeded, and from nothing else: a
-task that is tried again counts once. An error in the data is output too: the task is not tried
-again, and Spark does not log the message, which may quote the data.
+Every task goes through the grouping and the core of the local engine. Sums are integers, so the
+result is that of the local engine, bit for bit. They come from the output of tasks that succeeded,
+and from nothing else: a task that is tried again counts once. An error in the data is output too:
+the task is not tried again, and Spark does not log the message, which may quote the data. Spark
+shuffles by way of its own disks. One bucket must fit into memory; there are as many of them as
+``spark.sql.shuffle.partitions`` says.
 """
 
+import io
 import json
 import os
 import shutil
@@ -22,8 +22,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from importlib import import_module
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,32 +33,29 @@ import numpy as np
 import pyarrow as pa
 
 from privalue._types import Progress
-from privalue.core import COUNTERS, Contributions, Covered, Statistics
+from privalue.core import COUNTERS, Contributions, Covered, Limits, Statistics
 from privalue.errors import DataError, MissingComponentError, UsageError
-from privalue.readers._cells import LONGEST_ID, widened
-from privalue.readers._chunks import BATCH_ROWS, one_line
-from privalue.readers._encode import Rows
-from privalue.readers._local import DEFAULT_MEMORY
-from privalue.readers._order import CarryOver, hand_over
-from privalue.readers._rules import RowRules
-from privalue.readers._sources import open_files
-from privalue.readers._spark_rows import CELLS, FRAME, Batches, Source, source_of_files
-from privalue.readers._spark_tasks import BLOCK, LINE, added, by_level, lines, total, units_of
-from privalue.study import Study
+from privalue.readers import grouping
+from privalue.readers.conflicts import ConflictError, add_to_core, explain
+from privalue.readers.declaration import Declaration
+from privalue.readers.files import list_files
+from privalue.readers.rows import Encoder, Rows
+from privalue.readers.source import BATCH_ROWS, Batch, numbered, one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Batches = Iterator[pa.RecordBatch]
 
-_MOST_TASKS = 10_000
-_TASK_ROWS = 1 << 22  # so many, about, are brought together in one task
-_TASK_BUCKETS = 64
-_MOST_BUCKETS = 1 << 16
-_PACKED_BYTES = 8  # about, of a row in a file that Spark reads
-_UNKNOWN_BYTES = 1 << 60
+FRAME = "the Spark dataframe"
+ENCODED = "bucket int, rows binary, note string"
+SUMMED = "numbers binary, note string"
+# Of the statistics, besides scalars; the first ones have a number, or several, for each key.
+BY_KEY = ("counts", "return_steps", "level_counts", "level_steps", "weight_steps", "weighted_steps")
+_BUNDLE_ROWS = 1 << 19  # that are divided into buckets at once
+_DEFAULT_BUCKETS = 200
 _TASKS_PER_CORE = 3
-BUCKET = "bucket"  # the column by which cells are brought together
-_MOST_WORDS = LONGEST_ID // 7 + 3
+_LAST = 1 << 62  # the number of an error that belongs to no partition: those of rows come first
 
 _LOGGING = """
 rootLogger.level = error
@@ -71,37 +70,27 @@ appender.stderr.layout.pattern = Spark: %m%n%ex{0}
 """  # exceptions may quote rows, and are left out
 
 
-def statistics(
-    data: Any,
-    study: Study,
-    *,
-    session: "SparkSession | None" = None,
-    memory: int = DEFAULT_MEMORY,
-    progress: Progress | None = None,
+def read_with_spark(
+    data: Any, declaration: Declaration, limits: Limits, progress: Progress | None = None
 ) -> Statistics:
     """Return the first-visit statistics of ``data``: the local engine's, bit for bit.
 
     Args:
-        data: a Spark DataFrame, or the name of CSV or Parquet files that every worker can open.
-        study: what is public. With ``[data] sorted = true`` nothing is shuffled.
-        session: where files are read. If left out: the active session, or else one on this machine,
-            which is stopped at the end. A DataFrame brings its own.
-        memory: bytes, about, that the Python process of a task may use; rows that need more go to
-            disk.
+        data: a Spark DataFrame, or the name of CSV or Parquet files that every worker can open:
+            these are read in the active session, or else in one that is stopped at the end.
+        declaration: what the study declares of rows.
+        limits: what the core holds units to.
         progress: called once, at the end.
 
     Returns:
         The statistics. They are private.
     """
     sql = _pyspark()
-    with _explained():
+    with _translate_errors():
         if isinstance(data, sql.DataFrame):
-            found = _found(*_of_frame(data, study, memory))
+            found = _compute(_needed(data, declaration), _frame_batches, declaration, limits)
         elif isinstance(data, str | Path):
-            name = _local_name(data)
-            open_files(name, RowRules.of(study))  # a session takes seconds to start
-            with _session(session) as used:
-                found = _found(*_of_files(name, study, memory, used))
+            found = _read_files(_local_name(data), declaration, limits)
         else:
             raise UsageError(
                 f"the engine spark does not take data of type {type(data).__name__}; give a Spark "
@@ -109,7 +98,7 @@ def statistics(
             )
     if progress is not None:
         progress(found.rows, found.rows)
-    return found.require_data(study.limits)
+    return found.require_data(limits)
 
 
 # Sessions
@@ -158,9 +147,9 @@ def session() -> "SparkSession":
 
 
 @contextmanager
-def _session(given: "SparkSession | None") -> Iterator["SparkSession"]:
-    """Yield the session that is given or active; or start one, and stop it at the end."""
-    used = given or _pyspark().SparkSession.getActiveSession()
+def _active_session() -> Iterator["SparkSession"]:
+    """Yield the active session; or start one, and stop it at the end."""
+    used = _pyspark().SparkSession.getActiveSession()
     if used is not None:
         yield used
         return
@@ -184,7 +173,6 @@ def _pyspark() -> Any:
 
 
 def _errors() -> Any:
-    """Import the errors of Spark."""
     return import_module("pyspark.errors")
 
 
@@ -200,11 +188,11 @@ def _require_java() -> None:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn the errors of Spark itself into one line, without tracebacks."""
     failures = (_errors().PySparkException, import_module("py4j.protocol").Py4JError)
     try:
-        with _hushed():
+        with _silence_loggers():
             yield
     except failures as problem:
         reason = _reason(problem)
@@ -217,11 +205,8 @@ def _explained() -> Iterator[None]:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """Silence PySpark's loggers.
-
-    They would log the failure of a query, with the private values that it failed at.
-    """
+def _silence_loggers() -> Iterator[None]:
+    """Silence PySpark's loggers: they would log private values that a query failed at."""
     get = import_module("pyspark.logger").PySparkLogger.getLogger
     loggers = [get("SQLQueryContextLogger"), get("DataFrameQueryContextLogger")]
     before = [logger.disabled for logger in loggers]
@@ -248,37 +233,46 @@ def _reason(problem: BaseException) -> str:
 # Rows, wherever they are
 
 
-def _of_frame(data: "DataFrame", study: Study, memory: int) -> tuple["DataFrame", Source]:
-    """Return the needed columns of a DataFrame, and the source."""
+def _needed(data: "DataFrame", declaration: Declaration) -> "DataFrame":
+    """Return the needed columns of a DataFrame, by their roles."""
     functions = import_module("pyspark.sql.functions")
-    rules = RowRules.of(study)
-    names = rules.select(data.columns, FRAME)
     types = import_module("pyspark.sql.pandas.types")
-    schema = (
-        (field.name, types.to_arrow_type(field.dataType, timezone="UTC")) for field in data.schema
-    )
-    rules.require_types((field for field in schema if field[0] in names), FRAME)
-    extra = {"read_from": _read_from(data)} if study.data.sorted else {}
+    wanted = set(declaration.columns.values())
+    fields = [
+        (f.name, types.to_arrow_type(f.dataType, timezone="UTC") if f.name in wanted else pa.null())
+        for f in data.schema
+    ]
+    declaration.require_columns(FRAME, pa.schema(fields))
     # By position: names may hold dots, or differ in case only.
     cells = [f"c{at}" for at in range(len(data.columns))]
-    wanted = {role: cells[data.columns.index(name)] for role, name in rules.columns.items()}
-    renamed = data.select("*", *extra.values()).toDF(*cells, *extra)
-    chosen = (functions.col(cell).alias(role) for role, cell in wanted.items())
-    needed = renamed.select(*chosen, *extra)
-    rows = _rows_of(needed)
-    return needed, Source(limits=study.limits, rules=rules, rows=rows, memory=memory)
+    renamed = data.toDF(*cells)
+    chosen = {role: cells[data.columns.index(name)] for role, name in declaration.columns.items()}
+    return renamed.select(*(functions.col(cell).alias(role) for role, cell in chosen.items()))
 
 
-def _read_from(data: "DataFrame") -> Any:
-    """Return a number that changes with the part of a file that a row is from, where known."""
-    functions = import_module("pyspark.sql.functions")
-    begins = functions.expr("input_file_block_start()")
-    part = functions.xxhash64(functions.input_file_name(), begins)
-    try:
-        data.select(part)
-    except _errors().AnalysisException:  # a join of files: rows are of several
-        return functions.lit(0).cast("long")
-    return part
+def _frame_batches(batches: Batches, declaration: Declaration) -> Iterator[Batch]:
+    """Yield the rows of a DataFrame's partition, in batches that are worth a call."""
+    place, first, waiting = f"{FRAME}, partition {_partition()}", 1, list[pa.RecordBatch]()
+    names = list(declaration.columns.values())
+
+    def flush() -> Batch:
+        rows = pa.concat_batches(waiting)
+        return Batch(pa.RecordBatch.from_arrays(rows.columns, names=names), numbered(place, first))
+
+    for batch in batches:
+        waiting.append(batch)
+        if sum(some.num_rows for some in waiting) >= BATCH_ROWS:
+            joined = flush()
+            yield joined
+            first, waiting = first + joined.rows.num_rows, []
+    if waiting:
+        yield flush()
+
+
+def _partition() -> int:
+    """Return the number of the partition that this task works on."""
+    task: Any = import_module("pyspark").TaskContext.get()
+    return int(task.partitionId())
 
 
 def _local_name(data: str | Path) -> str | Path:
@@ -291,16 +285,25 @@ def _local_name(data: str | Path) -> str | Path:
     return data
 
 
-def _of_files(
-    data: str | Path, study: Study, memory: int, spark: "SparkSession"
-) -> tuple["DataFrame", Source]:
-    """Return the numbers of the file parts, over as many tasks as make sense, and the source."""
-    source = source_of_files(data, study, memory=memory, tasks=_TASKS_PER_CORE * _cores(spark))
-    parts = len(source.parts or ())
-    return spark.range(0, parts, 1, max(1, min(parts, _MOST_TASKS))), source
+def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> Statistics:
+    """Let tasks read the parts of files, as the local engine does."""
+    files = list_files(data, declaration.dialect)
+    for file in files:  # before a session is started, which takes seconds
+        declaration.require_columns(str(file.path), file.schema)
+    parts: list[tuple[int, int]] = [
+        (number, part) for number, file in enumerate(files) for part in range(file.parts)
+    ]
 
+    def read(batches: Batches, declaration: Declaration) -> Iterator[Batch]:
+        wanted = [parts[at] for batch in batches for at in batch.column(0).to_pylist()]
+        for number, same in groupby(wanted, key=itemgetter(0)):
+            here = [part for _, part in same]
+            for task in files[number].tasks(declaration.text_types, here[0], here[-1] + 1):
+                yield task()
 
-# Tasks
+    with _active_session() as spark:
+        tasks = max(1, min(len(parts), _TASKS_PER_CORE * _cores(spark)))
+        return _compute(spark.range(0, len(parts), 1, tasks), read, declaration, limits)
 
 
 def _cores(spark: "SparkSession") -> int:
@@ -311,135 +314,160 @@ def _cores(spark: "SparkSession") -> int:
         return 2
 
 
-def _rows_of(data: "DataFrame") -> int | None:
-    """Return about how many rows Spark expects a DataFrame to have; None if it does not know."""
-    try:
-        size = int(str(data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    except _errors().PySparkException:  # Spark Connect does not tell
-        return None
-    return None if size >= _UNKNOWN_BYTES else size // _PACKED_BYTES
+# Tasks
 
 
-def _tasks(frame: "DataFrame", source: Source) -> int:
-    """Return over how many tasks packed rows are shuffled.
-
-    Every core gets one, and the same number more if there are many rows. What Spark expects of a
-    DataFrame may be far too much, and is not taken for more than the session's setting.
-    """
-    cores = _cores(frame.sparkSession)
-    said = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    setting = int(said) if said.isdigit() else 200  # some vendors' sessions say "auto"
-    most = setting if source.parts is None else _MOST_TASKS
-    wanted = setting if source.rows is None else cores * -(-source.rows // (cores * _TASK_ROWS))
-    return max(cores, min(wanted, most))
-
-
-def _said(frame: "DataFrame", source: Source) -> "DataFrame":
-    """Return the output of all tasks."""
-
-    def packed(batches: Batches) -> Batches:
-        return source.cells(batches, _partition())
-
-    def summed(batches: Batches) -> Batches:
-        return lines(source, batches, _partition())
-
-    def joined(batches: Batches) -> Batches:
-        return added(batches, states, source.limits.levels)
-
-    if not source.rules.sorted:
-        tasks = _tasks(frame, source)
-        source = replace(source, buckets=min(_TASK_BUCKETS * tasks, _MOST_BUCKETS))
-        types = import_module("pyspark.sql.pandas.types")
-        frame = frame.mapInArrow(packed, types.from_arrow_schema(CELLS)).repartition(tasks, BUCKET)
-    said, states = frame.mapInArrow(summed, LINE), source.limits.keys
-    if states <= BLOCK:
-        return said
-    blocks = min(-(-states // BLOCK), _cores(frame.sparkSession))
-    return said.repartition(blocks, "block").mapInArrow(joined, LINE)
-
-
-def _partition() -> int:
-    """Return the number of the partition that this task works on."""
-    task: Any = import_module("pyspark").TaskContext.get()
-    return int(task.partitionId())
-
-
-# Totals
-
-
-def _found(frame: "DataFrame", source: Source) -> Statistics:
+def _compute(frame: "DataFrame", read: Any, declaration: Declaration, limits: Limits) -> Statistics:
     """Run the tasks, and return the statistics."""
-    try:
-        return _totals(_said(frame, source).toArrow(), source)
-    except _UnknownRowsError:
-        _totals(_said(frame, replace(source, numbered=True)).toArrow(), source)
-        raise  # nothing may come of rows that are not the same each time
+    said = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    buckets = int(said) if said.isdigit() else _DEFAULT_BUCKETS  # some vendors' say "auto"
+    encode = partial(encode_buckets, read=read, declaration=declaration, buckets=buckets)
+    add = partial(add_buckets, declaration=declaration, limits=limits, buckets=buckets)
+    rows = frame.mapInArrow(encode, ENCODED).repartition(buckets, "bucket")
+    return add_up(rows.sortWithinPartitions("bucket").mapInArrow(add, SUMMED).toArrow(), limits)
 
 
-class _UnknownRowsError(DataError):
-    """Raised where rows have to be read again, with numbers, to name two of them."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "a step appears twice in a trajectory, or a unit has two arms, but not in the same "
-            "rows when they are read again; make the DataFrame one that gives the same rows each "
-            "time"
-        )
-
-
-def _totals(said: pa.Table, source: Source) -> Statistics:
+def add_up(output: pa.Table, limits: Limits) -> Statistics:
     """Return the statistics that the output of all tasks adds up to.
 
     Raises:
         DataError: for the earliest error that any task found.
-        _UnknownRowsError: a step appears twice, or a unit has two arms, and nobody knows in which
-            rows.
         BoundaryError: two tasks share a unit.
     """
-    limits = source.limits
-    totals, others = total(iter(said.to_batches()), limits.keys, limits.levels)
-    other = pa.Table.from_batches(others, said.schema)
-    notes = [json.loads(note) for note in other.column("note").drop_null().to_pylist()]
-    errors = [error for note in notes for error in note.get("errors", ())]
+    tasks = [(json.loads(one["note"]), one["numbers"]) for one in output.to_pylist()]
+    errors = [note["error"] for note, _ in tasks if note["error"] is not None]
     if errors:
         raise DataError(min(errors)[1])
-    if any("errors" in note for note in notes):
-        raise _UnknownRowsError
-    between = _carried_over(
-        [units_of(ends, source) for ends in other.column("ends").drop_null().to_pylist()], source
+    total = Contributions(limits).finish()
+    for note, numbers in tasks:
+        total += _statistics(numbers, note, limits)
+    return total
+
+
+def encode_buckets(
+    batches: Batches, *, read: Any, declaration: Declaration, buckets: int
+) -> Batches:
+    """Yield the rows of each bucket in one cell, as Arrow writes them, and a note at the end.
+
+    An error is output, not raised: Spark would try the task again, and log the message.
+    """
+    encoder, unit_ids = Encoder(declaration), len(declaration.unit_roles)
+    waiting, left_out, error = list[Rows](), 0, None
+    try:
+        for batch in read(batches, declaration):
+            rows = encoder(batch)
+            left_out += rows.left_out
+            waiting += [rows] if len(rows) else []
+            if sum(map(len, waiting)) >= _BUNDLE_ROWS:
+                yield _cells(Rows.concat(waiting), unit_ids, buckets)
+                waiting = []
+        if waiting:
+            yield _cells(Rows.concat(waiting), unit_ids, buckets)
+    except DataError as problem:
+        error = [_partition(), str(problem)]
+    note = json.dumps({"left_out": left_out, "error": error})
+    yield _encoded([None], [None], [note])
+
+
+def _cells(rows: Rows, unit_ids: int, buckets: int) -> pa.RecordBatch:
+    divided = grouping.divide(rows, unit_ids, buckets)
+    full = [bucket for bucket in range(buckets) if divided.size(bucket)]
+    return _encoded(full, [pack(divided[bucket]) for bucket in full], [None] * len(full))
+
+
+def _encoded(buckets: list[Any], rows: list[Any], notes: list[Any]) -> pa.RecordBatch:
+    columns = [
+        pa.array(buckets, pa.int32()),
+        pa.array(rows, pa.binary()),
+        pa.array(notes, pa.string()),
+    ]
+    return pa.record_batch(columns, names=["bucket", "rows", "note"])
+
+
+def pack(rows: Rows) -> bytes:
+    """Return rows as Arrow's IPC format has them. PRIVATE."""
+    ids, *others = rows.columns
+    columns = [*np.ascontiguousarray(ids.reshape(len(rows), -1).T), *others]
+    batch = pa.record_batch([pa.array(c) for c in columns], [str(at) for at in range(len(columns))])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def unpack(content: bytes, declaration: Declaration) -> Rows:
+    """Return the rows that were packed."""
+    (batch,) = pa.ipc.open_stream(content)
+    columns = [column.to_numpy() for column in batch.columns]
+    others = 4 if "probability" in declaration.columns else 3
+    ids = np.column_stack(columns[:-others]).reshape(len(batch), len(declaration.id_roles), -1)
+    return Rows(ids, *columns[-others:])
+
+
+def add_buckets(
+    batches: Batches, *, declaration: Declaration, limits: Limits, buckets: int
+) -> Batches:
+    """Sum up the rows of some buckets; yield the sums, or the first error."""
+    total, left_out, errors = Contributions(limits), 0, list[Any]()
+    cells = (cell for batch in batches for cell in batch.to_pylist())
+    try:
+        for bucket, same in groupby(cells, key=itemgetter("bucket")):
+            if bucket is None:
+                for note in (json.loads(cell["note"]) for cell in same):
+                    left_out += note["left_out"]
+                    errors += [note["error"]] if note["error"] is not None else []
+                continue
+            rows = grouping.sort([unpack(cell["rows"], declaration) for cell in same])
+            add_to_core(rows, total, declaration, span=grouping.span_of(bucket, buckets))
+    except ConflictError as conflict:
+        errors.append([_LAST, str(explain(conflict, declaration, lambda _: []))])
+    if errors:
+        yield _summed(b"", {"error": min(errors)})
+        return
+    found = total.finish(rows_left_out=left_out)
+    yield _summed(
+        _numbers(found),
+        {
+            "error": None,
+            "scalars": {name: getattr(found, name) for name in COUNTERS},
+            "covered": found.covered,
+        },
     )
-    level_counts, level_steps = by_level(totals)
-    return between + Statistics(
+
+
+def _summed(numbers: bytes, note: dict[str, Any]) -> pa.RecordBatch:
+    columns = [pa.array([numbers], pa.binary()), pa.array([json.dumps(note)])]
+    return pa.record_batch(columns, names=["numbers", "note"])
+
+
+def _numbers(found: Statistics) -> bytes:
+    """Return the arrays of statistics, for those keys that somebody visits. PRIVATE."""
+    visited = np.flatnonzero(found.counts)
+    arrays = {name: getattr(found, name) for name in BY_KEY}
+    sparse = {name: array[visited] for name, array in arrays.items() if array.size}
+    content = io.BytesIO()
+    np.savez(content, visited=visited, largest_levels=found.largest_levels, **sparse)
+    return content.getvalue()
+
+
+def _statistics(numbers: bytes, note: dict[str, Any], limits: Limits) -> Statistics:
+    """Return the statistics of a task."""
+    arrays: dict[str, Any] = {}
+    with np.load(io.BytesIO(numbers), allow_pickle=False) as found:
+        for name in set(BY_KEY) & set(found.files):
+            arrays[name] = np.zeros((limits.keys, *found[name].shape[1:]), np.int64)
+            arrays[name][found["visited"]] = found[name]
+        largest = found["largest_levels"]
+    covered = tuple(
+        Covered((low, high), *(tuple(map(tuple, unit)) for unit in ends))
+        for (low, high), *ends in note["covered"]
+    )
+    return Statistics(
         return_bounds=limits.return_bounds,
         limits=limits,
-        counts=totals[0],
-        return_steps=totals[1],
-        level_counts=level_counts,
-        level_steps=level_steps,
-        largest_levels=np.sum([note["largest"] for note in notes], axis=0, dtype=np.int64),
-        covered=tuple(_covered(*batch) for note in notes for batch in note["covered"]),
-        **{name: sum(note["scalars"][name] for note in notes) for name in COUNTERS},
+        largest_levels=largest,
+        covered=covered,
+        **arrays,
+        **note["scalars"],
     )
-
-
-def _covered(span: list[int], *ends: list[list[int]]) -> Covered:
-    """Return what a task covered, from its note."""
-    first, last = (tuple(map(tuple, unit)) for unit in ends)
-    return Covered((span[0], span[1]), first, last)
-
-
-def _carried_over(parts: list[list[Rows]], source: Source) -> Statistics:
-    """Join the units at the ends of parts of ordered rows."""
-    contributions = Contributions(source.limits)
-    carried = CarryOver(source.rules, lambda rows: hand_over(rows, contributions.add, source.rules))
-    for units in sorted(parts, key=lambda units: _first(units[0])):
-        for rows in units:
-            carried.add(rows)
-    carried.finish()
-    return contributions.finish()
-
-
-def _first(rows: Rows) -> tuple[int, ...]:
-    """Return a key by which parts of ordered rows sort: ids and step of the first row."""
-    ids = widened(rows.ids[0], _MOST_WORDS)
-    return (*ids.ravel().tolist(), int(rows.steps[0]))

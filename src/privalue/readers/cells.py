@@ -1,0 +1,717 @@
+"""Convert the cells of an Arrow column to numbers, as the study declares, each cell by itself.
+
+Every function takes a column of any physical type and returns for each cell a value and a status
+(``OK``, ``MISSING`` or ``INVALID``). What a cell becomes depends on that cell and on the
+declaration, never on the column: not on its scale, unit or time zone, not on other cells. Arrow's
+casts are exact and strict, and fail as a whole: where one fails, its halves are cast, and a few
+cells at last in Python, so that an error cannot leave its cell.
+
+**Sort keys.** An id becomes a few int64 numbers. Two ids have the same key exactly if they are
+equal, and keys compare as ids do. A whole number of up to 18 digits, written in the usual way, is
+one number: itself. Any other text begins with ``TEXT``, which is larger than every number, and
+goes on with its bytes, seven to a number: 9 comes before 10, and both before every other text.
+Zeros at the end (``pad``) change neither equality nor order.
+
+**Canonical text.** With ``id_type = "text"`` an id is its canonical text, so that the same id is
+equal in CSV, Parquet and a database: a text as it is, a number without trailing zeros, true and
+false as 1 and 0, a time in UTC as ISO writes it (a date alone if it is midnight). A Python object
+becomes its canonical text too (``from_objects``), and is read as a text is.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from privalue.core import Integers
+
+OK, MISSING, INVALID = range(3)
+LONGEST_ID = 255  # bytes
+TEXT = 2**63 - 1  # the first number of the key of an id that is not a whole number
+BLANKS = " \t\n\v\f\r"  # the white space that is no part of a cell: that of ASCII
+NO_TEXT = b"\xff"  # not UTF-8, so invalid in every role: a cell that has no text
+
+Status = NDArray[np.uint8]
+
+_FEW = 32  # cells that are read in Python, rather than halved once more
+_EXACT_DIGITS = 15  # that a double keeps
+_LONGEST_NUMBER = 400  # characters
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_USUAL = r"^(0|-?[1-9][0-9]{0,17})$"
+_WORDS = {"true": 1, "false": 0}
+_FRACTION = re.compile(r"(.*:\d\d)[.,](\d{1,9})(.*)", re.DOTALL)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400 * 10**6  # microseconds
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_INT64 = (-(2**63), 2**63 - 1)
+
+
+class Cells(NamedTuple):
+    """The values of a column; ``status`` is None if every cell has a value."""
+
+    values: NDArray[Any]
+    status: Status | None = None
+
+    @property
+    def failed(self) -> NDArray[np.bool_] | None:
+        """Return which cells have no value; None if all have one."""
+        return None if self.status is None or not self.status.any() else self.status != OK
+
+    def mark(self, where: NDArray[np.bool_], status: int) -> "Cells":
+        """Return the same cells, with a status for those of ``where`` that had a value."""
+        if not where.any():
+            return self
+        marked = np.zeros(len(where), np.uint8) if self.status is None else self.status
+        return Cells(self.values, np.where(where & (marked == OK), np.uint8(status), marked))
+
+
+class Missing(NamedTuple):
+    """What means that a cell is missing: the listed texts, and numbers equal to a listed one."""
+
+    texts: pa.Array
+    numbers: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, listed: Sequence[str]) -> "Missing":
+        """Return what these texts mean, in cells of any type; a blank always means missing."""
+        texts = sorted({text.strip(BLANKS) for text in listed} | {""})
+        found = [_double(text) for text in texts]
+        return cls(pa.array(texts), np.array([one for one in found if one is not None], float))
+
+    def mark(self, found: Cells) -> Cells:
+        """Mark the numbers that mean missing."""
+        if len(self.numbers) == 0:
+            return found
+        return found.mark(np.isin(found.values, self.numbers), MISSING)
+
+
+# What a text means
+
+
+def _whole(text: str) -> int | None:
+    """Return the whole number that a text means, if any: 3, 3.0, 1e+05, true."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+        return None
+    try:
+        number = Decimal(text)
+    except ArithmeticError:  # an exponent of very many digits
+        return None
+    if number and not 0 <= number.adjusted() < 20:
+        return None
+    return int(number) if number == int(number) and _INT64[0] <= number <= _INT64[1] else None
+
+
+def _double(text: str) -> float | None:
+    """Return the double nearest to what a text means, if any; one too large is infinite."""
+    word = _WORDS.get(text.lower())
+    return float(word) if word is not None else float(text) if _NUMBER.fullmatch(text) else None
+
+
+BLANK = Missing.of(())
+
+
+# Types
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Return the same cells without dictionary or runs; texts as strings, booleans as 1 and 0."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    elif pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if is_text(column.type) and not pa.types.is_string(column.type):
+        return column.cast(pa.string())
+    return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the cells themselves, also for a dictionary or for runs."""
+    encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    return kind.value_type if encoded else kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether cells of this type are texts."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(kind)
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether cells of this type are numbers; true and false are 1 and 0."""
+    whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    return bool(whole or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Return whether cells are dates or moments; a time of day and a span of time are neither."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _nulls(column: pa.Array) -> Status:
+    """Return the status of cells before they are read: nulls are missing."""
+    if not column.null_count:
+        return np.zeros(len(column), np.uint8)
+    return np.where(_flags(column.is_null()), np.uint8(MISSING), np.uint8(OK))
+
+
+def _flags(column: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _filled(column: pa.Array) -> NDArray[Any]:
+    """Return the numbers of a column, 0 for nulls."""
+    column = column.fill_null(0) if column.null_count else column
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _typed(column: pa.Array, values: NDArray[Any]) -> Cells:
+    return Cells(values, _nulls(column) if column.null_count else None)
+
+
+def _unreadable(column: pa.Array) -> Cells:
+    """Return cells of a type that holds nothing of the kind."""
+    return Cells(np.zeros(len(column), np.int64), np.where(_nulls(column) == OK, INVALID, MISSING))
+
+
+# Texts
+
+
+def _from_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: str = ".") -> Cells:
+    """Return the numbers that texts mean, as int64 or doubles."""
+    written = texts
+    if decimal != ".":  # a point is then no mark
+        written = pc.replace_substring(pc.replace_substring(texts, ".", "?"), decimal, ".")
+    if kind == pa.int64() and _has_x(texts):  # Arrow would read 0x10
+        written = pc.replace_substring_regex(written, "[xX]", "?")
+    try:
+        return _no_nan(_typed(texts, _filled(written.cast(kind))))
+    except pa.ArrowInvalid:
+        pass
+    status = _nulls(texts)
+    status[_flags(pc.is_in(pc.ascii_trim_whitespace(texts), missing.texts))] = MISSING
+    written = pc.ascii_trim_whitespace(written)
+    written = pc.if_else(pa.array(status == OK), written, "0")
+    values, good = _cast(written, kind)
+    return _no_nan(Cells(values, status).mark(~good, INVALID))
+
+
+def _no_nan(found: Cells) -> Cells:
+    """Mark what Arrow reads as NaN: a text that is no number."""
+    if found.values.dtype.kind == "f":
+        return found.mark(np.isnan(found.values), INVALID)
+    return found
+
+
+def _has_x(texts: pa.Array) -> bool:
+    return any(pc.any(pc.match_substring(texts, letter)).as_py() for letter in "xX")
+
+
+def _cast(texts: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the number of each text, and which texts have one."""
+    if len(texts) <= _FEW:
+        read = _whole if kind == pa.int64() else _double
+        found = [read(_text(cell)) for cell in texts]
+        values = np.array([0 if one is None else one for one in found], kind.to_pandas_dtype())
+        return values, np.array([one is not None for one in found], np.bool_)
+    try:
+        return _filled(texts.cast(kind)), np.ones(len(texts), np.bool_)
+    except pa.ArrowInvalid:
+        whole = _whole_doubles(texts) if kind == pa.int64() else None
+    if whole is not None:
+        return whole, np.ones(len(texts), np.bool_)
+    half = len(texts) // 2
+    (low, low_good), (high, high_good) = _cast(texts[:half], kind), _cast(texts[half:], kind)
+    return np.concatenate([low, high]), np.concatenate([low_good, high_good])
+
+
+def _whole_doubles(texts: pa.Array) -> Integers | None:
+    """Return whole numbers that are written 1.0 or 1e+05, as pandas does; None if one is not."""
+    if pc.max(pc.binary_length(texts)).as_py() > _EXACT_DIGITS:  # else no fraction is lost
+        return None
+    try:
+        found = _filled(texts.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        return None
+    with np.errstate(invalid="ignore"):
+        whole = (np.floor(found) == found) & (np.abs(found) < 2.0**53)
+    return found.astype(np.int64) if whole.all() else None
+
+
+def _text(cell: pa.Scalar) -> str:
+    """Return the text of a cell, which may not be valid UTF-8."""
+    return bytes(cell.as_buffer()).decode("utf-8", "replace")
+
+
+# Numbers
+
+
+def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> Cells:
+    """Return whole numbers within 64 bits, in whatever way they are written.
+
+    Those of a column of int32 stay what they are.
+    """
+    column = plain(column)
+    kind = column.type
+    if is_text(kind):
+        found = _from_texts(column, pa.int64(), missing, decimal)
+    elif pa.types.is_floating(kind):
+        exact = _exact_floats(column)
+        exact = exact.mark(np.floor(exact.values) != exact.values, INVALID)
+        found = Cells(exact.values.astype(np.int64), exact.status)
+    elif pa.types.is_int32(kind):
+        found = _typed(column, _filled(column))
+    elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        try:
+            found = _typed(column, _filled(column.cast(pa.int64())))
+        except pa.ArrowInvalid:
+            found = _from_texts(column.cast(pa.string()), pa.int64(), BLANK)
+    else:
+        return _unreadable(column)
+    return missing.mark(found)
+
+
+def numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> Cells:
+    """Return finite doubles, each the one nearest to what is written; floats of 32 bits stay."""
+    column = plain(column)
+    kind = column.type
+    if is_text(kind):
+        found = _from_texts(column, pa.float64(), missing, decimal)
+    elif pa.types.is_decimal(kind):  # a decimal as a double would depend on the column's scale
+        found = _from_texts(column.cast(pa.string()), pa.float64(), BLANK)
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        values = _filled(column)
+        wide = values.dtype != np.float32
+        found = _typed(column, values.astype(np.float64, copy=False) if wide else values)
+    else:
+        return _unreadable(column)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(found.values.sum()):  # else every cell is finite
+            found = found.mark(np.isnan(found.values), MISSING)
+            found = found.mark(np.isinf(found.values), INVALID)
+            values = np.where(np.isfinite(found.values), found.values, found.values.dtype.type(0))
+            found = Cells(values, found.status)
+    return missing.mark(found)
+
+
+def _exact_floats(column: pa.Array) -> Cells:
+    """Return floats that are small enough to be exact whole numbers, with 0 for the others.
+
+    From 2^53 on (2^24 for 32 bits) floats skip whole numbers, so that two ids could become one.
+    """
+    values = _filled(column).astype(np.float64)
+    bits = {16: 11, 32: 24, 64: 53}[column.type.bit_width]
+    found = Cells(values, _nulls(column)).mark(np.isnan(values), MISSING)
+    found = found.mark(np.abs(values) >= 2.0**bits, INVALID)
+    return Cells(np.where(found.status == OK, values, 0.0), found.status)
+
+
+# Ids
+
+
+def ids(column: pa.Array, id_type: str) -> Cells:
+    """Return the sort key of each id, as row x number."""
+    column = plain(column)
+    if id_type == "integer":
+        found = whole_numbers(column)
+        return Cells(found.values.astype(np.int64, copy=False)[:, None], found.status)
+    kind = column.type
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) and column.null_count == 0:
+        values = _filled(column).astype(np.int64, copy=False)
+        if _short(values):
+            return Cells(values[:, None])
+    texts, status = canonical_texts(column)
+    if texts.null_count == 0:
+        try:
+            numbers = texts.cast(pa.int64())
+            values = _filled(numbers)
+            if _short(values) and numbers.cast(pa.string()).equals(texts):  # written as usual
+                return Cells(values[:, None])
+        except pa.ArrowInvalid:
+            pass
+    return _sort_keys(texts, status)
+
+
+def _short(numbers: Integers) -> bool:
+    """Return whether all numbers have at most 18 digits, as those that are their own keys."""
+    return len(numbers) == 0 or bool(numbers.min() > -(10**18) and numbers.max() < 10**18)
+
+
+def _sort_keys(texts: pa.Array, status: Status) -> Cells:
+    """Return the keys of canonical texts; a text that is too long or not UTF-8 is invalid."""
+    sizes = np.asarray(_filled(pc.binary_length(texts)))
+    blank = _flags(pc.equal(pc.binary_length(pc.ascii_trim_whitespace(texts)), 0).fill_null(False))
+    found = Cells(sizes, status).mark(blank, MISSING).mark(sizes > LONGEST_ID, INVALID)
+    found = found.mark(_not_utf8(texts), INVALID)
+    texts = pc.if_else(pa.array(found.status == OK), texts, "0")
+    usual = pc.match_substring_regex(texts, _USUAL)
+    first = np.where(_flags(usual), _filled(pc.if_else(usual, texts, "0").cast(pa.int64())), TEXT)
+    texts = pc.if_else(usual, "", texts)
+    sizes = _filled(pc.binary_length(texts))
+    longest = int(sizes.max(initial=0))
+    keys = np.zeros((len(texts), 1 - -longest // 7), np.int64)
+    keys[:, 0] = first
+    offsets, data = _buffers(texts)
+    for at in range(longest):
+        # UTF-8 never has the byte 255, so byte + 1 fits, and 0 is free to mean the end.
+        byte = data[np.minimum(offsets[:-1] + at, len(data) - 1)].astype(np.int64) + 1
+        keys[:, 1 + at // 7] |= np.where(at < sizes, byte, 0) << (48 - 8 * (at % 7))
+    return Cells(keys, found.status)
+
+
+def _not_utf8(texts: pa.Array) -> NDArray[np.bool_]:
+    try:
+        texts.validate(full=True)
+        return np.zeros(len(texts), np.bool_)
+    except pa.ArrowInvalid:
+        cells = texts.cast(pa.binary()).to_pylist()
+        return np.array([cell is not None and not _is_utf8(cell) for cell in cells], np.bool_)
+
+
+def _is_utf8(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _buffers(texts: pa.Array) -> tuple[Integers, NDArray[np.uint8]]:
+    """Return where each text begins, and the end of the last; and the bytes of all."""
+    if len(texts) == 0:
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    _, ends, data = texts.buffers()
+    offsets = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return offsets.astype(np.int64), np.frombuffer(data or b"", np.uint8)
+
+
+def pad(keys: Integers, numbers: int) -> Integers:
+    """Return the same keys with so many numbers each: zeros are added at the end."""
+    absent = numbers - keys.shape[-1]
+    return np.pad(keys, [(0, 0)] * (keys.ndim - 1) + [(0, absent)]) if absent else keys
+
+
+def episode_keys(ids: Cells) -> Cells:
+    """Return positions as keys that no row has: a number's key has nothing or zeros after it."""
+    return Cells(np.column_stack([ids.values, np.ones(len(ids.values), np.int64)]))
+
+
+def id_of(key: Integers, id_type: str) -> int | str:
+    """Return the id with this key, for a message."""
+    if id_type == "integer":
+        return int(key[0])
+    if key[0] != TEXT:
+        return str(key[0])
+    packed = b"".join(int(number).to_bytes(7, "big") for number in key[1:])
+    return bytes(byte - 1 for byte in packed if byte).decode()
+
+
+# Canonical texts
+
+
+def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
+    """Return the canonical text of each cell, and which cells have none."""
+    column = plain(column)
+    kind, status = column.type, _nulls(column)
+    if is_text(kind):
+        return column, status
+    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+        return column.cast(pa.string()), status
+    if pa.types.is_decimal(kind):
+        try:
+            return column.cast(pa.int64()).cast(pa.string()), status
+        except pa.ArrowInvalid:
+            return _each(column.to_pylist(), _decimal_text, status)
+    if pa.types.is_floating(kind):
+        exact = _exact_floats(column)
+        assert exact.status is not None
+        if (np.floor(exact.values) == exact.values).all():
+            whole = pa.array(exact.values.astype(np.int64), mask=exact.status != OK)
+            return whole.cast(pa.string()), exact.status
+        shown = exact.values.astype(kind.to_pandas_dtype())
+        return _each([Decimal(str(one)) for one in shown], _decimal_text, exact.status)
+    if not is_time(kind):
+        return pa.nulls(len(column), pa.string()), np.where(status == OK, INVALID, status)
+    seconds, ticks = np.divmod(_ticks(column), _PER_SECOND[_unit(kind)])
+    ticks *= 10**9 // _PER_SECOND[_unit(kind)]
+    stamps = zip(seconds.tolist(), ticks.tolist(), strict=True)
+    return _each(list(stamps), lambda stamp: _iso(*stamp), status)
+
+
+def _each(
+    values: Sequence[Any], text: Callable[[Any], str | None], status: Status
+) -> tuple[pa.Array, Status]:
+    """Return the text of each value by itself; a value without a text is invalid."""
+    found = [text(value) if status[at] == OK else None for at, value in enumerate(values)]
+    absent = np.array([one is None for one in found], np.bool_) & (status == OK)
+    return pa.array(found, pa.string()), np.where(absent, np.uint8(INVALID), status)
+
+
+def _decimal_text(value: Decimal) -> str:
+    """Return a decimal without trailing zeros, whatever its scale."""
+    digits = format(value, "f")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return "0" if digits in {"-0", ""} else digits
+
+
+def _iso(seconds: int, nanoseconds: int) -> str | None:
+    """Return a moment as ISO writes it, in UTC; None for a year that Python does not have."""
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+    if nanoseconds == 0 and seconds % 86_400 == 0:
+        return moment.date().isoformat()
+    fraction = f".{nanoseconds:09d}".rstrip("0").rstrip(".")
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='seconds')}{fraction}Z"
+
+
+# Python objects
+
+
+def from_objects(values: Sequence[Any], decimal: str = ".") -> pa.Array:
+    """Return objects as Arrow cells: a whole column of plain numbers as these, else texts.
+
+    Numbers of which a column is made are read as their canonical texts are, in every role.
+
+    Args:
+        values: a column.
+        decimal: the mark that texts are read with, and so numbers are written with.
+    """
+    kinds = set(map(type, values))
+    try:
+        if kinds == {int}:
+            return pa.array(values, pa.int64())
+        if kinds == {float} and decimal == ".":
+            found = np.array(values, np.float64)
+            size = np.abs(found[np.isfinite(found)])
+            if (size < 2.0**53).all():  # beyond, they are no ids
+                return pa.array(found, from_pandas=True)
+    except (pa.ArrowException, OverflowError):
+        pass
+    cells = [_canonical(value, decimal) for value in values]
+    return pa.array(cells, pa.binary()).view(pa.string())  # some may not be valid UTF-8
+
+
+def _canonical(value: Any, decimal: str) -> bytes | None:
+    """Return the canonical text of an object; None if it means missing."""
+    try:
+        return _canonical_text(value, decimal)
+    except Exception:  # an object of any class: its methods may raise anything
+        return NO_TEXT
+
+
+def _canonical_text(value: Any, decimal: str) -> bytes | None:
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
+        value = value.item()
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return None
+    if isinstance(value, str):
+        return str(value).encode("utf-8", "surrogatepass")
+    if isinstance(value, bool | int):
+        return str(int(value)).encode()
+    if isinstance(value, float | Decimal):
+        text = _float_text(value)
+        return text if text is None else text.replace(b".", decimal.encode())
+    if isinstance(value, datetime):
+        aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        since = aware - _EPOCH
+        ticks = aware.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
+        return (_iso(since.days * 86_400 + since.seconds, ticks) or "\0").encode()
+    if isinstance(value, date):
+        return date(value.year, value.month, value.day).isoformat().encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"x'{bytes(value).hex()}'".encode()  # as in SQL, and not a number
+    return str(value).encode() if isinstance(value, UUID) else NO_TEXT
+
+
+def _float_text(value: float | Decimal) -> bytes | None:
+    number = Decimal(repr(value)) if isinstance(value, float) else value
+    if number.is_nan():
+        return None
+    if not number.is_finite() or abs(number.adjusted()) > _LONGEST_NUMBER:
+        return NO_TEXT
+    digits = _decimal_text(number)
+    if isinstance(value, float) and abs(value) >= 2.0**53:
+        # As in a column of floats: a number, which is too long for an id or a whole number.
+        digits += "." + "0" * _LONGEST_NUMBER
+    return digits.encode()
+
+
+def is_array(value: Any) -> bool:
+    """Return whether what should be a cell holds several: a list, an array, a dict."""
+    try:
+        return isinstance(value, list | tuple | dict) or getattr(value, "ndim", 0) > 0
+    except Exception:  # an object of any class
+        return False
+
+
+def flatten(value: Any) -> list[Any]:
+    """Return the cells of an observation, each as it was: an array of all would change some."""
+    if isinstance(value, list | tuple):
+        return [cell for one in value for cell in flatten(one)]
+    return list(np.ravel(value)) if is_array(value) else [value]
+
+
+# Steps
+
+
+def steps(
+    column: pa.Array,
+    step_type: str,
+    step_format: str | None = None,
+    missing: Missing = BLANK,
+    decimal: str = ".",
+) -> Cells:
+    """Return steps as whole numbers, which compare in the order of the steps.
+
+    Args:
+        column: the cells.
+        step_type: "integer", "number", "date" or "datetime", as the study declares.
+        step_format: how dates are written in text, if not as ISO does.
+        missing: what means that a cell is missing.
+        decimal: the decimal mark of texts.
+
+    Returns:
+        Whole numbers as they are; doubles by their bits, reordered; days or microseconds since
+        1970.
+    """
+    if step_type == "integer":
+        return whole_numbers(column, missing, decimal)
+    if step_type == "number":
+        found = numbers(column, missing, decimal)
+        bits = (found.values.astype(np.float64) + 0.0).view(np.int64)  # 0 and not -0
+        return Cells(bits ^ ((bits >> 63) & _INT64[1]), found.status)
+    column = plain(column)
+    if is_time(column.type):
+        found = _moments(column)
+    else:
+        texts, status = canonical_texts(column)
+        found = _written_moments(texts, status, step_format, missing)
+    if step_type == "date":
+        found = found.mark(found.values % _DAY != 0, INVALID)
+        return Cells(found.values // _DAY, found.status)
+    return found
+
+
+def step_text(step: int, step_type: str) -> str:
+    """Return a step as a message shows it."""
+    if step_type == "number":
+        bits = np.int64(step) ^ ((np.int64(step) >> 63) & np.int64(_INT64[1]))
+        return repr(float(bits.view(np.float64)))
+    if step_type in {"date", "datetime"}:
+        seconds, ticks = divmod(step * _DAY if step_type == "date" else step, 10**6)
+        return str(_iso(seconds, ticks * 1000))
+    return str(step)
+
+
+def _unit(kind: pa.DataType) -> str:
+    return "s" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else kind.unit
+
+
+def _ticks(column: pa.Array) -> Integers:
+    """Return dates and times as numbers of their type's unit since 1970 UTC; dates as seconds."""
+    if pa.types.is_date32(column.type):
+        return _filled(column.cast(pa.int32())).astype(np.int64) * 86_400
+    return _filled(column.cast(pa.int64()))
+
+
+def _moments(column: pa.Array) -> Cells:
+    """Return dates and times of any unit and zone as microseconds; finer ones are invalid."""
+    ticks, per_second = _ticks(column), _PER_SECOND[_unit(column.type)]
+    found = Cells(ticks, _nulls(column))
+    if per_second > 10**6:
+        found = found.mark(ticks % 1000 != 0, INVALID)
+        return Cells(ticks // 1000, found.status)
+    times = 10**6 // per_second
+    found = found.mark(np.abs(ticks) > _INT64[1] // times, INVALID)
+    return Cells(np.where(found.status == OK, ticks, 0) * times, found.status)
+
+
+def _written_moments(
+    texts: pa.Array, status: Status, step_format: str | None, missing: Missing
+) -> Cells:
+    """Return the same for texts; each different text is parsed once."""
+    coded = texts.dictionary_encode()
+    known = [_text(cell).strip(BLANKS) for cell in coded.dictionary]
+    gone = set(missing.texts.to_pylist())
+    read = [None if text in gone else parse_time(text, step_format) for text in known]
+    kinds = [
+        MISSING if t in gone else INVALID if m is None else OK
+        for t, m in zip(known, read, strict=True)
+    ]
+    at = _filled(coded.indices.fill_null(len(known)))
+    values = np.array([*(moment or 0 for moment in read), 0], np.int64)[at]
+    kind = np.array([*kinds, MISSING], np.uint8)[at]
+    return Cells(values, np.where(status == OK, kind, status))
+
+
+def parse_time(text: str, step_format: str | None) -> int | None:
+    """Return a written date or time as microseconds since 1970; without a zone it is in UTC."""
+    try:
+        if step_format is not None:
+            try:
+                return _since_1970(datetime.strptime(text, step_format))
+            except ValueError:
+                # A cell that was a date, not a text, was written as ISO does: it is read below.
+                if not (len(text) == 10 or text.endswith("Z")):
+                    return None
+        split = _FRACTION.fullmatch(text)
+        if split is None:
+            return _since_1970(datetime.fromisoformat(text))
+        nanoseconds = int(split[2].ljust(9, "0"))
+        whole = _since_1970(datetime.fromisoformat(split[1] + split[3]))
+        return None if nanoseconds % 1000 else whole + nanoseconds // 1000
+    except (ValueError, OverflowError):
+        return None
+
+
+def _since_1970(moment: datetime) -> int:
+    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+# Labels
+
+
+def label_codes(column: pa.Array, labels: pa.Array, missing: Missing = BLANK) -> Cells:
+    """Return the position of each cell's canonical text among ``labels``.
+
+    Blanks around a text do not count. A label that the study lists is one, even if it is also
+    listed as missing.
+    """
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) < len(column):
+        known = label_codes(column.dictionary, labels, missing)  # each different text once
+        absent, codes = len(known.values), column.indices
+        at = _filled(codes.cast(pa.int64()).fill_null(absent) if codes.null_count else codes)
+        status = np.append(known.status, np.uint8(MISSING))  # type: ignore[arg-type]
+        return Cells(np.append(known.values, 0)[at], status[at])
+    texts, status = canonical_texts(column)
+    texts = pc.ascii_trim_whitespace(texts)
+    at = pc.index_in(texts, value_set=labels)
+    found = Cells(_filled(at), status).mark(_flags(pc.is_in(texts, missing.texts)), MISSING)
+    found = found.mark(_flags(at.is_null()), INVALID)
+    status = np.where(_flags(at.is_valid()), np.uint8(OK), found.status)  # type: ignore[arg-type]
+    return Cells(found.values, status)
+
+
+_YES = [form for word in ("true", "yes", "1") for form in (word, word.title(), word.upper())]
+_NO = [form for word in ("false", "no", "0") for form in (word, word.title(), word.upper())]
+_TRUTHS = pa.array(list(dict.fromkeys([*_YES, *_NO])))
+
+
+def truths(column: pa.Array, missing: Missing = BLANK) -> Cells:
+    """Return whether each cell says yes: true, yes or 1; false, no or 0 say no."""
+    found = label_codes(column, _TRUTHS, missing)
+    return Cells((found.values < len(set(_YES))) & (found.status == OK), found.status)

@@ -1,0 +1,143 @@
+"""Bring rows that come in any order together by unit, in memory; nothing is written to a disk.
+
+Every unit has a hash of 64 bits (``unit_hash`` of the core), and its upper 32 bits are divided into
+equal spans, the partitions. All rows of a unit meet in one partition, wherever they come from, and
+a partition, which fits a processor's cache, is sorted by unit, trajectory and step. Two units with
+the same hash share a partition and nothing else: ids are compared. Where rows outgrow the memory,
+the source is read several times, each time for some of the partitions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privalue.core import Integers, Private, jit, sealed, unit_hash
+from privalue.readers.rows import Rows
+
+PARTITIONS = 512
+_DIGIT = 11  # bits that are sorted by at once
+_MOST_BITS = 63
+
+
+def span_of(partition: int, partitions: int = PARTITIONS) -> tuple[int, int]:
+    """Return the range of hashes of a partition, the second number excluded."""
+    low, high = (-(-(at << 32) // partitions) for at in (partition, partition + 1))
+    return low, high
+
+
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Divided(Private):
+    """Rows of some partitions, one partition after the other."""
+
+    rows: Rows
+    bounds: Integers  # the first row of each partition, and the end
+    first: int  # the first of the partitions
+
+    def __getitem__(self, partition: int) -> Rows:
+        at = partition - self.first
+        return self.rows.part(slice(self.bounds[at], self.bounds[at + 1]))
+
+    def size(self, partition: int) -> int:
+        """Return how many rows a partition has."""
+        at = partition - self.first
+        return int(self.bounds[at + 1] - self.bounds[at])
+
+    def cut(self, last: int) -> "Divided":
+        """Return the rows of the partitions before ``last``, in memory of their own if some go."""
+        if len(self.bounds) <= last - self.first + 1:
+            return self
+        bounds = self.bounds[: last - self.first + 1]
+        kept = Rows(*(column[: bounds[-1]].copy() for column in self.rows.columns))
+        return Divided(kept, bounds, self.first)
+
+
+def divide(
+    rows: Rows, unit_ids: int, partitions: int = PARTITIONS, first: int = 0, last: int | None = None
+) -> Divided:
+    """Return the rows of the partitions from ``first`` up to ``last``.
+
+    Args:
+        rows: in any order.
+        unit_ids: how many of a row's ids are its unit's.
+        partitions: how many there are in all.
+        first: the first of those that are wanted.
+        last: the end of these, excluded; None: the end of all.
+    """
+    last = partitions if last is None else last
+    count, ids, size = rows.ids.shape
+    flat = np.ascontiguousarray(rows.ids.reshape(count, ids * size))
+    which = np.empty(count, np.uint16)
+    sizes = np.zeros(partitions, np.int64)
+    _partitions(flat, unit_ids * size, partitions, which, sizes)
+    if (first, last) != (0, partitions):
+        inside = np.flatnonzero((which >= first) & (which < last))
+        rows, which = rows.part(inside), which[inside]
+    bounds = np.append(0, np.cumsum(sizes[first:last]))
+    order = np.empty(len(which), np.uint32)
+    _scatter(which, bounds[:-1].copy(), first, order)
+    return Divided(rows.part(order), bounds, first)
+
+
+def sort(parts: Sequence[Rows]) -> Rows:
+    """Return all rows of one partition by unit, trajectory and step."""
+    rows = Rows.concat(parts)
+    flat = rows.ids.reshape(len(rows), -1)
+    columns = [*flat.T, rows.steps]
+    lows = [int(column.min()) for column in columns]
+    bits = [(int(c.max()) - low).bit_length() for c, low in zip(columns, lows, strict=True)]
+    if sum(bits) > _MOST_BITS:
+        return rows.part(np.lexsort(columns[::-1]))
+    packed = np.zeros(len(rows), np.uint64)
+    for column, low, more in zip(columns, lows, bits, strict=True):
+        if more:
+            packed <<= np.uint64(more)
+            packed |= (column.astype(np.int64, copy=False) - low).view(np.uint64)
+    return rows.part(_radix_order(packed, sum(bits)))
+
+
+@jit(nogil=True)
+def _partitions(ids, unit_words, partitions, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Write the partition of each row, and how many rows each partition has."""
+    for row in range(len(ids)):
+        upper = unit_hash(ids[row], unit_words) >> np.uint64(32)
+        partition = upper * np.uint64(partitions) >> np.uint64(32)
+        which[row] = partition
+        sizes[partition] += 1
+
+
+@jit(nogil=True)
+def _scatter(which, places, first, order):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Write which row comes where, if rows are put in the order of their partitions."""
+    for row in range(len(which)):
+        partition = which[row] - first
+        order[places[partition]] = row
+        places[partition] += 1
+
+
+@jit(nogil=True)
+def _radix_order(keys, bits):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return the positions of keys in ascending order; equal ones stay in theirs.
+
+    The keys themselves are overwritten.
+    """
+    count, mask = len(keys), np.uint64((1 << _DIGIT) - 1)
+    order, other = np.arange(count).astype(np.uint32), np.empty(count, np.uint32)
+    other_keys = np.empty_like(keys)
+    places = np.empty(1 << _DIGIT, np.int64)
+    for shift in range(0, bits, _DIGIT):
+        places[:] = 0
+        for at in range(count):
+            places[keys[at] >> np.uint64(shift) & mask] += 1
+        total = 0
+        for digit in range(1 << _DIGIT):
+            total, places[digit] = total + places[digit], total
+        for at in range(count):
+            digit = keys[at] >> np.uint64(shift) & mask
+            other[places[digit]] = order[at]
+            other_keys[places[digit]] = keys[at]
+            places[digit] += 1
+        order, other = other, order
+        keys, other_keys = other_keys, keys
+    return order

@@ -1,0 +1,58 @@
+"""Tell from its name alone what data is: a query, a server, or something opened by its name."""
+
+import glob
+import re
+from os.path import exists, isfile
+from pathlib import Path
+
+from privalue.errors import DataError
+from privalue.ledger.addresses import may_hold_password, names_server, not_shown
+
+_REQUEST = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)
+
+
+def is_query_result(data: object) -> bool:
+    """Return whether rows are the result of a query, which may combine several units."""
+    package, kind = type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__
+    if (package, kind) in {("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation")}:
+        return True
+    if package == "pyspark" and kind == "DataFrame":
+        return True
+    text = str(data) if isinstance(data, str | Path) else ""
+    after = (text[mark.end() :] for mark in re.finditer("::", text))  # a query has casts of its own
+    return any(_REQUEST.match(request) for request in after)
+
+
+def is_on_server(data: str | Path) -> bool:
+    """Return whether rows are on a server; a file that has such a name is a file."""
+    return names_server(str(data)) and not exists(data)
+
+
+def split_query(text: str) -> tuple[Path, str | None]:
+    """Return a file and what is wanted of it; the name of a file may hold "::" too."""
+    if "::" not in text or isfile(text):
+        return Path(text), None
+    for mark in re.finditer("::", text):
+        if isfile(text[: mark.start()]):
+            return Path(text[: mark.start()]), text[mark.end() :]
+    name, _, request = text.partition("::")
+    return Path(name), request
+
+
+def require_showable(data: str | Path) -> None:
+    """Refuse a name that is not a file and may hold a password, before anything quotes it.
+
+    Raises:
+        DataError: it is neither a file or a folder that exists, nor a glob that finds one.
+    """
+    text = str(data)
+    if may_hold_password(text) and not exists(split_query(text)[0]) and not _finds_something(text):
+        raise not_shown("data", DataError)
+
+
+def _finds_something(pattern: str) -> bool:
+    """Return whether a glob stands for at least one file."""
+    try:
+        return next(glob.iglob(pattern, recursive=True), None) is not None
+    except (OSError, ValueError):  # no file can have such a name
+        return False

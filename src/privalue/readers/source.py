@@ -1,0 +1,83 @@
+"""Define what a source of rows is: Arrow batches, and the schema that they have.
+
+To add a source is to yield batches. A source knows nothing of the study but its dialect: the engine
+(``local``, ``spark``) selects columns, checks types and reads cells, for all sources alike.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privalue.core import Private, sealed
+from privalue.errors import DataError
+
+BATCH_ROWS = 1 << 17
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """All that a source is told of a study."""
+
+    delimiter: str | None = None  # of CSV; None: the one that the heading has most of
+    encoding: str = "utf-8"
+    decimal: str = "."
+    # What an episode, which names no columns, has to say, by role: "state", "bin 0", "reward", ...
+    columns: Mapping[str, str] = field(default_factory=dict)
+    by_person: bool = False  # then a recording, which names no person, cannot be read
+
+
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Batch(Private):
+    """Some rows of a source as they are there."""
+
+    rows: pa.RecordBatch
+    where: Callable[[int], str]  # the place of a row, for messages: "trial.csv, line 17"
+    left_out: int = 0  # lines or elements that are no rows, so that nobody knows whose they are
+    invalid: NDArray[np.bool_] | None = None  # rows that the source itself knows to be invalid
+    problem: str | None = None  # the message for the first that is left out or invalid
+    episode_ids: bool = False  # ids are positions, which are no row's id, whatever is written there
+
+
+Task = Callable[[], Batch]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A stream of batches, which are read as tasks so that several threads can read at once."""
+
+    # What each table is called in messages, and its columns; texts where it has no types.
+    schemas: tuple[tuple[str, pa.Schema], ...]
+    # Takes the columns to read, each with the type that plainly written texts of it have.
+    tasks: Callable[[Mapping[str, pa.DataType]], Iterator[Task]]
+    rows: int | None = None  # about, where that is known without reading
+    rereadable: bool = True
+
+
+def numbered(place: str, first: int) -> Callable[[int], str]:
+    """Return what names rows by their number, the first one's being ``first``."""
+    return lambda at: f"{place}, row {first + at}"
+
+
+def ready(batches: Iterable[Batch]) -> Iterator[Task]:
+    """Yield batches that are at hand as tasks."""
+    for batch in batches:
+        yield lambda batch=batch: batch  # type: ignore[misc]
+
+
+def texts(names: Iterable[str]) -> pa.Schema:
+    """Return the schema of columns without types."""
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def one_line(problem: object) -> str:
+    """Shorten a library's message to one line."""
+    return " ".join(str(problem).split())[:200]
+
+
+def unreadable(place: str, problem: object) -> DataError:
+    """Return the error for what cannot be read."""
+    return DataError(f"{place} cannot be read: {one_line(problem)}")
