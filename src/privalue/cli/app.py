@@ -40,10 +40,7 @@ COMMANDS = {
     "report": ("followup_commands", "Make pages and tables of a release again; spends nothing."),
     "improve": ("followup_commands", "Make a better policy from action values; spends nothing."),
     "refit": ("followup_commands", "Fit other features to a dp-ssp release; spends nothing."),
-    "audit": (
-        "audit_command",
-        "Try to break the guarantee of a study, on made-up data; reads none.",
-    ),
+    "audit": ("audit_command", "Try to break a study's guarantee, on made-up data."),
     "reproduce": (
         "reproduce_command",
         "Repeat the paper's experiments, and compare with today's results.",
@@ -237,6 +234,8 @@ def _run(arguments: list[str]) -> int:
         return 2
     arguments = _general_first(arguments)
     debug = "--debug" in arguments
+    if "--install-completion" in arguments and not os.path.isabs(os.path.expanduser("~")):
+        return _failed("cannot install completion: no home directory", 2, "usage", debug)
     try:
         code = app(arguments, prog_name="privalue", standalone_mode=False)
         if code == INTERRUPTED:  # typer makes this of Ctrl-C, and says nothing

@@ -246,7 +246,7 @@ def plan(
     ...                  delta=1e-6, unit="trajectory")
     >>> plan = pv.plan(study)
     >>> [row.visits for row in plan.by_visits][:3], plan.useful[0].visits
-    ([10, 30, 100], 51)
+    ([10, 30, 100], 55)
     """
     if not isinstance(study, Study):
         raise UsageError(

@@ -321,7 +321,8 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
         ``optimal_policy``, and ``under(policy)``.
 
     Raises:
-        UsageError: if a text names no world, or the policy is not for it.
+        UsageError: if a text names no world, or nobody chooses in it.
+        StudyError: if the policy is none, or not for this world.
 
     >>> world_of("chain:N=3,p=0", discount=0.5).values
     array([0.25, 0.5 , 1.  ])
@@ -336,7 +337,7 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
         elif isinstance(source, MDP):
             world = World.of(source)
         else:
-            world = from_gymnasium(source)
+            world = from_gymnasium(source, **_made_with(source))
         if discount is not None:
             mdp = None if world.mdp is None else replace(world.mdp, discount=discount)
             world = replace(
@@ -347,7 +348,19 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
             )
         return world if policy is None else world.under(policy)
     except StudyError as error:
+        if error.code == "policy":
+            raise
         raise UsageError(str(error)) from None
+
+
+def _made_with(environment: Any) -> dict[str, Any]:
+    """Return the options that an environment was made with, as a text can hold them."""
+    options = getattr(getattr(environment, "spec", None), "kwargs", {})
+    return {
+        key: value
+        for key, value in options.items()
+        if isinstance(value, str | int | float) and key != "render_mode"
+    }
 
 
 def parse_world(text: str) -> World:
