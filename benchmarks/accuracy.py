@@ -21,8 +21,7 @@ import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
 from privalue.core import MECHANISMS, Ssp, Statistics, draw, gaussian
-from privalue.estimate import Fitted, noisy_ratios
-from privalue.estimate.values import fit_keys
+from privalue.estimate import Fitted, fit_keys, noisy_ratios
 from privalue.paper import chain_statistics
 from privalue.simulation import chain
 from privalue.study import public_size, resolve

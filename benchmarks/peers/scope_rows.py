@@ -30,7 +30,7 @@ def study() -> pv.Study:
     tables = [
         {
             str(s): {str(a): float(p) for a, p in enumerate(row)}
-            for s, row in enumerate(each.decisions[1].probabilities)
+            for s, row in enumerate(each.decisions[1])
         }
         for each in (target, world)
     ]
@@ -52,9 +52,7 @@ def write(out: Path) -> None:
     world, target = world_and_target()
     found = rows()
     assert found.action is not None
-    columns = [
-        each.decisions[1].probabilities[found.state, found.action] for each in (world, target)
-    ]
+    columns = [each.decisions[1][found.state, found.action] for each in (world, target)]
     lines = ["trajectory,step,action,reward,behaviour,target"]
     both = zip(found.trajectory, found.step, found.action, found.reward, *columns, strict=True)
     lines += [",".join(repr(cell.item()) for cell in line) for line in both]

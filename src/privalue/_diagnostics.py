@@ -1,4 +1,4 @@
-"""Hold what only the curator may see, with advice on what to make of it."""
+"""Hold what only the curator may see."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,6 @@ from privalue.core import (
     Vector,
     sealed,
 )
-from privalue.errors import plural
 from privalue.estimate import noisy_weights
 from privalue.study import Study
 
@@ -65,6 +64,7 @@ class Diagnostics(Private):
             "units_dropped": self.statistics.units_dropped,
             "rows_left_out": self.statistics.rows_left_out,
             "rows": self.statistics.rows,
+            "by_query": self.by_query,
             "rewards_clamped": self.statistics.rewards_clamped,
             "returns_clamped": self.statistics.returns_clamped,
             "counts": self.statistics.counts,
@@ -78,96 +78,6 @@ class Diagnostics(Private):
             **stages,
             "noise_by_state": self.noise_by_state,
         }
-
-    def warnings(self) -> list[str]:
-        """Return what the curator should know before a release. PRIVATE, like everything here.
-
-        Warnings follow from the data: a study that is changed because of them has no guarantee.
-        """
-        return [warning for warning, _ in self.advice()]
-
-    def advice(self) -> list[tuple[str, str]]:
-        """Return every warning with what to do about it. PRIVATE."""
-        found = []
-        low, high = self.study.return_bounds
-        noise = np.where(self.design.weights > 0, self.noise_by_state, 0.0)
-        drowned = int(np.count_nonzero(noise > (high - low) / 4))
-        if drowned:
-            found.append(
-                (
-                    f"the noise would drown the values of {drowned} of {len(noise)} states "
-                    f"(standard deviation up to {noise.max():.3g}, returns range over "
-                    f"{high - low:g}); more trajectories, tighter [values] returns, coarser states "
-                    "or a larger epsilon help",
-                    "plan again from the study alone, which says beforehand which values drown and "
-                    "what it would take; do not choose states because of this warning",
-                )
-            )
-        surplus = self.statistics.surplus_trajectories
-        if surplus:
-            found.append(
-                (
-                    f"{plural(surplus, 'trajectory')} beyond max_trajectories_per_person "
-                    f"do{'es' * (surplus == 1)} not count, of "
-                    f"{surplus + self.statistics.trajectories}",
-                    "nothing, if the limit is what the protocol says; a larger one counts more of "
-                    "them and adds noise to all values",
-                )
-            )
-        found += dropped_units(self.study, self.statistics, by_query=self.by_query)
-        beyond = self.statistics.surplus_visits
-        if beyond:
-            found.append(
-                (
-                    f"{beyond} first visits beyond max_states_per_trajectory do not count, of "
-                    f"{beyond + int(self.statistics.counts.sum())}",
-                    "nothing, if the limit is what the protocol says; a larger one counts more of "
-                    "them and adds noise to all values",
-                )
-            )
-        unvisited = int(np.count_nonzero(self.statistics.counts == 0))
-        if unvisited:
-            found.append(
-                (
-                    f"{unvisited} state(s) are visited by nobody: the noise stays large",
-                    "release as it is: the page flags them where noisy counts are released. "
-                    "Leaving them out because nobody came would reveal that nobody came",
-                )
-            )
-        return found
-
-
-def dropped_units(study: Study, statistics: Statistics, *, by_query: bool) -> list[tuple[str, str]]:
-    """Return warnings on rows and units that were left out, as the study asks. PRIVATE."""
-    found, dropped = [], statistics.units_dropped
-    if dropped:
-        have, do = ("has", "does") if dropped == 1 else ("have", "do")
-        found.append(
-            (
-                f"{plural(dropped, study.privacy.unit)} {have} an invalid row and {do} not count; "
-                "values are of the others",
-                "look for the reason in the data's source, and mend it there for everybody",
-            )
-        )
-    nobodys = statistics.rows_left_out
-    if nobodys:
-        belong, whose = ("belongs", "its") if nobodys == 1 else ("belong", "their")
-        found.append(
-            (
-                f"{plural(nobodys, 'row')} {belong} to nobody, since {whose} id cannot be read",
-                "look whether [data] id_type says what ids are in this source",
-            )
-        )
-    if by_query:
-        found.append(
-            (
-                "the rows are the result of a query. The guarantee is for the rows that the "
-                "query returns: a join, a window or an aggregate across units is outside it",
-                "read the query again: every row that it returns must come from one unit's "
-                "rows alone",
-            )
-        )
-    return found
 
 
 @sealed
@@ -209,6 +119,7 @@ class PolicyDiagnostics(Private):
             "units_dropped": statistics.units_dropped,
             "rows_left_out": statistics.rows_left_out,
             "rows": statistics.rows,
+            "by_query": self.by_query,
             "rewards_clamped": statistics.rewards_clamped,
             "returns_clamped": statistics.returns_clamped,
             "weights_clipped": statistics.weights_clipped,
@@ -225,21 +136,3 @@ class PolicyDiagnostics(Private):
             "psi": self.perturbation.psi,
             "sigma": self.perturbation.sigma,
         }
-
-    def warnings(self) -> list[str]:
-        """Return what the curator should know before a release. PRIVATE."""
-        return [warning for warning, _ in self.advice()]
-
-    def advice(self) -> list[tuple[str, str]]:
-        """Return every warning with what to do about it. PRIVATE."""
-        found = []
-        clipped, valued = self.statistics.weights_clipped, self.statistics.trajectories
-        if clipped:
-            found.append(
-                (
-                    f"{clipped} of {valued} trajectories weigh more than clip, and count as clip",
-                    "nothing, the release says how much weight was kept; do not choose another "
-                    "clip because of this warning, since that would have no guarantee",
-                )
-            )
-        return found + dropped_units(self.study, self.statistics, by_query=self.by_query)

@@ -243,7 +243,8 @@ def test_help_lists_commands_in_the_order_of_work(capsys):
     assert run(["--help"]) == 0
     text = capsys.readouterr().out
     listed = text.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in listed] == list(COMMANDS)
+    names = [line.split()[0] for line in listed if line[2] != " "]
+    assert names == list(COMMANDS)
     group = typer.main.get_command(app)
     for name, (_, sentence) in COMMANDS.items():
         assert group.get_command(None, name).help.splitlines()[0] == sentence

@@ -56,7 +56,7 @@ def quick(tmp_path_factory):
     return folder, json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_makes_everything(quick):
     folder, told = quick
     assert told["private"] is False
@@ -189,7 +189,7 @@ def rows_between(name):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_page_says_what_a_quick_run_says(quick):
     """Its table comes from the full run; seeds are fixed, and five runs already agree with it."""
     _, told = quick

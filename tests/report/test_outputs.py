@@ -216,6 +216,32 @@ def test_an_interval_is_written_around_its_value(value, below, above):
         assert abs(number - text) <= off
 
 
+# What a value is
+
+
+def test_the_outcome_is_named_on_axes_in_headings_and_in_sentences(tmp_path):
+    release = samples.seeded(
+        samples.arms_study(outcome="days in <bed>", outcome_unit="d"), samples.rows_of("arms")
+    )
+    description = describe(release)
+    assert description["values.heading"] == "Mean days in <bed>"
+    assert "mean days in <bed> from the first time" in description["values.meaning"]
+    first, values = description.tables
+    assert (first.axis_label, values.axis_label) == (
+        "difference in days in <bed> (d)",
+        "days in <bed> (d)",
+    )
+    text = texts_of(release, tmp_path)
+    assert "days in &lt;bed&gt; (d)" in text["report.html"]
+    assert "<bed>" not in text["report.html"] + text["notebook"]
+
+
+@pytest.mark.parametrize("outcome", ["", "two\nlines", "x" * 81, "\x1b[2J", "\u202eback"])
+def test_an_outcome_is_one_printable_line(outcome):
+    with pytest.raises(pv.StudyError):
+        samples.study(outcome=outcome)
+
+
 # What is promised
 
 

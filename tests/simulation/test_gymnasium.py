@@ -37,7 +37,9 @@ def walk_table(env, discount, policy):
 def test_values_agree_with_sweeps_over_the_table(options):
     env = gymnasium.make("FrozenLake-v1", **options)
     policy = np.random.default_rng(1).dirichlet(np.ones(4), size=16)
-    exact = pv.world(env, policy=policy, discount=0.95).values
+    world = pv.world(env, policy=policy, discount=0.95)
+    exact = world.values
+    assert parse_world(world.under("uniform").text).value == world.under("uniform").value
     assert exact == pytest.approx(walk_table(env, 0.95, policy), abs=1e-9)
 
 

@@ -118,7 +118,7 @@ def test_sparse_tables_are_the_same_as_dense_ones():
     rewards[0, 1] = 2.0
     dense = small_mdp(rewards=rewards.reshape(3, 2, 3))
     for kind in (sparse.coo_array, sparse.csr_array):
-        other = small_mdp(transitions=kind(rows), rewards=kind(rewards))
+        other = small_mdp(transitions=kind(rows), rewards=rewards)
         assert (other.outcomes.transitions != dense.outcomes.transitions).nnz == 0
         assert other.outcomes.expected_rewards.tolist() == dense.outcomes.expected_rewards.tolist()
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import privalue as pv
-from privalue.errors import StudyError, UsageError
+from privalue.errors import StudyError
 from privalue.policies import FORMS, policy_table
 from privalue.simulation import garnet
 
@@ -118,7 +118,7 @@ def test_worlds_take_every_form(tmp_path):
         assert pv.world(world, policy=policy).value == world.under(policy).value
         rows = pv.simulate(world, 30, policy=policy, seed=2, actions=True).to_pandas()
         np.testing.assert_allclose(rows.probability, table[rows.state, rows.action], rtol=1e-12)
-    with pytest.raises(UsageError):
+    with pytest.raises(StudyError):
         pv.world(world, policy=table.T)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from oracles.estimates import estimate, noisy_statistics
 from privalue.core import Design
-from privalue.estimate import distinct_values
+from privalue.estimate.intervals import distinct_values
 from privalue.study import aggregation
 
 DRAWS = 150

@@ -237,6 +237,8 @@ def _run(arguments: list[str]) -> int:
         return 2
     arguments = _general_first(arguments)
     debug = "--debug" in arguments
+    if "--install-completion" in arguments and not os.path.isabs(os.path.expanduser("~")):
+        return _failed("cannot install completion: no home directory", 2, "usage", debug)
     try:
         code = app(arguments, prog_name="privalue", standalone_mode=False)
         if code == INTERRUPTED:  # typer makes this of Ctrl-C, and says nothing

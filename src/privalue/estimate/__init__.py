@@ -6,40 +6,27 @@ publishes; ``refit``, ``verdict`` and ``improve`` ask the same numbers again, fo
 """
 
 from privalue.estimate.fits import noise_factors, ridge_fit, row_norms
-from privalue.estimate.flags import (
-    ABOVE,
-    BORROWED,
-    IMPOSSIBLE,
-    LOST,
-    MEANINGS,
-    UNCLEAR,
-    WIDE,
-    cautions,
-)
+from privalue.estimate.flags import BORROWED, MEANINGS, UNCLEAR, WIDE, cautions
 from privalue.estimate.improvements import Improvement, StateChange, greedy_step, improve
-from privalue.estimate.intervals import distinct_values, total_intervals
 from privalue.estimate.off_policy import SUPPORTED, noisy_weights
-from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile, ratio_intervals
-from privalue.estimate.refits import Verdict, common_value, described_actions, refit, verdict
+from privalue.estimate.ratios import Ratios, normal_quantile
+from privalue.estimate.refits import Verdict, refit, verdict
 from privalue.estimate.shrinkage import shrink, shrink_pairs
 from privalue.estimate.values import (
     Fitted,
     arm_differences,
     estimate,
+    fit_keys,
     fit_states,
     fit_statistics,
     noisy_ratios,
-    overall_differences,
     rehearse,
     theta_of,
     values_of,
 )
 
 __all__ = [
-    "ABOVE",
     "BORROWED",
-    "IMPOSSIBLE",
-    "LOST",
     "MEANINGS",
     "SUPPORTED",
     "UNCLEAR",
@@ -51,11 +38,8 @@ __all__ = [
     "Verdict",
     "arm_differences",
     "cautions",
-    "clear_limit",
-    "common_value",
-    "described_actions",
-    "distinct_values",
     "estimate",
+    "fit_keys",
     "fit_states",
     "fit_statistics",
     "greedy_step",
@@ -64,8 +48,6 @@ __all__ = [
     "noisy_ratios",
     "noisy_weights",
     "normal_quantile",
-    "overall_differences",
-    "ratio_intervals",
     "refit",
     "rehearse",
     "ridge_fit",
@@ -73,7 +55,6 @@ __all__ = [
     "shrink",
     "shrink_pairs",
     "theta_of",
-    "total_intervals",
     "values_of",
     "verdict",
 ]

@@ -207,12 +207,12 @@ def _study(
         "states": bins or {"labels": list(release.states)},
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
-        **described_actions(release),
+        **_described_actions(release),
     }
     return Study.from_description(described, start=start, **given)
 
 
-def described_actions(release: Release) -> dict[str, Any]:
+def _described_actions(release: Release) -> dict[str, Any]:
     """Return the section of actions without the files that it names; nothing without any."""
     described = release.study.get("actions")
     if not described:

@@ -53,7 +53,6 @@ Finding = tuple[bool | None, str]  # whether the sentence holds, and the figures
 class Claim:
     """A sentence of the paper, the test that decides it, and the cases that are tested."""
 
-    name: str
     sentence: str
     test: str
     cases: Mapping[str, tuple[Any, ...]]  # by what they are called: a judge, and what it judges
@@ -66,7 +65,6 @@ def decide(tables: Tables) -> list[dict[str, Any]]:
         found = {what: judge(tables, *case) for what, (judge, *case) in claim.cases.items()}
         decided.append(
             {
-                "name": claim.name,
                 "sentence": claim.sentence,
                 "test": claim.test,
                 "verdict": verdict([holds for holds, _ in found.values()]),
@@ -176,11 +174,11 @@ def alike_at_best_ridge(tables: Tables, bound: float, m: int) -> Finding:
 
 def crosses(tables: Tables, bound: float) -> Finding:
     """Test that DP-LSL is better for small batches, and DP-LSW for large ones."""
-    where = _crossing(tables, bound)
-    return where.before is not None and where.after is not None, f"they cross at m = {_m(where.at)}"
+    where, certain = _crossing(tables, bound)
+    return certain, f"they cross at m = {_m(where)}"
 
 
-def _crossing(tables: Tables, bound: float) -> Any:
+def _crossing(tables: Tables, bound: float) -> tuple[float, bool]:
     lsw = tables["panel-3"].curve(algorithm="DP-LSW", bound=bound)
     lsl = tables["panel-3"].curve(algorithm="DP-LSL", bound=bound, schedule=BEST_AGGREGATED[bound])
     return crossing(lsw, lsl)
@@ -193,7 +191,7 @@ def useful_before(tables: Tables, bound: float) -> Finding:
     )
     useful = reached(curve.at, curve.mean, rmse(np.full(len(truth()), 0.5)))
     figures = f"better than the constant 1/2 from m = {_m(useful)} on"
-    return useful < _crossing(tables, bound).at, figures
+    return useful < _crossing(tables, bound)[0], figures
 
 
 def better_without_privacy(tables: Tables) -> Finding:
@@ -307,7 +305,6 @@ def quadratic(tables: Tables, name: str, schedule: str, low: float, high: float)
 
 CLAIMS = (
     Claim(
-        name="stable",
         sentence="Both algorithms are very stable (LSW and LSL, without privacy)",
         test=f"the standard deviation of the RMSE over runs is below {SMALL_SPREAD} at every m",
         cases={
@@ -318,13 +315,11 @@ CLAIMS = (
         },
     ),
     Claim(
-        name="same-solution",
         sentence="LSW and LSL converge to the same solution",
         test="the limits for m to infinity (lambda/m to 0), computed exactly, are equal",
         cases={"tabular": (same_solution, 1), "pairs": (same_solution, 2)},
     ),
     Claim(
-        name="lsw-faster",
         sentence="LSW converges faster (than LSL, without privacy)",
         test="paired over batches, LSL's RMSE is the larger at some m and the smaller at none",
         cases={
@@ -334,7 +329,6 @@ CLAIMS = (
         },
     ),
     Claim(
-        name="private-converges",
         sentence="The DP algorithms converge to the same solutions as the non-private ones for "
         "large enough batches",
         test=f"RMSE within {ALIKE - 1:.0%} of the non-private one at m = 10^7, with pairs and "
@@ -353,7 +347,6 @@ CLAIMS = (
         },
     ),
     Claim(
-        name="small-large",
         sentence="The LSL algorithms work better with small batches, LSW is preferable with large "
         "ones",
         test="paired over batches, DP-LSL has the smaller RMSE at small m and DP-LSW from some m "
@@ -367,7 +360,6 @@ CLAIMS = (
         },
     ),
     Claim(
-        name="sqrt-schedule",
         sentence="Regularisation in proportion to sqrt(m) achieves the best overall accuracy "
         "(DP-LSL)",
         test="of lambda = c m^a with one c for all m, a in {1/4, 1/2, 3/5, 3/4, 1}: sqrt(m) loses "
@@ -379,14 +371,12 @@ CLAIMS = (
         },
     ),
     Claim(
-        name="risk-schedule",
         sentence="The theory suggests that sqrt(m) is not the best schedule for excess empirical "
         "risk",
         test="at the largest m the excess is larger for lambda in sqrt(m) than for lambda in m",
         cases={"tabular": (not_best_for_risk,)},
     ),
     Claim(
-        name="aggregation",
         sentence="More aggressive function approximation helps both differentially private "
         "algorithms converge faster",
         test="paired over batches at m = 10^6, the excess falls with each step from 1 to 2, 4, 8 "
@@ -398,7 +388,6 @@ CLAIMS = (
         },
     ),
     Claim(
-        name="beta",
         sentence="Decreasing d increases beta, which lowers the smooth sensitivity bounds",
         test=f"psi with the beta of d = 5 is below {1 / ALIKE:.0%} of psi with that of d = 40, on "
         "the same counts",
@@ -409,7 +398,6 @@ CLAIMS = (
         },
     ),
     Claim(
-        name="quadratic",
         sentence="The excess empirical risk falls as 1/m^2 (section 5, Corollaries 12 and 13)",
         test="the slope of ln(excess) against ln(m) is -2 to within 0.1",
         cases={
@@ -427,7 +415,6 @@ CLAIMS = (
         },
     ),
     Claim(
-        name="same-performance",
         sentence="As batch size increases the noise decreases rapidly, and these algorithms "
         "provide the same performance with privacy",
         test=f"tabular RMSE within {ALIKE - 1:.0%} of the non-private one, at m = 10^7 and at the "

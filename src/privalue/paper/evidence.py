@@ -80,26 +80,14 @@ def reached(x: Vector, y: Vector, level: float) -> float:
     return float(math.exp(x0 + share * (x1 - x0)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crossing:
-    """Where one curve goes below another for good."""
+def crossing(a: Curve, b: Curve) -> tuple[float, bool]:
+    """Return where a goes below b for good, and whether both are certain: above first, then below.
 
-    at: float  # infinite where it does not
-    before: float | None  # the largest x at which it is certainly above
-    after: float | None  # the smallest x from which on it is certainly below
-
-
-def crossing(a: Curve, b: Curve) -> Crossing:
-    """Find where a goes below b for good; at each point paired differences of logs decide."""
+    At each point paired differences of logarithms decide.
+    """
     signs, logs = above(a, b), np.log(a.values / b.values)
-    since = len(signs)
-    while since > 0 and signs[since - 1] is False:
-        since -= 1
-    return Crossing(
-        at=reached(a.at, np.exp(logs.mean(axis=0)), 1.0),
-        before=max((float(x) for x, sign in zip(a.at, signs, strict=True) if sign), default=None),
-        after=float(a.at[since]) if since < len(signs) else None,
-    )
+    at = reached(a.at, np.exp(logs.mean(axis=0)), 1.0)
+    return at, True in signs and signs[-1] is False
 
 
 def lowest(at: Vector, mean: Vector) -> tuple[float, float]:

@@ -140,7 +140,8 @@ def panel_1(tables: Tables, _: Effort) -> Figure:
         for text, colour in zip(CONVERGENCE[::-1], (PURPLE, ORANGE, GOLD), strict=True):
             curve = tables["panel-1"].curve(algorithm="LSL", aggregation=size, schedule=text)
             _draw(axes, curve, f"LSL, {_pretty(text)}", color=colour, marker=".")
-        _draw(axes, tables["panel-1"].curve(algorithm="LSW", aggregation=size), **STYLES["LSW"])
+        lsw = tables["panel-1"].curve(algorithm="LSW", aggregation=size)
+        _draw(axes, lsw, "LSW", **STYLES["LSW"])
     right.legend(frameon=False, fontsize=8.5, loc="lower left")
     figure.suptitle("Without privacy: LSW is ahead of LSL by what the ridge costs", fontsize=11)
     return figure
@@ -249,7 +250,7 @@ def surpassed(tables: Tables, _: Effort) -> Figure:
         middle = math.sqrt(ours * theirs)
         axes.text(middle, target, text, ha="center", va="center", weight="bold")
     axes.set_ylabel("root mean square error over the 40 states")
-    axes.legend(frameon=False, loc="upper right", fontsize=9)
+    axes.legend(frameon=False, loc="lower left", fontsize=8.5)
     _title(axes, "The same data, the same guarantee (ε = δ = 0.1): how many trajectories it takes")
     return figure
 

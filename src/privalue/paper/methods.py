@@ -23,6 +23,7 @@ Everything is made up and seeded: nothing here is private.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -143,22 +144,16 @@ def plain_lsl(ridge: float, schedule: str = "") -> Method:
     return Method(name="LSL", ridge=ridge, schedule=schedule)
 
 
-def dp_lsl(ridge: float, schedule: str = "") -> Method:
-    """Return DP-LSL as published."""
-    keys: Keys = (("mechanism", "dp-lsl"), ("calibration", "nissim"), ("ridge", ridge))
-    return Method(name="DP-LSL", keys=keys, ridge=ridge, schedule=schedule)
+def _private_lsl(name: str, keys: Keys) -> Callable[..., Method]:
+    def make(ridge: float, schedule: str = "") -> Method:
+        return Method(name=name, keys=(*keys, ("ridge", ridge)), ridge=ridge, schedule=schedule)
+
+    return make
 
 
-def exact_lsl(ridge: float, schedule: str = "") -> Method:
-    """Return DP-LSL with exact calibration, automatic beta and the sharper bound."""
-    keys: Keys = (("mechanism", "dp-lsl"), ("ridge", ridge))
-    return Method(name="DP-LSL, exact", keys=keys, ridge=ridge, schedule=schedule)
-
-
-def ssp_lsl(ridge: float) -> Method:
-    """Return DP-SSP, with LSL fitted to the noisy statistics."""
-    keys: Keys = (("mechanism", "dp-ssp"), ("ridge", ridge))
-    return Method(name="DP-SSP, ridge", keys=keys, ridge=ridge)
+dp_lsl = _private_lsl("DP-LSL", (("mechanism", "dp-lsl"), ("calibration", "nissim")))
+exact_lsl = _private_lsl("DP-LSL, exact", (("mechanism", "dp-lsl"),))  # by the sharper bound
+ssp_lsl = _private_lsl("DP-SSP, ridge", (("mechanism", "dp-ssp"),))  # LSL of noisy statistics
 
 
 def scheduled_ridge(schedule: str, trajectories: int) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.estimate import UNCLEAR, WIDE, common_value, distinct_values
+from privalue.estimate import BORROWED, UNCLEAR, WIDE, Verdict, verdict
 from privalue.releases import Release
 from privalue.report.description import Notice, Table
 from privalue.report.meaning import counted_between, restriction_words
@@ -36,12 +36,12 @@ def _usability(release: Release, values: Table) -> Iterator[Notice]:
     if "useless" in release.accepted:
         yield Notice("useless", "stop", {"middle": (low + high) / 2})
         return
-    apart = _distinct(release)
-    if apart == 1:
-        yield _together(release)
+    found = verdict(release)
+    if found is not None and not found.told_apart:
+        yield _together(release, found)
         return
     flagged = values.flagged
-    little = [at for at in flagged if {UNCLEAR, WIDE} & set(values.flags[at])]
+    little = [at for at in flagged if {UNCLEAR, BORROWED, WIDE} & set(values.flags[at])]
     if len(little) == len(values):
         yield Notice("nothing-supported", "stop")
     elif flagged:
@@ -56,26 +56,18 @@ def _usability(release: Release, values: Table) -> Iterator[Notice]:
             "level": release.level,
             "half": float(np.median(values.total[1] - values.total[0])) / 2,
             "bounds": counted_between(release),
-            "distinct": apart,
+            "distinct": None if found is None else found.different_values,
         }
         yield Notice("precise", "note", about)
 
 
-def _distinct(release: Release) -> int | None:
-    """Return how many different values there are at least; None of one alone, or without a band."""
-    low, high = (release.column(f"total_band_{end}") for end in ("low", "high"))
-    if low is None or high is None or release.statistics is None or len(release) == 1:
-        return None
-    return distinct_values(low, high)
-
-
-def _together(release: Release) -> Notice:
-    value, low, high = common_value(release)
+def _together(release: Release, found: Verdict) -> Notice:
+    low, high = found.common_low, found.common_high
     first, last = counted_between(release)
     about = {
         "what": "values" if len(release.main.keys) > 1 else "states",
         "level": release.level,
-        "common": str(format_interval(value, low, high)),
+        "common": str(format_interval(found.common_value, low, high)),
         "wide": release.restriction is None,
     }
     return Notice(

@@ -53,9 +53,6 @@ class PrivateDiagnostics(Protocol):
     def private_columns(self) -> dict[str, Any]:
         """Return everything else. PRIVATE: none of it may be published."""
 
-    def advice(self) -> list[tuple[str, str]]:
-        """Return every warning with what to do about it. PRIVATE."""
-
 
 def describe_diagnostics(diagnostics: PrivateDiagnostics) -> Description:
     """Return what only the curator may see. PRIVATE."""
@@ -63,10 +60,7 @@ def describe_diagnostics(diagnostics: PrivateDiagnostics) -> Description:
     return Description(
         title=f"PRIVATE diagnostics of {study.study.name}: do not publish",
         facts=tuple(_facts(fields, study)),
-        notices=tuple(
-            Notice("curator", "warn", {"text": f"PRIVATE: {warning}. What to do: {remedy}."})
-            for warning, remedy in diagnostics.advice()
-        ),
+        notices=tuple(_notices(fields, study)),
         tables=tuple(_tables(fields, study)),
     )
 
@@ -85,6 +79,33 @@ def _facts(fields: dict[str, Any], study: Study) -> Iterator[Fact]:
         "bounds of returns; public",
         format_bounds(study.return_bounds),
     )
+
+
+def _notices(fields: dict[str, Any], study: Study) -> Iterator[Notice]:
+    """Yield what the curator should know before a release. PRIVATE: it follows from the data."""
+    low, high = study.return_bounds
+    noise = fields.get("noise_by_state")
+    if noise is not None and (noise > (high - low) / 4).any():
+        drowned = int((noise > (high - low) / 4).sum())
+        about = {
+            "count": drowned,
+            "of": len(noise),
+            "most": float(noise.max()),
+            "range": high - low,
+        }
+        yield Notice("private-noise", "warn", about)
+    for key in ("surplus_trajectories", "surplus_visits", "units_dropped", "rows_left_out"):
+        if fields.get(key):
+            code = f"private-{key.replace('_', '-')}"
+            yield Notice(code, "warn", {"count": fields[key], "unit": study.privacy.unit})
+    if fields.get("weights_clipped"):
+        about = {"count": fields["weights_clipped"], "of": fields["trajectories"]}
+        yield Notice("private-weights-clipped", "warn", about)
+    unvisited = int(np.count_nonzero(fields["counts"] == 0))
+    if unvisited and fields["mechanism"] != "dp-ope":
+        yield Notice("private-unvisited", "warn", {"count": unvisited})
+    if fields.get("by_query"):
+        yield Notice("private-query", "warn")
 
 
 def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:

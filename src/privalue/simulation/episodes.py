@@ -8,7 +8,6 @@ the last row of those that were, and else 0.
 
 import gzip
 import math
-import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -26,7 +25,7 @@ from privalue.errors import UsageError
 from privalue.ledger.files import whole_file
 from privalue.simulation.mdp import END, MarkovRewardProcess, read_only
 from privalue.simulation.walk import FINISHED, NO_LIMIT, STATE, TRUNCATED, sampler, walk
-from privalue.simulation.worlds import World, world_of
+from privalue.simulation.worlds import World, check_whole, world_of
 
 CUT = "cut"
 COLUMNS = ("trajectory", "step", "state", "reward", "action", "probability", CUT)
@@ -99,19 +98,6 @@ class SimulatedFile:
     truncated: int
 
 
-def check_count(value: Any, *, name: str, least: int, most: float = NO_LIMIT) -> int:
-    """Return the value as an int; raise UsageError if it is no whole number within bounds."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = least - 1
-    if isinstance(value, bool) or not least <= count <= most:
-        raise UsageError(
-            f"{name} is {value!r}; it must be a whole number of at least {least} and at most {most}"
-        )
-    return count
-
-
 class _Simulation:
     """A checked request; ``batches`` are its rows by column, and the counts are up to there."""
 
@@ -126,14 +112,14 @@ class _Simulation:
         batch_rows: int | None = None,
     ) -> None:
         self._process = world.process if isinstance(world, World) else world
-        self.trajectories = check_count(trajectories, name="trajectories", least=1)
-        self._seed = check_count(seed, name="seed", least=0, most=math.inf)
-        self._size = check_count(batch_rows or BATCH_ROWS, name="batch_rows", least=1)
+        self.trajectories = check_whole(trajectories, "trajectories", 1, NO_LIMIT)
+        self._seed = check_whole(seed, "seed", 0, math.inf)
+        self._size = batch_rows or BATCH_ROWS
         self._limit = NO_LIMIT
         if truncate_at is None:
             self._process.require_end()
         else:
-            self._limit = check_count(truncate_at, name="truncate_at", least=1)
+            self._limit = check_whole(truncate_at, "truncate_at", 1, NO_LIMIT)
         if actions and self._process.action_of is None:
             raise UsageError("actions=True: nobody chooses in this world")
         self.columns = [

@@ -16,10 +16,10 @@ import numpy as np
 
 from privalue.errors import MissingComponentError, PrivalueWarning, StudyError, UsageError
 from privalue.policies import policy_table
-from privalue.simulation.episodes import CUT, Episodes, check_count
+from privalue.simulation.episodes import CUT, Episodes
 from privalue.simulation.mdp import END, MDP, Outcomes
 from privalue.simulation.walk import NO_LIMIT
-from privalue.simulation.worlds import Parameter, World
+from privalue.simulation.worlds import Parameter, World, check_whole
 
 
 def _gymnasium() -> Any:
@@ -121,10 +121,10 @@ def rollout(
         UsageError: if a number is not allowed, or the environment does not fit.
         StudyError: if the policy is not for this environment.
     """
-    wanted = check_count(episodes, name="episodes", least=1)
-    check_count(seed, name="seed", least=0)
+    wanted = check_whole(episodes, "episodes", 1, NO_LIMIT)
+    check_whole(seed, "seed", 0, NO_LIMIT)
     limit = (
-        NO_LIMIT if truncate_at is None else check_count(truncate_at, name="truncate_at", least=1)
+        NO_LIMIT if truncate_at is None else check_whole(truncate_at, "truncate_at", 1, NO_LIMIT)
     )
     if isinstance(env, str):
         env = make(env)

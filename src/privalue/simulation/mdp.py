@@ -152,15 +152,13 @@ class Outcomes:
 def distribution(values: ArrayLike, *, size: int, name: str) -> Vector:
     """Return a checked probability vector, read-only, divided by its sum."""
     array: Vector = read_only(values)
-    if array.shape != (size,):
-        raise StudyError(f"{name} has shape {array.shape}; it must be ({size},): one per state")
-    if not np.all(array >= 0):
-        state = int(np.flatnonzero(~(array >= 0))[0])
-        raise StudyError(f"{name} of state {state} is {array[state]}; it must be at least 0")
-    total = float(array.sum())
-    if not abs(total - 1) <= TOLERANCE:
-        raise StudyError(f"{name} sums to {total:.12g}; it must sum to one")
-    return read_only(array / total)
+    fits = array.shape == (size,) and np.all(array >= 0) and abs(array.sum() - 1) <= TOLERANCE
+    if not fits:
+        raise StudyError(
+            f"{name} is {array}; it must be {size} numbers, one per state, at least 0, whose sum "
+            "is one"
+        )
+    return read_only(array / array.sum())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,7 +186,7 @@ class _Process:
         cls,
         *,
         transitions: Table,
-        rewards: Table,
+        rewards: ArrayLike,
         start: ArrayLike,
         discount: float,
         absorbing: Iterable[int] = (),
@@ -264,21 +262,20 @@ def _as_rows(table: Table, *, name: str) -> sparse.coo_array[Any, tuple[int, int
 
 
 def _rewards_of(
-    rewards: Table, row: Integers, successor: Integers, *, states: int, actions: int
+    rewards: ArrayLike, row: Integers, successor: Integers, *, states: int, actions: int
 ) -> Vector:
     """Return the reward of each listed transition, from any of the allowed shapes."""
-    if isinstance(rewards, np.ndarray):
-        if rewards.shape == (states,):
-            return rewards.astype(np.float64)[row // actions]
-        if rewards.shape == (states, actions):
-            return rewards.astype(np.float64).ravel()[row]
-    if rewards.shape not in ((states, actions, states), (states * actions, states)):
+    whole = (states, actions, states)
+    table = np.asarray(rewards, dtype=np.float64)
+    if table.shape == (states * actions, states):
+        table = table.reshape(whole)
+    if table.ndim not in {1, 2, 3} or table.shape != whole[: table.ndim]:
         raise StudyError(
-            f"rewards has shape {rewards.shape}; it must be ({states},) on states, "
+            f"rewards has shape {table.shape}; it must be ({states},) on states, "
             f"({states}, {actions}) on states and actions, or that of the transitions"
         )
-    table = _as_rows(rewards, name="rewards").tocsr()
-    return np.asarray(table[row, successor], dtype=np.float64).ravel()
+    spread = np.broadcast_to(table.reshape(table.shape + (1,) * (3 - table.ndim)), whole)
+    return np.asarray(spread[row // actions, row % actions, successor])
 
 
 def _state_numbers(values: Iterable[int], *, states: int, name: str) -> Integers:

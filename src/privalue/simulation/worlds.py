@@ -179,16 +179,14 @@ def _start_of(start: str, states: int) -> Vector:
     raise StudyError(f"start is {start!r}; it must be 'uniform' or 'first'")
 
 
-def _whole(value: int, least: int, name: str, most: float = MOST_STATES) -> int:
+def check_whole(value: Any, name: str, least: int, most: float) -> int:
+    """Return a whole number between two bounds; raise UsageError if it is none."""
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if not least <= number <= most:
-        above = f" and at most {most}" if most < math.inf else ""
-        raise StudyError(
-            f"{name} is {value!r}; it must be a whole number of at least {least}{above}"
-        )
+    if isinstance(value, bool) or not least <= number <= most:
+        raise UsageError(f"{name} is {value!r}; it must be a whole number from {least} to {most}")
     return number
 
 
@@ -207,7 +205,7 @@ def chain(
         start: "uniform" over the states, or "first".
         discount: gamma, in (0, 1].
     """
-    states = _whole(states, 1, "N")
+    states = check_whole(states, "N", 1, MOST_STATES)
     if not 0 <= stay < 1:
         raise StudyError(f"p is {stay}; the probability of staying must be in [0, 1)")
     walking = np.arange(states - 1)
@@ -263,10 +261,10 @@ def garnet(
         start: "uniform" over the states, or "first".
         discount: gamma, in (0, 1].
     """
-    states = _whole(states, 1, "N")
-    actions = _whole(actions, 1, "A")
-    branching = _whole(branching, 1, "branching", states)
-    seed = _whole(seed, 0, "seed", math.inf)
+    states = check_whole(states, "N", 1, MOST_STATES)
+    actions = check_whole(actions, "A", 1, MOST_STATES)
+    branching = check_whole(branching, "branching", 1, states)
+    seed = check_whole(seed, "seed", 0, math.inf)
     if not 0 < least_end <= most_end <= 1:
         raise StudyError(
             f"least_end is {least_end} and most_end {most_end}; "
@@ -323,7 +321,8 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
         ``optimal_policy``, and ``under(policy)``.
 
     Raises:
-        UsageError: if a text names no world, or the policy is not for it.
+        UsageError: if a text names no world, or nobody chooses in it.
+        StudyError: if the policy is none, or not for this world.
 
     >>> world_of("chain:N=3,p=0", discount=0.5).values
     array([0.25, 0.5 , 1.  ])
@@ -338,7 +337,7 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
         elif isinstance(source, MDP):
             world = World.of(source)
         else:
-            world = from_gymnasium(source)
+            world = from_gymnasium(source, **_made_with(source))
         if discount is not None:
             mdp = None if world.mdp is None else replace(world.mdp, discount=discount)
             world = replace(
@@ -349,7 +348,19 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
             )
         return world if policy is None else world.under(policy)
     except StudyError as error:
+        if error.code == "policy":
+            raise
         raise UsageError(str(error)) from None
+
+
+def _made_with(environment: Any) -> dict[str, Any]:
+    """Return the options that an environment was made with, as a text can hold them."""
+    options = getattr(getattr(environment, "spec", None), "kwargs", {})
+    return {
+        key: value
+        for key, value in options.items()
+        if isinstance(value, str | int | float) and key != "render_mode"
+    }
 
 
 def parse_world(text: str) -> World:

@@ -144,6 +144,7 @@ _OF_SECTION = {
     **dict.fromkeys(("states", "actions"), _LISTED),
     "features": ("kind", "file", "matrix"),
     "mechanism": ("name",),
+    "report": ("unit",),  # [privacy] has a unit, too
     "data": ROLES,
     **{name: tuple(SECTIONS[name].model_fields) for name in ("weights", "arms", "policy")},
 }
@@ -156,6 +157,7 @@ KEYWORDS: Mapping[str, Callable[[Any], Sections]] = {
     "policy": _policy,
     "columns": _columns,
     "mechanism": partial(_one_key, "mechanism", "name"),
+    "outcome_unit": partial(_one_key, "report", "unit"),
     **{
         name: partial(_one_key, section, name)
         for section, model in SECTIONS.items()

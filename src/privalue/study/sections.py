@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -108,6 +109,13 @@ def _each_stage_once(value: object) -> object:
     return tuple(value)
 
 
+def _line(text: str) -> str:
+    if not text.strip() or not text.isprintable() or len(text) > 80:
+        raise ValueError(f"= {format_value(text)} must be one line of 1 to 80 printable characters")
+    return text
+
+
+Line = Annotated[str, AfterValidator(_line)]
 Number = Annotated[float, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
 Share = Annotated[Number, Field(gt=0, lt=1)]
@@ -640,6 +648,18 @@ class Report(Section):
         example="0.95",
         gt=0,
         le=1 - 1e-11,
+    )
+    outcome: Line | None = key(
+        "what a value is, for headings, sentences and axes",
+        "one line of at most 80 characters",
+        None,
+        example='"days in hospital"',
+    )
+    unit: Line | None = key(
+        "the unit of the outcome (in Python outcome_unit)",
+        "one line of at most 80 characters",
+        None,
+        example='"days"',
     )
 
 

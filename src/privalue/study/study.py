@@ -111,6 +111,7 @@ class Study:
             "clip": 10} (default none).
         mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl" or "dp-ope".
         level: of intervals (default 0.95).
+        outcome: what a value is, for headings and axes; ``outcome_unit`` its unit.
         columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
 
     >>> study = Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
