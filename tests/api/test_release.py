@@ -388,8 +388,10 @@ def test_no_way_around_the_checks_of_a_study():
         described.replace(level=0.9)
     changed = described.replace(weights=[5.0, 5.0, 5.0])
     assert changed.state_weights.tolist() == [5.0] * 3
-    with pytest.raises(pv.StudyError, match="epsilon"):
-        type(described.privacy).model_construct(epsilon=-1.0, delta=0.1, unit="trajectory")
+    unchecked = type(described.privacy).model_construct(epsilon=-1.0, delta=0.1, unit="trajectory")
+    with pytest.raises(pv.StudyError) as refused:
+        pv.Study.from_sections({**described.sections(), "privacy": unchecked})
+    assert refused.value.code == "section-invalid"
     with pytest.raises(pv.UsageError, match=r"Study\.load"):
         pv.inspect("study.toml", DATA)
     with pytest.raises(pv.UsageError, match="entropy"):

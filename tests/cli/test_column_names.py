@@ -194,7 +194,7 @@ def test_check_says_what_is_left_to_answer(tmp_path, monkeypatch, capsys):
     assert "[data] reward: which column holds the reward? points" in printed.out
     assert run(["check", "study.toml"]) == 3
     assert capsys.readouterr().err == (
-        "privalue: study.toml: 4 question(s) are left: [values] rewards, [values] returns, "
+        "privalue: study.toml: 4 question(s) are left: [values] returns, [values] rewards, "
         '[states] count, [data] reward; write the answer in place of "?"\n'
     )
     text = answered(Path("study.toml").read_text(), reward='"points"')

@@ -147,7 +147,7 @@ def test_arms_are_shrunk_by_themselves():
     other[states:] = -other[states:]
     assert np.array_equal(values(sums)[:states], values(other)[:states])
     assert not np.array_equal(values(sums)[states:], values(other)[states:])
-    alone = design(described(states).in_one_arm())
+    alone = design(described(states).replace(arms=None))
     noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=sums[:states],
@@ -242,7 +242,7 @@ def test_features_to_shrink_towards_apply_to_each_arm():
         )
         return fit_keys(chosen, design(chosen), noisy, None).values
 
-    alone = chosen.in_one_arm()
+    alone = chosen.replace(arms=None)
     halves = [values(slice(0, 10), alone), values(slice(10, 20), alone)]
     # What all states together speak against is told apart by their number: compare what is inside.
     assert values(slice(0, 20), chosen) == pytest.approx(np.concatenate(halves), abs=0.02)

@@ -34,7 +34,6 @@ def test_without_arms_nothing_is_said_of_them():
     assert not {"arms", "drop_truncated"} & described_terms(terms).keys()
     assert "truncated" not in plain.public_description()["values"]
     assert plain.key_names == range(3)
-    assert described().in_one_arm() == plain
 
 
 def test_the_constants_are_those_of_the_proof():

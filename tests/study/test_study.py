@@ -160,7 +160,6 @@ def test_replace_changes_keywords_and_takes_them_back():
     assert named.replace(columns={"person": None, "trajectory": None}) == chosen
     arms = chosen.replace(arms=["a", "b"], columns={"arm": "treatment"})
     assert arms.replace(arms=["c", "d"]).arms.column == "treatment"
-    assert arms.in_one_arm() == chosen
 
 
 def test_replace_drops_nothing_in_silence():

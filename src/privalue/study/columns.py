@@ -5,15 +5,9 @@ from typing import Literal
 
 from pydantic import StrictBool
 
-from privalue.study.sections import Section, key
+from privalue.study.sections import Section, Text, key
 
 ROLES = ("trajectory", "step", "state", "reward", "action", "probability", "person", "truncated")
-
-
-def _column(meaning: str, name: str, example: str) -> str:
-    """Describe the key of a column that has a name if none is given."""
-    found: str = key(meaning, "a text", name, example=example, min_length=1)
-    return found
 
 
 class Columns(Section):
@@ -22,22 +16,30 @@ class Columns(Section):
     A cell is read by what is declared here and by nothing else: no row decides how another is read.
     """
 
-    trajectory: str = _column("the column of the trajectory's id", "trajectory", '"stay_id"')
-    step: str = _column("the column that orders a trajectory's rows", "step", '"day"')
-    state: str = _column("the column of the state", "state", '"ward"')
-    reward: str = _column("the column of the reward", "reward", '"score"')
-    action: str = _column("the column of the action, with [actions]", "action", '"drug"')
-    probability: str = _column(
+    trajectory: Text = key(
+        "the column of the trajectory's id", "a text", "trajectory", example='"stay_id"'
+    )
+    step: Text = key(
+        "the column that orders a trajectory's rows", "a text", "step", example='"day"'
+    )
+    state: Text = key("the column of the state", "a text", "state", example='"ward"')
+    reward: Text = key("the column of the reward", "a text", "reward", example='"score"')
+    action: Text = key(
+        "the column of the action, with [actions]", "a text", "action", example='"drug"'
+    )
+    probability: Text = key(
         "the column of the behaviour's probability of the action, with [policy] behaviour = "
         '"column"',
+        "a text",
         "probability",
-        '"propensity"',
+        example='"propensity"',
     )
-    person: str = _column(
+    person: Text = key(
         "the column of the person's id; if person is named and trajectory is not, each person has "
         "one trajectory",
+        "a text",
         "person",
-        '"patient_id"',
+        example='"patient_id"',
     )
     id_type: Literal["text", "integer"] = key(
         "how ids are read: as texts (a number becomes its usual text), or as whole numbers",
@@ -94,13 +96,12 @@ class Columns(Section):
         False,
         example="true",
     )
-    truncated: str | None = key(
+    truncated: Text | None = key(
         "the column that marks trajectories as cut off: one row with true, yes or 1 is enough, "
         "other rows have false, no or 0; see [values] truncated",
         "a text",
         None,
         example='"cut"',
-        min_length=1,
     )
 
     @property

@@ -118,7 +118,9 @@ def _line(text: str) -> str:
 Line = Annotated[str, AfterValidator(_line)]
 Number = Annotated[float, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
+Count = Annotated[Whole, Field(ge=1, le=MOST_STATES)]
 Share = Annotated[Number, Field(gt=0, lt=1)]
+Text = Annotated[str, Field(min_length=1)]
 # A label may be written as a number: one that a row of data could hold, not of thousands of digits.
 Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Labels = Annotated[list[Label], BeforeValidator(to_plain)]
@@ -184,23 +186,19 @@ class Section(BaseModel):
 class About(Section):
     """``[study]``: the name of the study, and the people it is about."""
 
-    name: str = key(
-        "what the release is called", "a text", "untitled", example='"my-study"', min_length=1
-    )
-    dataset: str | None = key(
+    name: Text = key("what the release is called", "a text", "untitled", example='"my-study"')
+    dataset: Text | None = key(
         "a name for the people whom the data is about; the ledger keeps one budget for each name",
         "a text",
         None,
         example='"trial-2026"',
-        min_length=1,
     )
-    period: str | None = key(
+    period: Text | None = key(
         "a name for one of several releases of this study, such as a month: with another period "
         "the request is new, and is paid for again",
         "a text",
         None,
         example='"2026-11"',
-        min_length=1,
     )
     trajectories: Whole | None = key(
         "how many trajectories there are (m), where that is public; plans and some rules need it; "
@@ -254,14 +252,12 @@ class Privacy(Section):
         ge=1,
         le=1_000_000,
     )
-    max_states_per_trajectory: Whole | None = key(
+    max_states_per_trajectory: Count | None = key(
         "how many distinct states of one trajectory count at most: the first ones that it visits "
         "(with actions: pairs of state and action); noise grows with it",
         _ANY_COUNT,
         None,
         example="20",
-        ge=1,
-        le=MOST_STATES,
     )
 
 
@@ -350,13 +346,11 @@ class Values(Section):
 class States(Section):
     """``[states]``: the public list, or number, of states."""
 
-    count: Whole | None = key(
+    count: Count | None = key(
         "how many states there are; their labels are then 0, 1, ..., count - 1",
         _ANY_COUNT,
         None,
         example="40",
-        ge=1,
-        le=MOST_STATES,
     )
     labels: Labels | None = key(
         "the states' labels", "a list of texts", None, example='["stage 1", "stage 2"]'
@@ -403,13 +397,8 @@ def _kind(known: Mapping[str, Any]) -> str:
 class Features(Section):
     """``[features]``: the features Phi."""
 
-    size: Whole | None = key(
-        "how many adjacent states share one value",
-        _ANY_COUNT,
-        None,
-        example="2",
-        ge=1,
-        le=MOST_STATES,
+    size: Count | None = key(
+        "how many adjacent states share one value", _ANY_COUNT, None, example="2"
     )
     file: str | None = key(
         "a file with the matrix, one row per state; no constant is added, so that values which all "
@@ -455,12 +444,11 @@ class Weights(Section):
 class Arms(Section):
     """``[arms]``: values by arm, all of them in one release; without labels there are no arms."""
 
-    column: str = key(
+    column: Text = key(
         "the column that names the arm, which is the same in all rows of a trajectory (person)",
         "a text",
         "arm",
         example='"arm"',
-        min_length=1,
     )
     labels: Labels = key(
         "the arms; each is compared with the first",
@@ -478,14 +466,12 @@ class Arms(Section):
 class Actions(Section):
     """``[actions]``: a value of every state and action; without a list there are no actions."""
 
-    count: Whole | None = key(
+    count: Count | None = key(
         "how many actions there are, labelled 0, 1, ..., count - 1; every state and action then "
         "has a value",
         _ANY_COUNT,
         None,
         example="9",
-        ge=1,
-        le=MOST_STATES,
     )
     labels: Labels | None = key(
         "the actions' labels", "a list of texts", None, example='["wait", "treat"]'

@@ -38,26 +38,12 @@ from privalue.core import MOST_LEVELS, Limits, Matrix, Vector, gaussian
 from privalue.errors import StudyError, UsageError
 from privalue.ledger import study_hash
 from privalue.ledger.files import read_whole, whole_file
+from privalue.study import sections
 from privalue.study.checks import AFTER_FILES, CHECKS, require
 from privalue.study.columns import Columns
 from privalue.study.heuristics import bin_noise, bounds_pay
 from privalue.study.keywords import KEYWORDS, Sections, place_keywords
-from privalue.study.sections import (
-    SMOOTH,
-    About,
-    Actions,
-    Arms,
-    Features,
-    Mechanism,
-    Privacy,
-    Report,
-    States,
-    TargetPolicy,
-    Values,
-    Weights,
-    build_section,
-    meant,
-)
+from privalue.study.sections import SMOOTH, Values, build_section, meant
 from privalue.study.side_files import SideFiles
 from privalue.study.state_tables import PairNames, PolicyTables, StateNames, Tables, read_tables
 from privalue.study.template import SECTIONS, study_template, to_toml
@@ -65,10 +51,7 @@ from privalue.study.template import SECTIONS, study_template, to_toml
 MOST_STUDY = 64_000_000  # bytes of a study file
 MOST_CELLS = 2_000_000  # states x levels x sides: a bound needs a count and a sum in each
 # Keys that mean something by being written, even at their default.
-_WRITTEN = {
-    "data": {"person", "trajectory"},
-    "mechanism": {"ridge", "ridge_scale", "stage_shares"},
-}
+_WRITTEN = {"data": {"person", "trajectory"}, "mechanism": {"ridge", "ridge_scale", "stage_shares"}}
 # Keys that a description has even if nobody wrote them, and sections that it has even if empty.
 _STATED = {"study": {"name"}, "values": {"rewards"}, "mechanism": {"name"}}
 _OPTIONAL = {"arms", "actions", "policy"}
@@ -120,17 +103,17 @@ class Study:
     ((0.0, 1.0), 'dp-ssp')
     """
 
-    study: About
-    privacy: Privacy
+    study: sections.About
+    privacy: sections.Privacy
     values: Values
-    states: States
-    features: Features
-    weights: Weights
-    arms: Arms
-    actions: Actions
-    policy: TargetPolicy
-    mechanism: Mechanism
-    report: Report
+    states: sections.States
+    features: sections.Features
+    weights: sections.Weights
+    arms: sections.Arms
+    actions: sections.Actions
+    policy: sections.TargetPolicy
+    mechanism: sections.Mechanism
+    report: sections.Report
     data: Columns
     tables: Tables  # what the sections and the side files say of each state
     folders: tuple[Path, ...]  # that side files must be in; none: anywhere
@@ -144,9 +127,9 @@ class Study:
     def __init__(self, **keywords: Any) -> None:
         self._build(place_keywords(keywords), ())
 
-    def _build(self, sections: Mapping[str, Any], folders: tuple[Path, ...]) -> None:
-        """Check the sections, read the side files, and fill in the attributes."""
-        for name in sections:
+    def _build(self, given: Mapping[str, Any], folders: tuple[Path, ...]) -> None:
+        """Check the sections that were given, read the side files, and fill in the attributes."""
+        for name in given:
             if name not in SECTIONS:
                 raise StudyError(
                     f"[{name}] is not a section of a study; {meant(name, SECTIONS)}",
@@ -154,7 +137,7 @@ class Study:
                 )
         fields = vars(self)
         for name, model in SECTIONS.items():
-            fields[name] = build_section(name, model, sections.get(name, {}))
+            fields[name] = build_section(name, model, given.get(name, {}))
         fields |= {"folders": folders, "is_on_ledger": False}
         require(self, CHECKS)
         fields["tables"] = read_tables(self, SideFiles(*folders))
@@ -422,10 +405,6 @@ class Study:
         if not self.arm_labels:
             return self.state_names
         return tuple(f"{arm}: {state}" for arm in self.arm_labels for state in self.state_names)
-
-    def in_one_arm(self) -> "Study":
-        """Return the same study without arms: what holds of each arm by itself."""
-        return self.replace(arms=None, columns={"arm": None}) if self.arm_labels else self
 
     @property
     def key_visits(self) -> Vector | None:

@@ -6,36 +6,23 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from privalue.study import sections
 from privalue.study.columns import Columns
-from privalue.study.sections import (
-    About,
-    Actions,
-    Arms,
-    Features,
-    Mechanism,
-    Privacy,
-    Report,
-    Section,
-    States,
-    TargetPolicy,
-    Values,
-    Weights,
-    about,
-)
+from privalue.study.sections import Section, about
 
 # The sections of a study, in the order of the file.
 SECTIONS: Mapping[str, type[Section]] = {
-    "study": About,
-    "privacy": Privacy,
-    "values": Values,
-    "states": States,
-    "features": Features,
-    "weights": Weights,
-    "arms": Arms,
-    "actions": Actions,
-    "policy": TargetPolicy,
-    "mechanism": Mechanism,
-    "report": Report,
+    "study": sections.About,
+    "privacy": sections.Privacy,
+    "values": sections.Values,
+    "states": sections.States,
+    "features": sections.Features,
+    "weights": sections.Weights,
+    "arms": sections.Arms,
+    "actions": sections.Actions,
+    "policy": sections.TargetPolicy,
+    "mechanism": sections.Mechanism,
+    "report": sections.Report,
     "data": Columns,
 }
 # The keys that a new study begins with, at their examples; it runs on the built-in chain.
