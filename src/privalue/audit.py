@@ -392,6 +392,7 @@ def _audit_pair(
             laplace=tuple(scales * draws),
             psi=at.psi,
             sigma=at.sigma,
+            calibration=at.calibration,
         )
         drawn = add_noise(copies, entropy).reshape(draws, len(moved)) - here.center[moved]
         along = drawn / _units(here)[moved] @ shift[moved] / distance

@@ -17,9 +17,9 @@ is drawn is all that post-processing ever sees.
 
 | mechanism | what gets noise                            | noise         | docs/proofs          |
 |-----------|--------------------------------------------|---------------|----------------------|
-| dp-ssp    | first-visit sums and counts                | Gaussian      | dp-ssp, stages       |
-| dp-lsw    | theta^w of [BGP16] Algorithm 1, or W theta | Gaussian, psi | dp-lsw, whitened-noise |
-| dp-lsl    | theta^lambda of [BGP16] Algorithm 2        | Gaussian, psi | dp-lsl, sharper-dp-lsl |
+| dp-ssp    | first-visit sums and counts                | Gaussian      | dp-ssp               |
+| dp-lsw    | theta^w of [BGP16] Algorithm 1, or W theta | Gaussian, psi | dp-lsw               |
+| dp-lsl    | theta^lambda of [BGP16] Algorithm 2        | Gaussian, psi | dp-lsl               |
 | dp-ope    | sums of weights and weighted returns       | Laplace       | weights              |
 """
 
@@ -98,6 +98,7 @@ class Perturbation(Private):
     grids: float | Vector  # public
     psi: float
     sigma: float
+    calibration: Calibration  # public: of this stage
     laplace: tuple[Fraction, ...] = ()  # public; scales of discrete Laplace noise in its place
 
     def __post_init__(self) -> None:
@@ -316,6 +317,7 @@ class Ssp:
         where from its lower end it could be R.
         """
         alpha = self.stages[stage]
+        calibration = Calibration(name="exact", alpha=alpha, beta=0.0)
         if stage == "bounds" and self.bounds_sigma is not None:
             return Perturbation(
                 center=statistics.largest_levels,
@@ -323,6 +325,7 @@ class Ssp:
                 grids=public_grid(self.bounds_sigma),
                 psi=(self.bounds_sigma / alpha) ** 2,
                 sigma=self.bounds_sigma,
+                calibration=calibration,
             )
         at, counts = self.noise_at(self.level(released)), statistics.counts
         middle = sum(at.interval) // 2  # a whole step: both ends are even
@@ -333,6 +336,7 @@ class Ssp:
             grids=np.repeat([at.steps_grid, at.counts_grid], len(counts)),
             psi=at.squared_sensitivity,
             sigma=at.sigma,
+            calibration=calibration,
         )
 
     def public_noise(self, released: Sequence[Stage] = ()) -> NoiseLaw:
@@ -519,6 +523,7 @@ class SmoothMechanism(ABC):
             grids=self.grid,
             psi=psi,
             sigma=sigma,
+            calibration=self.calibration,
         )
 
     def public_noise(self, released: Sequence[Stage] = ()) -> NoiseLaw:
@@ -674,6 +679,7 @@ class Ope:
             laplace=tuple(scale for scale in self.exact_scales for _ in range(keys)),
             psi=self.sensitivity**2,
             sigma=self.sigma,
+            calibration=self.calibration,
         )
 
     def public_noise(self, released: Sequence[Stage] = ()) -> NoiseLaw:
