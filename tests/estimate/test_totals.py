@@ -8,6 +8,7 @@ import privalue as pv
 from oracles import differences as literal
 from oracles.estimates import noisy_statistics
 from oracles.studies import in_sections
+from privalue.estimate import verdict
 from privalue.estimate.intervals import (
     Located,
     difference_ends,
@@ -234,3 +235,25 @@ def test_as_many_values_differ_as_points_are_needed():
         assert (count > 1) == (low.max() > high.min())
         found.add(count)
     assert found >= {1, 2, 3}
+
+
+@pytest.mark.parametrize(("gap", "different"), [(0.0, 1), (0.8, 2)])
+def test_the_verdict_of_a_release_is_made_of_its_bands(gap, different):
+    rng = np.random.default_rng(8)
+    people = [
+        [(str(at % 6), float(rng.random() < 0.5 + (0.5 - at % 2) * gap))] for at in range(6000)
+    ]
+    study = pv.Study(
+        states=6, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory"
+    )
+    release = pv.release(study, people, seed=1)
+    found = verdict(release)
+    assert found.different_values == different
+    assert found.told_apart == (release.total_band_low.max() > release.total_band_high.min())
+    assert found.common_low <= 0.5 <= found.common_high
+    assert found.common_low < found.common_value < found.common_high
+    other = pv.Study(
+        **{"states": 6, "discount": 0.9, "returns": (0, 1), "epsilon": 1.0, "delta": 1e-6},
+        **{"unit": "trajectory", "mechanism": "dp-lsw"},
+    )
+    assert verdict(pv.release(other, people, seed=1, accept_useless=True)) is None

@@ -40,10 +40,7 @@ COMMANDS = {
     "report": ("followup_commands", "Make pages and tables of a release again; spends nothing."),
     "improve": ("followup_commands", "Make a better policy from action values; spends nothing."),
     "refit": ("followup_commands", "Fit other features to a dp-ssp release; spends nothing."),
-    "audit": (
-        "audit_command",
-        "Try to break the guarantee of a study, on made-up data; reads none.",
-    ),
+    "audit": ("audit_command", "Try to break a study's guarantee, on made-up data."),
     "reproduce": (
         "reproduce_command",
         "Repeat the paper's experiments, and compare with today's results.",

@@ -24,7 +24,7 @@ def audit(
     ] = DRAWS,
     as_json: Json = False,
 ) -> None:
-    """Try to break the guarantee of a study, on made-up data; reads none."""
+    """Try to break a study's guarantee, on made-up data."""
     if not 1000 <= draws <= 10**7:
         raise UsageError(f"--draws {draws}: it must be from 1000 to 10000000")
     study = Study.load(study_file, side_files=side_files)

@@ -17,9 +17,9 @@ is drawn is all that post-processing ever sees.
 
 | mechanism | what gets noise                            | noise         | docs/proofs          |
 |-----------|--------------------------------------------|---------------|----------------------|
-| dp-ssp    | first-visit sums and counts                | Gaussian      | dp-ssp, stages       |
-| dp-lsw    | theta^w of [BGP16] Algorithm 1, or W theta | Gaussian, psi | dp-lsw, whitened-noise |
-| dp-lsl    | theta^lambda of [BGP16] Algorithm 2        | Gaussian, psi | dp-lsl, sharper-dp-lsl |
+| dp-ssp    | first-visit sums and counts                | Gaussian      | dp-ssp               |
+| dp-lsw    | theta^w of [BGP16] Algorithm 1, or W theta | Gaussian, psi | dp-lsw               |
+| dp-lsl    | theta^lambda of [BGP16] Algorithm 2        | Gaussian, psi | dp-lsl               |
 | dp-ope    | sums of weights and weighted returns       | Laplace       | weights              |
 """
 

@@ -19,7 +19,7 @@ BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """All that a source is told of a study."""
+    """All that a source knows of a study."""
 
     delimiter: str | None = None  # of CSV; None: the one that the heading has most of
     encoding: str = "utf-8"

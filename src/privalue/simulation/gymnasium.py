@@ -120,6 +120,10 @@ def rollout(
     Raises:
         UsageError: if a number is not allowed, or the environment does not fit.
         StudyError: if the policy is not for this environment.
+
+    >>> rows = rollout("FrozenLake-v1", "uniform", episodes=10)
+    >>> rows.trajectories, rows.truncated
+    (10, 0)
     """
     wanted = check_whole(episodes, "episodes", 1, NO_LIMIT)
     check_whole(seed, "seed", 0, NO_LIMIT)
