@@ -59,8 +59,6 @@ def case(choose: random.Random) -> Case:
         if broken and choose.random() < 0.25:
             broken, _ = damaged(broken, choose, near)
     data = f"{{}}/{name}" + _TABLES.get(Path(name).suffix, "")
-    if name.startswith("query"):
-        data = f"SELECT * FROM '{data}'"
     return Case(
         what=f"{name}, {how}",
         files={"study.toml": STUDY, name: broken},
@@ -148,7 +146,6 @@ def _files() -> dict[str, bytes]:
         "many.parquet": {"row_group_size": 40, "write_page_checksum": True},
         "pages.parquet": {"data_page_version": "2.0", "data_page_size": 64, "use_dictionary": []},
         "gzip.parquet": {"compression": "gzip", "row_group_size": 150},
-        "query.parquet": {"row_group_size": 100},
     }.items():
         sink = io.BytesIO()
         pq.write_table(table, sink, **options)

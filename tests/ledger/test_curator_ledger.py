@@ -161,8 +161,8 @@ def test_a_rule_that_needs_a_size_asks_for_it_before_reading(ledger):
 LONG = os.environ.get("PRIVALUE_LONG") == "1"
 STEPS = [
     "Ledger.find.after",
-    "curator.gathered.before",
-    "curator.gathered.after",
+    "curator.read_statistics.before",
+    "curator.read_statistics.after",
     "Ledger.charge.before",
     "Ledger.charge.after",
     "curator.draw.after",

@@ -584,7 +584,7 @@ def interrupted(step, number, hangup="SIG_DFL"):
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=["hup", "term"])
 def test_an_interrupt_before_the_charge_leaves_nothing(folder, number):
-    assert interrupted("gathered", number) == (130, ["privalue: interrupted"])
+    assert interrupted("read_statistics", number) == (130, ["privalue: interrupted"])
     assert kinds() == ["declare"]
     assert not Path("out").exists()
 

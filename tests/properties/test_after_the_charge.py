@@ -383,4 +383,4 @@ def test_nothing_is_compiled_or_imported_after_the_charge(tmp_path, described):
 
 
 def test_what_is_compiled_late_is_found(tmp_path):
-    assert compiled_late(tmp_path, "{'returns': (0, 1)}", "unprepared") == "['_go_ahead']"
+    assert compiled_late(tmp_path, "{'returns': (0, 1)}", "unprepared") == "['fill_multiples']"

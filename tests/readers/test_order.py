@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privalue as pv
+from oracles import cells
 from oracles.reading import statistics
 from oracles.studies import rows_of, study
 from privalue.errors import BoundaryError
@@ -143,7 +144,7 @@ def test_persons_are_whole_across_every_boundary(people, most, text, seed, part)
             rows += [(person, name, at, *step) for at, step in enumerate(episode)]
     made = pd.DataFrame(rows, columns=["person", *COLUMNS]).sample(frac=1, random_state=seed)
     described = study(3, privacy={"unit": "person", "max_trajectories_per_person": most})
-    rows.sort(key=lambda row: (not row[0].isdigit(), row[0].zfill(9), int(row[1]), row[2]))
+    rows.sort(key=lambda row: (cells.rank(row[0]), int(row[1]), row[2]))
     ordered = pd.DataFrame(rows, columns=made.columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "BATCH_ROWS", part)

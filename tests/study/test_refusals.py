@@ -225,6 +225,7 @@ FLAT = {
         ({"features": np.eye(2)}, "features-shape"),
         ({"features": np.ones(3)}, "features-shape"),
         ({"features": [["a"], ["b"], ["c"]]}, "features-not-real"),
+        ({"features": [[10**400]] * 3}, "features-not-real"),
         ({"features": np.full((3, 1), np.nan)}, "features-too-extreme"),
         ({"arms": 2}, "key-invalid"),
         ({"columns": "stay_id"}, "key-invalid"),

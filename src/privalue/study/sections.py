@@ -657,7 +657,7 @@ def build_section(name: str, model: type[Section], keys: object) -> Section:
             code="section-invalid",
         )
     try:
-        return model(**keys)
+        return model(**{name: value for name, value in keys.items() if value is not None})
     except ValidationError as problem:
         message, code = _explain(problem, model)
         raise StudyError(f"[{name}] {message}", code=code) from None

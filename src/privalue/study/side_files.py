@@ -269,7 +269,7 @@ def to_matrix(key: str, matrix: Any, rows: int, what: str) -> Matrix:
             if np.iscomplexobj(matrix):
                 raise ValueError
             entries = result = np.array(matrix, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise StudyError(
                 f"{key} holds something that is not a real number", code="features-not-real"
             ) from None
