@@ -86,7 +86,7 @@ def test_whole_numbers_are_labels(key):
         "missing.csv",
         42,
         None,
-        object(),
+        pytest.param(object(), id="object"),
     ],
     ids=str,
 )

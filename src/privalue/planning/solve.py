@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy import optimize
+import scipy
 
 from privalue.core import MOST_TRAJECTORIES, Ssp
 from privalue.errors import UsageError
@@ -121,7 +121,7 @@ def least(
     signs = [above(end) > 0 for end in ends]
     root = ends[1] if signs[1] else ends[0]
     if signs == [True, False]:
-        root = float(optimize.brentq(above, *ends, xtol=_PRECISION))
+        root = float(scipy.optimize.brentq(above, *ends, xtol=_PRECISION))
     value = _rounded_up(math.exp(root))
     while value < high and check(value) > target:
         value = _rounded_up(value * 1.01)
