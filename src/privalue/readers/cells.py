@@ -75,15 +75,20 @@ class Cells(NamedTuple):
 class Missing(NamedTuple):
     """What means that a cell is missing: the listed texts, and numbers equal to a listed one."""
 
-    texts: pa.Array
+    words: tuple[str, ...]
     numbers: NDArray[np.float64]
+
+    @property
+    def texts(self) -> pa.Array:
+        """Return the texts as Arrow compares them."""
+        return pa.array(self.words)
 
     @classmethod
     def of(cls, listed: Sequence[str]) -> "Missing":
         """Return what these texts mean, in cells of any type; a blank always means missing."""
-        texts = sorted({text.strip(BLANKS) for text in listed} | {""})
-        found = [_double(text) for text in texts]
-        return cls(pa.array(texts), np.array([one for one in found if one is not None], float))
+        words = sorted({text.strip(BLANKS) for text in listed} | {""})
+        found = [_double(word) for word in words]
+        return cls(tuple(words), np.array([one for one in found if one is not None], float))
 
     def mark(self, found: Cells) -> Cells:
         """Mark the numbers that mean missing."""
@@ -708,10 +713,10 @@ def label_codes(column: pa.Array, labels: pa.Array, missing: Missing = BLANK) ->
 
 _YES = [form for word in ("true", "yes", "1") for form in (word, word.title(), word.upper())]
 _NO = [form for word in ("false", "no", "0") for form in (word, word.title(), word.upper())]
-_TRUTHS = pa.array(list(dict.fromkeys([*_YES, *_NO])))
+_TRUTHS = list(dict.fromkeys([*_YES, *_NO]))
 
 
 def truths(column: pa.Array, missing: Missing = BLANK) -> Cells:
     """Return whether each cell says yes: true, yes or 1; false, no or 0 say no."""
-    found = label_codes(column, _TRUTHS, missing)
+    found = label_codes(column, pa.array(_TRUTHS), missing)
     return Cells((found.values < len(set(_YES))) & (found.status == OK), found.status)

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privalue.core import Private, sealed
 from privalue.errors import DataError
 
 BATCH_ROWS = 1 << 17
@@ -29,16 +28,21 @@ class Dialect:
     by_person: bool = False  # then a recording, which names no person, cannot be read
 
 
-@sealed
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Batch(Private):
-    """Some rows of a source as they are there."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """Some rows of a source as they are there, and how to name a row in a message.
 
-    rows: pa.RecordBatch
-    where: Callable[[int], str]  # the place of a row, for messages: "trial.csv, line 17"
-    left_out: int = 0  # lines or elements that are no rows, so that nobody knows whose they are
-    invalid: NDArray[np.bool_] | None = None  # rows that the source itself knows to be invalid
-    problem: str | None = None  # the message for the first that is left out or invalid
+    PRIVATE. It holds a function, and so cannot be sealed or pickled; its repr shows no row.
+    """
+
+    rows: pa.RecordBatch = field(repr=False)
+    where: Callable[[int], str] = field(repr=False)  # the place of a row: "trial.csv, line 17"
+    # lines or elements that are no rows, so that nobody knows whose they are
+    left_out: int = field(default=0, repr=False)
+    # rows that the source itself knows to be invalid
+    invalid: NDArray[np.bool_] | None = field(default=None, repr=False)
+    # the message for the first that is left out or invalid
+    problem: str | None = field(default=None, repr=False)
     episode_ids: bool = False  # ids are positions, which are no row's id, whatever is written there
 
 

@@ -168,6 +168,6 @@ def _matplotlib() -> Any:
         import matplotlib.pyplot  # noqa: PLC0415
     except ImportError:
         raise MissingComponentError(
-            "plots need Matplotlib: pip install 'privalue[pictures]'", code="matplotlib-missing"
+            "plots need Matplotlib: pip install matplotlib", code="matplotlib-missing"
         ) from None
     return mpl
