@@ -32,7 +32,7 @@ def record(episodes: int, seed: int) -> np.ndarray:
     """Plays the best policy, stores the episodes with Minari, and returns the exact values."""
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=LIMIT)
     world = pv.world(env, policy="greedy", discount=0.99)
-    actions = world.policy.argmax(axis=1)
+    actions = world.decisions[1].argmax(axis=1)
     played = []
     for number in range(episodes):
         state, _ = env.reset(seed=seed if number == 0 else None)

@@ -33,7 +33,7 @@ def test_a_check_says_what_follows():
     assert any("delta = 0.0001 is above 1/(10 m)" in note for note in found.notes)
     assert "complete and valid" in repr(found)
     large = pv.check(STUDY.replace(trajectories=5000, delta=1e-3))
-    assert "--accept-large-delta" in " ".join(large.notes)
+    assert "delta = 0.001 is not below 1/m" in " ".join(large.notes)
 
 
 @pytest.mark.parametrize("verb", [pv.plan, pv.check, pv.inspect, pv.release])

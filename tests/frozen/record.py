@@ -72,7 +72,9 @@ def loaded(name: str, folder: Path = KEPT) -> Record:
 def of_curator(diagnostics: Any) -> Record:
     """What ``inspect`` gives, and sums of returns in steps of the grid, which are whole numbers."""
     steps = diagnostics.statistics.return_steps.tolist()
-    return named({**diagnostics.private_fields(), "return_steps": steps}, "private")
+    fields = diagnostics.private_fields()
+    del fields["by_query"]  # it tells of the source, not of the numbers
+    return named({**fields, "return_steps": steps}, "private")
 
 
 def of_release(text: str, path: str = "release") -> Record:

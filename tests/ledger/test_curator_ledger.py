@@ -17,7 +17,7 @@ from privalue import curator
 from privalue.cli import run
 from privalue.ledger import open_ledger
 
-DATA = [[(0, 0.5), (1, 1.0)]] * 60
+DATA = [[(0, 0.5), (1, 1.0)]] * 600
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def described(name="one", **sections):
     """Useful with so few people, as dp-lsw would not be."""
     best = {"name": "dp-ssp", "calibration": "exact"}
     keys = {"returns": (0.0, 1.0), "mechanism": best, **sections}
-    about = {"name": name, "dataset": "trial", "trajectories": 60}
+    about = {"name": name, "dataset": "trial", "trajectories": 600}
     return study(2, study=about, privacy={"epsilon": 0.5}, **keys)
 
 
@@ -120,7 +120,7 @@ def without_draws(release):
 def test_two_subsets_of_one_dataset_leave_the_same_for_neighbours(tmp_path, mechanism):
     """Somebody of ward A is replaced by somebody of ward B: no size tells."""
     left = []
-    for case, (in_a, in_b) in enumerate(((50, 50), (49, 51))):
+    for case, (in_a, in_b) in enumerate(((500, 500), (499, 501))):
         ledger = open_ledger(tmp_path / f"{case}.db")
         ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
         for ward, people in (("a", in_a), ("b", in_b)):
@@ -141,11 +141,11 @@ def _quiet():
 
 def test_without_a_dataset_the_size_stays_public(tmp_path):
     alone = study(2, privacy={"epsilon": 0.5}, returns=(0.0, 1.0))
-    assert pv.release(alone, DATA, accept_useless=True).trajectories == 60
+    assert pv.release(alone, DATA, accept_useless=True).trajectories == 600
 
 
 def test_a_declared_size_is_not_compared_with_the_data(ledger):
-    other = described().replace(trajectories=59)
+    other = described().replace(trajectories=599)
     assert pv.release(other, DATA, ledger=ledger).trajectories is None
 
 

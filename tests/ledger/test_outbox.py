@@ -29,14 +29,14 @@ from privalue.errors import UnavailableError
 from privalue.ledger import Charge, Ledger, Outbox, Paid, open_ledger
 
 KILLS = int(os.environ.get("PRIVALUE_KILLS", "100"))
-PEOPLE = [[(0, 0.5), (1, 1.0)]] * 400
+PEOPLE = [[(0, 0.5), (1, 1.0)]] * 600
 
 
 def described(name="one"):
     return pv.Study(
         name=name,
         dataset="trial",
-        trajectories=400,
+        trajectories=600,
         epsilon=0.5,
         delta=1e-6,
         unit="trajectory",
@@ -63,6 +63,13 @@ def folder(tmp_path, monkeypatch, accounting):
 
 def one_line(capsys):
     (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def line_after_the_release(capsys):
+    """The line that follows the one about visits, which every new release begins with."""
+    of_use, line = capsys.readouterr().err.splitlines()
+    assert of_use.startswith("A value will be of use")
     return line
 
 
@@ -500,7 +507,7 @@ def test_what_is_on_record_and_cannot_be_published_is_handed_out_again(folder, m
     with monkeypatch.context() as removed:
         removed.setattr(curator, "draw", drawn)
         assert run([*COMMAND, "out"]) == 2
-    said = one_line(capsys)
+    said = line_after_the_release(capsys)
     assert "charged, and on record: the same command with another --out gets it" in said
     assert run([*COMMAND, "again", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["reused"]
@@ -513,7 +520,7 @@ def test_publishing_that_fails_says_how_to_go_on(folder, monkeypatch, capsys):
             "privalue.cli.release_commands.publish_and_log", lambda *_, **__: Path("out/no").rmdir()
         )
         assert run([*COMMAND, "out"]) == 3
-    assert one_line(capsys).startswith(
+    assert line_after_the_release(capsys).startswith(
         "privalue: charged, and on record: do not run again; `privalue ledger finish "
         "out/release.outbox` (the system refused: No such file"
     )
@@ -607,8 +614,8 @@ def test_an_interrupt_after_the_charge_waits_until_nothing_is_lost_by_it(folder,
 
 
 def test_what_nohup_ignores_stays_ignored(folder, capsys):
-    code, (first, *_) = interrupted("draw", signal.SIGHUP, hangup="SIG_IGN")
-    assert (code, first) == (0, "Wrote out/release.json")
+    code, (_, wrote, *_) = interrupted("draw", signal.SIGHUP, hangup="SIG_IGN")
+    assert (code, wrote) == (0, "Wrote out/release.json")
 
 
 def test_an_interrupt_while_the_ledger_is_locked_keeps_what_was_drawn(folder, monkeypatch):

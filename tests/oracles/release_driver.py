@@ -39,7 +39,7 @@ OWNERS = {
 STUDY = """
 [study]
 dataset = "trial"
-trajectories = 400
+trajectories = 600
 [privacy]
 epsilon = 0.5
 delta = 1e-6
@@ -51,7 +51,7 @@ returns = [0.0, 1.0]
 [states]
 count = 2
 """
-ROWS = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(400))
+ROWS = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(600))
 COMMAND = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import in_sections, mechanism_for
-from privalue import planning
+from privalue import curator, planning
 from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Draw, Lsl, PublicSize, Ssp, Statistics
 from privalue.curator import Ready, draw_release, prepare, rehearse
 from privalue.estimate import estimate
@@ -286,9 +286,8 @@ def test_a_release_computes_nothing_that_only_inspect_shows(name, monkeypatch):
     def refuse(*_):
         raise AssertionError("no part of a release")
 
-    monkeypatch.setattr(planning, "noise_by_state", refuse)
+    monkeypatch.setattr(curator, "noise_by_state", refuse)
     monkeypatch.setattr(planning, "theta_before_noise", refuse)
-    monkeypatch.setattr(planning, "require_useful", lambda *_, **__: [])  # it predicts, from nobody
     assert len(pv.release(study, people).values) == 2
     with pytest.raises(AssertionError, match="no part of a release"):
         pv.inspect(study, people)

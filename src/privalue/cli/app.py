@@ -14,10 +14,10 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from importlib import import_module
-from itertools import islice
+from itertools import islice, pairwise, takewhile
 from typing import Annotated, Any, Literal
 
 import typer
@@ -236,6 +236,8 @@ def _run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     if "--install-completion" in arguments and not os.path.isabs(os.path.expanduser("~")):
         return _failed("cannot install completion: no home directory", 2, "usage", debug)
+    for name in _NAMES & set(_without_values(arguments)):
+        return _failed(f"{name} is empty; give a name, or leave it out", 2, "usage", debug)
     try:
         code = app(arguments, prog_name="privalue", standalone_mode=False)
         if code == INTERRUPTED:  # typer makes this of Ctrl-C, and says nothing
@@ -281,6 +283,16 @@ def _general_first(arguments: list[str]) -> list[str]:
         else:
             others.append(word)
     return own + others
+
+
+_NAMES = {"--ledger", "--out"}  # an empty name would be that of the folder one is in
+
+
+def _without_values(arguments: list[str]) -> Iterator[str]:
+    """Yield the options that are given an empty text, as a script does by an unset variable."""
+    for word, value in pairwise([*takewhile(lambda each: each != "--", arguments), "--"]):
+        if value == "" or word.endswith("="):
+            yield word.removesuffix("=")
 
 
 def _with_hint(problem: Any) -> str:

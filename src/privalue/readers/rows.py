@@ -192,7 +192,11 @@ class Encoder:
             if column.status[at] == MISSING:
                 return DataError(f"{where}: {name} is missing; every row needs one")
             shown = _shown(batch.rows.column(name), at)
-            return DataError(f"{where}: {name} = {shown} {self._expected(role, shown)}")
+            what = f"{where}: {name} = {shown} {self._expected(role, shown)}"
+            if batch.episode_ids and role.startswith("bin "):
+                count = len(declared.state_roles)
+                what += f"; an observation holds {count} numbers, one for each column of the bins"
+            return DataError(what)
         roles, name = declared.state_roles, declared.columns["action"]
         state = ", ".join(_shown(batch.rows.column(declared.columns[role]), at) for role in roles)
         return DataError(
@@ -283,7 +287,8 @@ def _shown(column: pa.Array, at: int) -> str:
     try:
         shown = repr(column[at].as_py())
     except UnicodeDecodeError as problem:
-        shown = repr(problem.object)
+        unread = problem.object == cells.NO_TEXT
+        shown = "(nothing that can be read)" if unread else repr(problem.object)
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 

@@ -68,7 +68,7 @@ def plot_table(description: Description, table: Table, ax: "Axes | None" = None)
     first = next(iter(groups.values()), [])
     labels = [", ".join(column[at] for column in names) for at in first]
     is_rows = len(labels) <= _MOST_ROWS
-    axes: Any = ax or _matplotlib().pyplot.subplots(figsize=_size(table), layout="constrained")[1]
+    axes = _axes(ax, _size(table))
     for number, (arm, places) in enumerate(groups.items()):
         shift = 0.0 if len(groups) == 1 else 0.5 * (number / (len(groups) - 1) - 0.5)
         _draw(axes, table, np.array(places), shift, number, arm, is_rows=is_rows)
@@ -140,7 +140,7 @@ def plot_advantages(
     matrix = np.full((len(states), len(actions)), np.nan)
     matrix[release.places_of_pairs()] = np.where(known, advantage, np.nan)
     size = (7.0, max(2.4, 1.4 + 0.4 * min(len(states), _MOST_ROWS)))
-    axes: Any = ax or _matplotlib().pyplot.subplots(figsize=size, layout="constrained")[1]
+    axes = _axes(ax, size)
     most = float(np.nanmax(np.abs(matrix))) if np.isfinite(matrix).any() else 1.0
     axes.set_facecolor("0.92")
     drawn = axes.imshow(matrix, cmap="PuOr_r", vmin=-most, vmax=most, aspect="auto")
@@ -154,6 +154,15 @@ def plot_advantages(
     private = "" if release.private else "NOT PRIVATE: "
     axes.set_title(f"{private}Advantage of every action")
     return axes  # type: ignore[no-any-return]
+
+
+def _axes(ax: Any, size: tuple[float, float]) -> Any:
+    """Return the axes to draw into: new ones, if none are given."""
+    if ax is None:
+        return _matplotlib().pyplot.subplots(figsize=size, layout="constrained")[1]
+    if not hasattr(ax, "hlines"):
+        raise UsageError(f"ax is a {type(ax).__name__}; give Matplotlib axes", code="axes")
+    return ax
 
 
 def _size(table: Table) -> tuple[float, float]:

@@ -43,7 +43,7 @@ from privalue.study.checks import AFTER_FILES, CHECKS, require
 from privalue.study.columns import Columns
 from privalue.study.heuristics import bin_noise, bounds_pay
 from privalue.study.keywords import KEYWORDS, Sections, place_keywords
-from privalue.study.sections import SMOOTH, Values, build_section, meant
+from privalue.study.sections import SMOOTH, Values, build_section, format_value, meant
 from privalue.study.side_files import SideFiles
 from privalue.study.state_tables import PairNames, PolicyTables, StateNames, Tables, read_tables
 from privalue.study.template import SECTIONS, study_template, to_toml
@@ -124,7 +124,13 @@ class Study:
         [Parameter(word, Parameter.KEYWORD_ONLY, default=None) for word in KEYWORDS]
     )
 
-    def __init__(self, **keywords: Any) -> None:
+    def __init__(self, *unnamed: Any, **keywords: Any) -> None:
+        if unnamed:
+            raise StudyError(
+                f"Study({format_value(unnamed[0])}) is not understood: everything is given by "
+                "name; Study.load reads a file, and Study.parse a text",
+                code="not-named",
+            )
         self._build(place_keywords(keywords), ())
 
     def _build(self, given: Mapping[str, Any], folders: tuple[Path, ...]) -> None:
