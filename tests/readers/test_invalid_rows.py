@@ -178,7 +178,7 @@ def test_the_curator_sees_what_was_dropped_and_the_public_does_not(tmp_path, cap
     assert run(["inspect", study_file, "--data", data, "--json", "--page", str(private)]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["units_dropped"], told["rows_left_out"]) == (2, 1)
-    assert "2 persons have an invalid row" in private.read_text()
+    assert "2 persons with an invalid row do not count" in private.read_text()
     out = tmp_path / "out"
     assert run(["release", study_file, "--data", data, "--out", str(out), "--no-ledger"]) == 0
     released = json.loads((out / "release.json").read_text())

@@ -88,12 +88,12 @@ def test_from_init_to_a_report_in_four_commands(tmp_path, people):
     command(tmp_path, "plan", "study.toml", "--trajectories", "4000")
     command(tmp_path, "release", "study.toml", "--data", "ward.csv", "--out", "out", "--no-ledger")
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "one whole person" in page
+    assert "One whole person is protected" in page
     released = json.loads((tmp_path / "out" / "release.json").read_text())
     assert released["privacy"]["unit"] == "person"
     assert released["mechanism"] == "dp-ssp"
     assert released["persons"] == 4000
-    values = [entry["value"] for entry in released["values"]]
+    values = released["tables"]["values"]["value"]
     expected = truth(people)
     assert np.abs(np.array(values) - expected).max() < 0.05
     middle = np.sqrt(np.mean((0.3 - np.array(expected)) ** 2))

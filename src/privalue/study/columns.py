@@ -121,8 +121,10 @@ def one_character_at_a_time(encoding: str) -> bool:
         name = codecs.lookup(encoding).name
         if name in {"utf-8", "utf-8-sig", "utf-16"}:
             return True
+        if "escape" in name:
+            return False
         one_each = len(bytes(range(256)).decode(name, errors="replace")) == 256
         same = ascii_bytes.decode(name) == ascii_bytes.decode("ascii")
-        return "escape" not in name and one_each and same
+        return one_each and same
     except (LookupError, ValueError, TypeError):
         return False
