@@ -65,7 +65,7 @@ def rows(chosen, seed=7, persons=12):
 
 def twin(made, chosen):
     """First visits of pairs by hand."""
-    names = [(state, label) for state in range(4) for label in (chosen.action_labels or ())]
+    names = [(state, str(label)) for state in range(4) for label in chosen.pairs.actions.names]
     if chosen.actions.allowed:
         names = [pair for pair in names if pair[1] in ALLOWED[str(pair[0])]]
     by_person, units = chosen.privacy.unit == "person", {}

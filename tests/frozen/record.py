@@ -28,8 +28,8 @@ KEPT = Path(__file__).parent / "kept"
 LEFT_OUT = {
     # what names a day, a version, or another file
     *("schema_version", "created", "software", "refit_of"),
-    # what is said of the numbers, and what was asked for
-    *("study", "terms", "accepted", "flags"),
+    # what is said of the numbers, what was asked for, and whether a query gave the rows
+    *("study", "terms", "accepted", "flags", "by_query"),
 }
 
 Record = dict[str, Any]
