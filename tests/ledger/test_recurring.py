@@ -17,8 +17,8 @@ from privalue.cli import run
 from privalue.errors import BudgetError
 from privalue.ledger import open_ledger
 
-DATA = [[(0, 0.5), (1, 1.0)]] * 900
-STUDY = f"""{release_driver.STUDY.replace("400", "900")}
+DATA = [[(0, 0.5), (1, 1.0)]] * 600
+STUDY = f"""{release_driver.STUDY}
 [mechanism]
 name = "dp-ssp"
 """
@@ -37,8 +37,7 @@ def folder(tmp_path, monkeypatch, ledger):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PRIVALUE_LEDGER", raising=False)
     Path("study.toml").write_text(STUDY)
-    rows = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(900))
-    Path("data.csv").write_text("trajectory,step,state,reward\n" + rows)
+    Path("data.csv").write_text("trajectory,step,state,reward\n" + release_driver.ROWS)
     return tmp_path
 
 
