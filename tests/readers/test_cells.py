@@ -303,3 +303,27 @@ def test_white_space_that_is_not_of_ascii_is_part_of_a_date_and_of_a_missing_tex
     assert found.status.tolist() == [INVALID, OK]
     missing = cells.Missing.of(["", blank, f"NA{blank} "])
     assert missing.texts.to_pylist() == sorted(["", blank, f"NA{blank}"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "read", "expected"),
+    [
+        ("-9,0", "numbers", MISSING),
+        ("-9", "numbers", MISSING),
+        ("0" * 500 + "5", "whole", OK),
+        ("1e-400", "whole", INVALID),
+    ],
+    ids=["missing with a comma", "missing", "zeros", "underflow"],
+)
+@pytest.mark.parametrize("beside", ["1,0", "2", "NA", "zz"])
+@pytest.mark.parametrize("others", [0, 1, 20, 40, 80])
+def test_how_a_cell_is_read_follows_from_no_other_cell(cell, read, expected, beside, others):
+    missing = cells.Missing.of(["-9,0", "NA"], ",")
+    texts = column([cell, *[beside] * others])
+    if read == "numbers":
+        found = cells.numbers(texts, missing, ",")
+    else:
+        found = cells.whole_numbers(texts, missing, ",")
+    assert (OK if found.status is None else found.status[0]) == expected
+    if expected == OK:
+        assert found.values[0] == 5

@@ -171,7 +171,10 @@ def add_noise(at: Perturbation, entropy: Entropy) -> Vector:
 
 def compile_draw() -> None:
     """Compile every kernel that ``draw`` calls, before a charge: afterwards nothing may fail."""
-    noise.gaussian_on_grid(np.zeros(1), sigma=1.0, grid=1.0, entropy=SeededForExperimentsOnly(0))
+    for sigma in (1.0, 2.0**80):  # of many grid steps: the second word of a number is needed
+        noise.gaussian_on_grid(
+            np.zeros(1), sigma=sigma, grid=1.0, entropy=SeededForExperimentsOnly(0)
+        )
     sensitivity.sum_of_capped_counts(np.zeros(1, dtype=np.int64), np.ones(1), cap=1, per_unit=1)
 
 

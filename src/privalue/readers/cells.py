@@ -84,10 +84,14 @@ class Missing(NamedTuple):
         return pa.array(self.words)
 
     @classmethod
-    def of(cls, listed: Sequence[str]) -> "Missing":
-        """Return what these texts mean, in cells of any type; a blank always means missing."""
+    def of(cls, listed: Sequence[str], decimal: str = ".") -> "Missing":
+        """Return what these texts mean, in cells of any type; a blank always means missing.
+
+        A word that is a number means that number: whether a cell is compared as a text or as a
+        number depends on its neighbours in the batch, and must make no difference.
+        """
         words = sorted({text.strip(BLANKS) for text in listed} | {""})
-        found = [_double(word) for word in words]
+        found = [_double(_with_point(word, decimal)) for word in words]
         return cls(tuple(words), np.array([one for one in found if one is not None], float))
 
     def mark(self, found: Cells) -> Cells:
@@ -100,11 +104,17 @@ class Missing(NamedTuple):
 # What a text means
 
 
+def _with_point(text: str, decimal: str) -> str:
+    """Return a text with a point for its decimal mark; a point is then no mark."""
+    return text if decimal == "." else text.replace(".", "?").replace(decimal, ".")
+
+
 def _whole(text: str) -> int | None:
     """Return the whole number that a text means, if any: 3, 3.0, 1e+05, true."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+    significant = text.lstrip("+-").lstrip("0")  # Arrow reads any number of leading zeros
+    if len(significant) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return None
     try:
         number = Decimal(text)
@@ -244,6 +254,8 @@ def _cast(texts: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.
 def _whole_doubles(texts: pa.Array) -> Integers | None:
     """Return whole numbers that are written 1.0 or 1e+05, as pandas does; None if one is not."""
     if pc.max(pc.binary_length(texts)).as_py() > _EXACT_DIGITS:  # else no fraction is lost
+        return None
+    if pc.any(pc.match_substring_regex(texts, "[eE]-")).as_py():  # 1e-400 is no whole number
         return None
     try:
         found = _filled(texts.cast(pa.float64()))

@@ -77,7 +77,7 @@ class Encoder:
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
-        self._missing = cells.Missing.of(declaration.missing)
+        self._missing = cells.Missing.of(declaration.missing, declaration.dialect.decimal)
         labels = {
             "state": declaration.raw_labels,
             "action": declaration.action_labels,

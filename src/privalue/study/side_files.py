@@ -302,5 +302,6 @@ def hash_matrix(matrix: Matrix) -> str:
         if isinstance(matrix, np.ndarray)
         else (matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64))
     )
+    shape = f"{len(parts)} {matrix.shape} ".encode()  # one part if it is dense
     content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
-    return hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(shape + content).hexdigest()
