@@ -264,7 +264,7 @@ def _each(
         try:
             for item in items:
                 waiting.append(pool.submit(work, item))
-                if len(waiting) > 2 * threads:
+                if len(waiting) > threads:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
