@@ -28,7 +28,7 @@ from privalue.readers.rows import Encoder, Rows
 from privalue.readers.source import Batch, Source, Task
 
 MOST_THREADS = 1024
-RESERVED_BYTES = 512 << 20  # the program itself, and batches on their way
+RESERVED_BYTES = 576 << 20  # the program itself, and batches on their way
 LEAST_BYTES = 1 << 24
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -178,7 +178,7 @@ class _Reading:
     def in_any_order(self, memory: int) -> Statistics:
         """Bring rows together by unit; read the source once for each part that fits into memory."""
         total, left_out, done, first = Contributions(self._limits), 0, 0, 0
-        room = max(memory - RESERVED_BYTES, memory // 4, LEAST_BYTES)
+        room = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
         while first < grouping.PARTITIONS:
             divided, last, nobodys = self._gather(first, room)
             left_out = left_out if first else nobodys
