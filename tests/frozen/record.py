@@ -73,7 +73,6 @@ def of_curator(diagnostics: Any) -> Record:
     """What ``inspect`` gives, and sums of returns in steps of the grid, which are whole numbers."""
     steps = diagnostics.statistics.return_steps.tolist()
     fields = diagnostics.private_fields()
-    del fields["by_query"]  # it tells of the source, not of the numbers
     return named({**fields, "return_steps": steps}, "private")
 
 
