@@ -14,8 +14,8 @@ LINTED := src tests benchmarks examples docs/make
 help:
 	@echo "make demo    the whole journey on the built-in recovery chain"
 	@echo "make test    lint, types, import layers and every test"
-	@echo "make long    the random suites at full size, for an hour or so; writes long.md"
-	@echo "make fuzz    damaged files, races and kills, for minutes (SECONDS=600); writes docs/reliability.md"
+	@echo "make long    every test at full size, for an hour or so"
+	@echo "make fuzz    damaged files (SECONDS=300 for each kind), races and kills"
 	@echo "make lint    lint, types and import layers only"
 	@echo "make bench   speed and memory, against their bars"
 	@echo "make docs    the documentation as a site, in site/: open site/index.html"
@@ -52,24 +52,20 @@ test: lint
 	@# Two workers on two cores: linear algebra with threads of its own would only wait for itself.
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
 
-# The suites with random or many inputs, at full size; their table is committed.
-RANDOM := tests/properties tests/audit tests/statistical tests/readers/test_cells.py \
-	tests/readers/test_csv_files.py tests/readers/test_invalid_rows.py tests/ledger/test_terms.py \
-	tests/conformance tests/core/test_ssp_sensitivity.py tests/core/test_contributions.py \
-	tests/core/test_exact_calibration.py tests/frozen
+# Everything, with what make test leaves out: full products, many races and kills, fuzzing, Spark,
+# browsers, the site, other libraries, the reproduction.
+LONG := PRIVALUE_LONG=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+SECONDS := 300
 
 long: $(STAMP)
-	PRIVALUE_LONG=1 PRIVALUE_LONG_TABLE=long.md OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-		$(BIN)/pytest --numprocesses 2 $(RANDOM)
+	PRIVALUE_FUZZ_SECONDS=60 $(LONG) --dist worksteal
 
-# Damaged files and ledgers on two processes, then the suites of races, kills and attacks.
-SECONDS := 600
-RACES := 20
-KILLS := 60
-
+# Damaged files and ledgers, SECONDS each; then races, kills and attacks on ledgers.
 fuzz: $(STAMP)
-	PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m fuzz \
-		--seconds $(SECONDS) --races $(RACES) --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+	PRIVALUE_FUZZ_SECONDS=$(SECONDS) PRIVALUE_FUZZ_SEED=$(or $(SEED),$(shell date +%Y%m%d)) \
+		$(LONG) -rP tests/fuzz
+	$(LONG) tests/ledger tests/conformance/test_ledger_stores.py \
+		tests/conformance/test_ledger_roles.py tests/conformance/test_no_door.py
 
 demo: $(USER_STAMP)
 	$(BIN)/privalue demo

@@ -21,7 +21,7 @@ import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
 from privalue.core import MECHANISMS, Ssp, Statistics, draw, gaussian
-from privalue.estimate import Fitted, fit_keys, noisy_ratios
+from privalue.estimate import Estimates, fit_keys, noisy_ratios
 from privalue.paper import chain_statistics
 from privalue.simulation import chain
 from privalue.study import public_size, resolve
@@ -65,7 +65,7 @@ def _standard_error(numbers: Sequence[float] | np.ndarray) -> float:
     return float(np.std(numbers, ddof=1)) / math.sqrt(len(numbers))
 
 
-def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterator[Fitted]:
+def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterator[Estimates]:
     """Draw releases of the data sets in turn."""
     for at in range(number):
         statistics = data[at % len(data)]
@@ -73,7 +73,7 @@ def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterato
         mechanism = MECHANISMS[terms.mechanism](terms)
         drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
         assert isinstance(mechanism, Ssp)
-        ratios = noisy_ratios(mechanism, drawn.numbers, mechanism.level(drawn.stages))
+        ratios = noisy_ratios(mechanism, drawn["values"], mechanism.level(drawn))
         yield fit_keys(study, mechanism.design, ratios, None)
 
 
@@ -102,7 +102,7 @@ def measured(
     return figures
 
 
-def _covered(made: Fitted, setting: Setting, public: tuple[float, float]) -> np.ndarray:
+def _covered(made: Estimates, setting: Setting, public: tuple[float, float]) -> np.ndarray:
     """Return the states whose total interval covers what it names."""
     bounds = made.ratios.bounds
     truth = setting.values if bounds == public else setting.restricted(bounds)
@@ -143,11 +143,8 @@ def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[int, float, 
 def _chain_data(world, study: pv.Study, m: int, seed: int) -> Statistics:
     drawn = chain_statistics(world, trajectories=m, seed=seed)
     return Statistics(
-        return_bounds=(0.0, 1.0),
         trajectories=m,
         rows=m,
-        rewards_clamped=0,
-        returns_clamped=0,
         counts=drawn.counts,
         return_steps=drawn.return_steps,
         limits=study.limits,

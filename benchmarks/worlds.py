@@ -186,7 +186,8 @@ def gathered(rows: Episodes, study: pv.Study) -> Statistics:
     """Return the statistics of rows; a person has as many trajectories as the study allows."""
     ids = rows.trajectory[:, None]
     if study.limits.by_person:
-        ids = np.column_stack([rows.trajectory // study.trajectories_per_person, rows.trajectory])
+        person = rows.trajectory // study.limits.max_trajectories_per_person
+        ids = np.column_stack([person, rows.trajectory])
     contributions = Contributions(study.limits)
     contributions.add(
         ids[:, :, None],
@@ -432,7 +433,9 @@ def grid(
         transitions=sparse.coo_array(
             (np.concatenate(chances), (np.concatenate(tails), np.concatenate(heads))),
             shape=(states * 4, states),
-        ),
+        )
+        .toarray()
+        .reshape(states, 4, states),
         rewards=np.eye(1, states, goal)[0],
         start=_start(start, states),
         discount=discount,

@@ -1,7 +1,8 @@
-"""A clinic's table of stays: persons with several stays each, protected as persons.
+"""A clinic's table of stays: persons with several stays each, protected as persons, in two arms.
 
 A long table in CSV, one row a day, as a hospital would export it: other column names, other columns
-that nobody asked for, rows in no order, and patients who come back. The whole journey goes through
+that nobody asked for, rows in no order, patients who come back, and a last row that says how the
+stay ended. There is no column of rewards: leaving alive is worth 1. The whole journey goes through
 the command line: check, plan, a ledger with a total, one release, another fit at no cost, and the
 proof that the ledger is whole. The patients are made up, so that the exact answer is known.
 
@@ -28,14 +29,16 @@ MOVES = np.array([
     [0.00, 0.00, 0.01, 0.02, 0.82],
 ])  # fmt: skip
 ALIVE = np.array([0.93, 0.25, 0.70, 0.97, 0.995])  # of those whose stay ends in the unit
+PATHWAYS = {"usual care": ALIVE, "early mobilisation": 1 - 0.6 * (1 - ALIVE)}
 ARRIVALS = np.array([0.75, 0.05, 0.05, 0.15, 0.0])
 MOST = 3  # stays per person that count
 
 
 def exact_values() -> np.ndarray:
-    """The chance of leaving alive, from the first day in each unit."""
+    """The chance of leaving alive, from the first day in each unit, pathway after pathway."""
     leaving = 1 - MOVES.sum(axis=1)
-    return np.linalg.solve(np.eye(len(UNITS)) - MOVES, leaving * ALIVE)
+    ends = np.column_stack([leaving * alive for alive in PATHWAYS.values()])
+    return np.linalg.solve(np.eye(len(UNITS)) - MOVES, ends).T.ravel()
 
 
 def write_stays(file: Path, persons: int, seed: int) -> int:
@@ -43,23 +46,26 @@ def write_stays(file: Path, persons: int, seed: int) -> int:
     generator = np.random.default_rng(seed)
     rows, stays = [], 0
     for person in range(persons):
+        pathway = list(PATHWAYS)[person % 2]
+        about = (20 + person % 70, pathway)
         for stay in range(int(min(generator.geometric(0.55), 9))):
             unit, day = int(generator.choice(len(UNITS), p=ARRIVALS)), 0
             stays += 1
             while True:
                 draw = generator.random()
                 following = int(np.searchsorted(np.cumsum(MOVES[unit]), draw, side="right"))
-                over = following == len(UNITS)
-                survived = int(over and generator.random() < ALIVE[unit])
-                age = 20 + person % 70
-                rows.append((f"P{person:05d}", stay + 1, day, UNITS[unit], survived, age))
-                if over:
+                name = f"P{person:05d}"
+                rows.append((name, stay + 1, day, UNITS[unit], *about))
+                if following == len(UNITS):
+                    alive = generator.random() < PATHWAYS[pathway][unit]
+                    end = "discharged" if alive else "deceased"
+                    rows.append((name, stay + 1, day + 1, end, about[0], ""))
                     break
                 unit, day = following, day + 1
     order = generator.permutation(len(rows))
     with file.open("w", newline="", encoding="utf-8") as opened:
         writer = csv.writer(opened)
-        writer.writerow(["patient_id", "stay", "day", "unit", "discharged_alive", "age"])
+        writer.writerow(["patient_id", "stay", "day", "unit", "age", "pathway"])
         writer.writerows(rows[i] for i in order)
     return stays
 
@@ -81,12 +87,18 @@ max_trajectories_per_person = {MOST}
 
 [values]
 discount = 1.0
-rewards = [0.0, 1.0]
-returns = [0.0, 1.0]
 unvisited = 0.5
 
 [states]
 labels = {json.dumps(UNITS)}
+ends = {{ discharged = 1.0, deceased = 0.0 }}
+
+[arms]
+column = "pathway"
+labels = {json.dumps(list(PATHWAYS))}
+
+[report]
+outcome = "chance of leaving alive"
 
 [mechanism]
 name = "dp-ssp"
@@ -96,7 +108,6 @@ person = "patient_id"
 trajectory = "stay"
 step = "day"
 state = "unit"
-reward = "discharged_alive"
 """)
     return file
 
@@ -135,9 +146,9 @@ def main() -> None:
     truth = exact_values()
     values = np.array([entry.value for entry in released.values])
     error = float(np.sqrt(np.mean((values - truth) ** 2)))
-    print("\nunit              released   exact")
+    print("\npathway             unit              released   exact")
     for entry, value in zip(released.values, truth, strict=True):
-        print(f"{entry.state:<16} {entry.value:9.3f} {value:7.3f}")
+        print(f"{entry.arm:<19} {entry.state:<16} {entry.value:9.3f} {value:7.3f}")
     constant = float(np.std(truth))
     print(f"Root mean square error {error:.4f}; a constant: {constant:.3f}")
     (out / "result.json").write_text(

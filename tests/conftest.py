@@ -31,11 +31,17 @@ settings.load_profile("long" if LONG else "suite")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves the full-size statistics to ``make long``."""
+    """Leaves full sizes, and Spark and browsers beyond a smoke test, to ``make long``."""
     if LONG:
         return
-    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-    items[:] = [item for item in items if item.get_closest_marker("long") is None]
+    config.hook.pytest_deselected(items=[item for item in items if is_long(item)])
+    items[:] = [item for item in items if not is_long(item)]
+
+
+def is_long(item):
+    slow_to_start = {"spark", "browser"} & {*getattr(item, "fixturenames", ())}
+    is_smoke = item.get_closest_marker("smoke") is not None
+    return item.get_closest_marker("long") is not None or (bool(slow_to_start) and not is_smoke)
 
 
 def pytest_collection_finish():
@@ -63,30 +69,3 @@ def pytest_runtest_logreport(report):
     if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped under CI: {report.longrepr}"
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Writes what ``make long`` tried to the file that it names: a row for each module."""
-    table = os.environ.get("PRIVALUE_LONG_TABLE")
-    if not table or hasattr(terminalreporter.config, "workerinput"):
-        return
-    rows = {}
-    for outcome in ("passed", "failed", "error"):
-        for report in terminalreporter.stats.get(outcome, []):
-            module = report.nodeid.split("::")[0]
-            rows.setdefault(module, {"passed": 0, "failed": 0, "error": 0})[outcome] += 1
-    lines = [
-        "# The long run",
-        "",
-        "Made by `make long`: the suites whose inputs are random, or many, at full size. Each",
-        "property is tried on 1,000 random inputs, and every odd cell goes through every reader.",
-        "",
-        "| suite | passed | failed |",
-        "|---|---|---|",
-        *(
-            f"| `{module}` | {found['passed']:,} | {found['failed'] + found['error']:,} |"
-            for module, found in sorted(rows.items())
-        ),
-    ]
-    with open(table, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")

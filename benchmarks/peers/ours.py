@@ -55,8 +55,7 @@ def releasing(
             )
         except pv.StudyError as problem:
             raise NotAvailableError(str(problem)) from None
-        by_state = released.as_dict()
-        return [by_state[str(s)] for s in range(task.states)]
+        return released.value.tolist()
 
     return release
 

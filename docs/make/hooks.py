@@ -23,7 +23,7 @@ from typer.cli import get_docs_for_click
 import privalue
 from docs.make import samples
 from privalue.cli import app
-from privalue.study import SECTIONS, about
+from privalue.study import SECTIONS, describe_key
 
 _log = logging.getLogger("mkdocs.privalue")
 _PROJECT = ("CHANGELOG", "CONTRIBUTING", "SECURITY")  # pages of the site that are not below docs
@@ -80,7 +80,8 @@ def study_keys() -> str:
             default = "required" if field.is_required() else f"`{field.default}`"
             default = "none" if field.default is None else default
             default = "from other keys" if field.default_factory is not None else default
-            meaning, allowed = field.description, about(field, "allowed")
+            described = describe_key(section, key)
+            meaning, allowed = described["about"], described["allowed"]
             parts.append(f"| `{key}` | {meaning} | {allowed} | {default} |")
         parts.append("")
     return "\n".join(parts)

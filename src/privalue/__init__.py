@@ -28,17 +28,18 @@ from privalue.version import VERSION as __version__  # noqa: N811
 
 # isort: off
 if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
-    from privalue._diagnostics import (
-        Diagnostics as Diagnostics,
-        PolicyDiagnostics as PolicyDiagnostics,
-    )
     from privalue.releases import Release as Release
     from privalue.core import (
         Profile as Profile,
         SeededForExperimentsOnly as SeededForExperimentsOnly,
         privacy_profile as privacy_profile,
     )
-    from privalue.curator import finish as finish, inspect as inspect, release as release
+    from privalue.curator import (
+        Diagnostics as Diagnostics,
+        finish as finish,
+        inspect as inspect,
+        release as release,
+    )
     from privalue.errors import (
         BudgetError as BudgetError,
         ChargedError as ChargedError,
@@ -54,7 +55,9 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     )
     from privalue.estimate import (
         Improvement as Improvement,
+        difference as difference,
         improve as improve,
+        pool as pool,
         refit as refit,
     )
     from privalue.ledger import Outbox as Outbox, open_ledger as open_ledger
@@ -69,45 +72,33 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     from privalue.study import Study as Study
 # isort: on
 
-# The module of every public name, imported when the name is first used: all of them together take
+# The public names by their modules, imported when a name is first used: all of them together take
 # longer than most uses of one.
-_MODULES = {
-    "BudgetError": "errors",
-    "ChargedError": "errors",
-    "Checked": "report",
-    "DataError": "errors",
-    "Diagnostics": "_diagnostics",
-    "Improvement": "estimate",
-    "LedgerError": "errors",
-    "MissingComponentError": "errors",
-    "Outbox": "ledger",
-    "Plan": "planning",
-    "PolicyDiagnostics": "_diagnostics",
-    "PrivalueError": "errors",
-    "PrivalueWarning": "errors",
-    "PrivateValueError": "errors",
-    "Profile": "core",
-    "Published": "report",
-    "Release": "releases",
-    "SeededForExperimentsOnly": "core",
-    "Study": "study",
-    "StudyError": "errors",
-    "UnavailableError": "errors",
-    "UsageError": "errors",
-    "check": "report",
-    "finish": "curator",
-    "improve": "estimate",
-    "inspect": "curator",
-    "open_ledger": "ledger",
-    "plan": "planning",
-    "privacy_profile": "core",
-    "publish": "report",
-    "refit": "estimate",
-    "release": "curator",
-    "rollout": "simulation",
-    "simulate": "simulation",
-    "world": "simulation",
+_NAMES = {
+    "core": ("Profile", "SeededForExperimentsOnly", "privacy_profile"),
+    "curator": ("Diagnostics", "finish", "inspect", "release"),
+    "errors": (
+        "BudgetError",
+        "ChargedError",
+        "DataError",
+        "LedgerError",
+        "MissingComponentError",
+        "PrivalueError",
+        "PrivalueWarning",
+        "PrivateValueError",
+        "StudyError",
+        "UnavailableError",
+        "UsageError",
+    ),
+    "estimate": ("Improvement", "difference", "improve", "pool", "refit"),
+    "ledger": ("Outbox", "open_ledger"),
+    "planning": ("Plan", "plan"),
+    "releases": ("Release",),
+    "report": ("Checked", "Published", "check", "publish"),
+    "simulation": ("rollout", "simulate", "world"),
+    "study": ("Study",),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [*_MODULES, "__version__"]  # noqa: PLE0604
 

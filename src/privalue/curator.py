@@ -23,45 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from privalue import estimate, planning
-from privalue._described import described
-from privalue._diagnostics import Diagnostics, PolicyDiagnostics, likely_level, noise_by_state
-from privalue._types import Progress
-from privalue.core import (
-    MECHANISMS,
-    Calibration,
-    Design,
-    Draw,
-    Entropy,
-    Lsl,
-    Lsw,
-    Mechanism,
-    Ope,
-    OperatingSystemEntropy,
-    Private,
-    PublicSize,
-    SeededForExperimentsOnly,
-    Ssp,
-    Statistics,
-    Terms,
-    compile_draw,
-    draw,
-    gaussian,
-    sealed,
-)
-from privalue.errors import (
-    BudgetError,
-    ChargedError,
-    PrivalueError,
-    PrivalueWarning,
-    StudyError,
-    UnavailableError,
-    UsageError,
-)
-from privalue.estimate import cautions
+from privalue import core, errors, estimate, planning
+from privalue.core import compile_draw, draw
 from privalue.ledger import (
     Charge,
-    EarlierCharge,
     Ledger,
     Outbox,
     Paid,
@@ -71,20 +36,37 @@ from privalue.ledger import (
     study_hash,
     uninterrupted,
 )
-from privalue.readers import is_query_result, read_statistics
-from privalue.releases import Accepted, Guarantee, PublicNoise, Release, policy_doubt
+from privalue.readers import Progress, is_query_result, read_statistics
+from privalue.releases import Accepted, Guarantee, PublicNoise, Release
 from privalue.study import (
     NEEDS_TRAJECTORIES,
+    SMOOTH,
     Study,
     declared_size,
     design,
+    hash_matrix,
     public_size,
     resolve,
     ridge_of,
 )
 from privalue.version import VERSION
 
+OfStates = core.Ssp | core.Lsw | core.Lsl  # whose numbers become values of states
 MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
+_COUNTERS = (
+    "trajectories",
+    "surplus_trajectories",
+    "units_dropped",
+    "rows_left_out",
+    "rows",
+    "rewards_clamped",
+    "returns_clamped",
+    "counts",
+)  # of the statistics, as the curator sees them
+NOISE_SHAPES: dict[str, Any] = {"dp-ope": "weights", "dp-ssp": "statistics"}  # of what gets noise
+
+
+# Prepare: all that can be decided before data is opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,64 +77,152 @@ class Prepared:
     """
 
     study: Study
-    design: Design
-    mechanism: Mechanism | None
+    design: core.Design
+    mechanism: core.Mechanism | None
 
-    @property
-    def calibration(self) -> Calibration | None:
-        """Return alpha and beta; None where they are not known yet."""
-        return None if self.mechanism is None else self.mechanism.calibration
-
-    @property
-    def of_values(self) -> Ssp | Lsw | Lsl | None:
-        """Return the mechanism, if its numbers become values of states; else, or not yet, None."""
-        return self.mechanism if isinstance(self.mechanism, Ssp | Lsw | Lsl) else None
-
-    def mechanism_for(self, size: PublicSize) -> Mechanism:
+    def mechanism_for(self, size: core.PublicSize) -> core.Mechanism:
         """Return the mechanism for the public sizes of a data set, which may be those declared."""
-        if self.mechanism is not None and size == declared_size(self.study):
+        if self.mechanism is not None and size == self.mechanism.terms.size:
             return self.mechanism
         return _mechanism(resolve(self.study, size, self.design))
 
 
-def prepare(study: Study) -> Prepared:
+def prepare(
+    study: Study, columns: Mapping[str, str] | None = None, *, on_ledger: bool = False
+) -> Prepared:
     """Check everything that can be checked without data.
 
     Args:
         study: what is public.
+        columns: names of columns, added to those of the study.
+        on_ledger: whether a ledger will record the release: then no size is counted for it.
 
     Returns:
         The study, the design, and the mechanism where it is known.
 
     Raises:
+        UsageError: it is not a study.
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
-    study = with_columns(study, None)
-    built = design(study)
+    if not isinstance(study, Study):
+        raise errors.UsageError(
+            f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
+        )
+    study = study if columns is None else study.replace(columns=columns)
+    study = study.on_ledger() if on_ledger else study
+    built, mechanism = design(study), None
     try:
         mechanism = _mechanism(resolve(study, declared_size(study), built))
-    except StudyError as problem:
+    except errors.StudyError as problem:
         if problem.code != NEEDS_TRAJECTORIES or not study.limits.counts_trajectories:
-            raise
-        mechanism = None  # m will be counted
+            raise  # m will not be counted
     return Prepared(study=study, design=built, mechanism=mechanism)
 
 
-def _mechanism(terms: Terms) -> Mechanism:
-    return MECHANISMS[terms.mechanism](terms)
+def _mechanism(terms: core.Terms) -> core.Mechanism:
+    return core.MECHANISMS[terms.mechanism](terms)
 
 
-def with_columns(study: Study, columns: Mapping[str, str] | None) -> Study:
-    """Return the study with names of columns added to those that it names.
+@np.errstate(all="ignore")
+def rehearse(mechanism: core.Mechanism, study: Study) -> None:
+    """Compile the draw, and run what follows it, at the largest numbers that there could be.
 
-    Raises:
-        UsageError: it is not a study.
+    What fails here fails from public numbers, before the charge; what passes here passes after it.
     """
-    if not isinstance(study, Study):
-        raise UsageError(
-            f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
-        )
-    return study if columns is None else study.replace(columns=columns)
+    compile_draw()
+    try:
+        estimate.rehearse(study, mechanism)
+    except errors.StudyError:
+        raise
+    except (ValueError, ArithmeticError):
+        raise errors.StudyError(
+            "[weights] weights, features, returns or ridge are too extreme to compute with; state "
+            "them in other units"
+        ) from None
+
+
+# Inspect: everything up to the noise
+
+
+@core.sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
+class Diagnostics(core.Private):
+    """What only the curator may see: the statistics, the estimate before noise, and the noise."""
+
+    study: Study
+    statistics: core.Statistics
+    mechanism: core.Mechanism  # public
+    perturbation: core.Perturbation  # of the values, as if no stage had chosen anything
+    level: int | None  # what a stage would choose if its own numbers had no noise
+    theta: core.Vector  # before noise; empty for dp-ope
+    noise_by_state: core.Vector  # the standard deviation of the noise in every value; likewise
+    by_query: bool  # the rows are the result of a query
+
+    def _public_shape(self) -> str:
+        return f"mechanism={self.study.mechanism.name!r}, states={self.study.state_count}"
+
+    def private_fields(self) -> dict[str, Any]:
+        """Return everything as plain values. PRIVATE: none of it may be published."""
+        columns = self.private_columns()
+        return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
+
+    def private_columns(self) -> dict[str, Any]:
+        """Return the same with arrays, for very many states. PRIVATE."""
+        study, statistics = self.study, self.statistics
+        common = {
+            "mechanism": study.mechanism.name,
+            "calibration": study.mechanism.calibration,
+            "noise": study.mechanism.noise,
+            **{name: getattr(statistics, name) for name in _COUNTERS},
+            "persons": statistics.persons or None,
+            "by_query": self.by_query,
+            "theta": self.theta,
+            "alpha": self.mechanism.calibration.alpha,
+            "beta": self.mechanism.calibration.beta,
+            "psi": self.perturbation.psi,
+            "sigma": self.mechanism.public_noise({}).sigma or self.perturbation.deviations,
+        }
+        if isinstance(self.mechanism, core.Ope):
+            own = self._of_policy(self.mechanism)
+        else:
+            own = self._of_states(self.mechanism)
+        return {name: value for name, value in (common | own).items() if value is not None}
+
+    def _of_policy(self, mechanism: core.Ope) -> dict[str, Any]:
+        """Return the values of both policies, per start or for all, and the kept mass. PRIVATE.
+
+        The target's is by clipped weights: weighted importance sampling.
+        """
+        low, high = self.study.return_bounds
+        middle = 0.5 * low + 0.5 * high
+        exact = estimate.noisy_weights(mechanism, self.perturbation.center.astype(np.float64))
+        mass = np.where(exact.weights > 0, exact.weights, 1.0)
+        means = self.statistics.mean_returns(middle)
+        return {
+            "noise": "laplace",
+            "weights_clipped": self.statistics.weights_clipped,
+            "mean_returns": means,
+            "weights": exact.weights,
+            "kept_mass": exact.weights / np.maximum(self.statistics.counts, 1),
+            "policy_values": middle + (high - low) * exact.weighted / mass,
+            "behaviour_values": means,
+            "values": np.zeros(0),
+        }
+
+    def _of_states(self, mechanism: core.Mechanism) -> dict[str, Any]:
+        """Return the values of all states, and what the noise adds to them. PRIVATE."""
+        found = {
+            "surplus_visits": self.statistics.surplus_visits,
+            "mean_returns": self.statistics.mean_returns(self.study.values.unvisited_value),
+            "values": mechanism.design.values(self.theta),
+            "noise_by_state": self.noise_by_state,
+        }
+        if isinstance(mechanism, core.Ssp):
+            noise = mechanism.noise_at(self.level)
+            found |= {"psi": noise.squared_sensitivity, "sigma": noise.sigma}
+            if "bounds" in mechanism.stages:
+                found["likely_bounds"] = list(noise.bounds)
+        return found
 
 
 def inspect(
@@ -164,7 +234,7 @@ def inspect(
     memory: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> Diagnostics | PolicyDiagnostics:
+) -> Diagnostics:
     """Return the curator's private diagnostics of ``data``; nothing is drawn, nothing is spent.
 
     Args:
@@ -187,46 +257,52 @@ def inspect(
     >>> pv.inspect(study, people)
     Diagnostics(private, mechanism='dp-ssp', states=2)
     """
-    prepared = prepare(with_columns(study, columns))
+    prepared = prepare(study, columns)
     study = prepared.study
     statistics = read_statistics(
         data, study, study.limits, engine=engine, memory=memory, threads=threads, progress=progress
     )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
-    perturbation = mechanism.perturb(statistics)
-    if isinstance(mechanism, Ope):
-        return PolicyDiagnostics(
-            study=study,
-            statistics=statistics,
-            mechanism=mechanism,
-            perturbation=perturbation,
-            by_query=is_query_result(data),
-        )
-    assert isinstance(mechanism, Ssp | Lsw | Lsl)
-    level = likely_level(mechanism, statistics) if isinstance(mechanism, Ssp) else None
+    perturbation = mechanism.perturb(statistics, "values", {})
+    level, theta, noise = None, np.zeros(0), np.zeros(0)
+    if isinstance(mechanism, core.Ssp) and "bounds" in mechanism.stages:
+        numbers = mechanism.perturb(statistics, "bounds", {}).center.astype(np.float64)
+        level = mechanism.level({"bounds": numbers})
+    if isinstance(mechanism, OfStates):
+        theta = planning.theta_before_noise(study, mechanism, statistics)
+        noise = noise_by_state(mechanism, statistics, perturbation.deviations, level)
     return Diagnostics(
         study=study,
-        design=prepared.design,
         statistics=statistics,
         mechanism=mechanism,
         perturbation=perturbation,
         level=level,
-        theta=planning.theta_before_noise(study, mechanism, statistics),
-        noise_by_state=noise_by_state(mechanism, statistics, perturbation.sigma, level),
+        theta=theta,
+        noise_by_state=noise,
         by_query=is_query_result(data),
     )
 
 
-@sealed
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
-class Ready(Private):
-    """What a release is made of once everything public has been decided."""
+def noise_by_state(
+    mechanism: OfStates,
+    statistics: core.Statistics,
+    sigma: float | core.Vector,
+    level: int | None,
+) -> core.Vector:
+    """Return the standard deviation of each value's noise. PRIVATE.
 
-    study: Study
-    statistics: Statistics
-    size: PublicSize
-    mechanism: Mechanism
-    accepted: tuple[Accepted, ...]
+    For dp-ssp it is the noise of each state's mean, to first order, before any shrinkage, and with
+    what earlier stages chose.
+    """
+    if not isinstance(mechanism, core.Ssp):
+        return sigma * planning.noise_factors(mechanism)
+    noise, visits = mechanism.noise_at(level), np.maximum(statistics.counts, 1)
+    centred = statistics.clamped_steps(noise.level) / visits - sum(noise.interval) / 2
+    spread = np.hypot(noise.of_steps, centred * noise.of_counts)
+    return np.asarray(spread * noise.step / visits)
+
+
+# Release
 
 
 def release(
@@ -240,7 +316,7 @@ def release(
     accept_large_delta: bool = False,
     accept_useless: bool = False,
     seed: int | None = None,
-    entropy: Entropy | None = None,
+    entropy: core.Entropy | None = None,
     engine: str = "local",
     memory: int | None = None,
     threads: int | None = None,
@@ -297,31 +373,24 @@ def release(
     >>> release["well"].flags, release.private
     ('', True)
     """
-    study = with_columns(study, columns)
-    prepared = prepare(study if ledger is None else study.on_ledger())
+    prepared = prepare(study, columns, on_ledger=ledger is not None)
     study, size = prepared.study, declared_size(prepared.study)
-    source = _entropy(seed, entropy, is_on_ledger=ledger is not None)
+    source = _entropy(seed, entropy, on_ledger=ledger is not None)
     opened = request = None
     if ledger is not None:
-        opened, request = opened_ledger(ledger), request_of(study)
-        earlier = opened.find(request)
-        if earlier is not None:
-            return _warned(_stored(request, earlier, expect_new))
+        opened, request = open_ledger(ledger), _request(study)
+        stored = _find(opened, request, expect_new=expect_new)
+        if stored is not None:
+            return _warn_of_clipping(stored)
         opened.account(request.dataset).price(request)  # refuse now what the charge would refuse
-
-    accepted: list[Accepted] | None = None  # what can be decided before data is opened
-    large: list[Accepted] | None = None
-    if not study.limits.counts_trajectories:
-        large = planning.require_small_delta(study, size, accepted=accept_large_delta)
-        if opened is not None and size.trajectories is None and study.privacy.delta > 0:
+        if size.trajectories is None and study.privacy.delta > 0:
             planning.warn_caller(
                 "with a ledger no size is counted, so that nobody compares delta with 1/m; declare "
                 "[study] trajectories"
             )
-    if size.trajectories is not None or not study.limits.counts_trajectories:
-        accepted = planning.require_useful(
-            study, prepared.mechanism, size.trajectories, accepted=accept_useless
-        )
+    is_size_known = size.trajectories is not None or not study.limits.counts_trajectories
+    if is_size_known:
+        accepted = _accept(study, prepared.mechanism, size, accept_large_delta, accept_useless)
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
             box.preallocate(_longest_text(study))
@@ -335,61 +404,79 @@ def release(
             progress=progress,
         )
         size = public_size(study, statistics)
-        if large is None:
-            large = planning.require_small_delta(study, size, accepted=accept_large_delta)
         mechanism = prepared.mechanism_for(size)
-        if accepted is None:
-            accepted = planning.require_useful(
-                study, mechanism, size.trajectories, accepted=accept_useless
-            )
+        if not is_size_known:
+            accepted = _accept(study, mechanism, size, accept_large_delta, accept_useless)
         rehearse(mechanism, study)
-        ready = Ready(
-            study=study,
-            statistics=statistics,
-            size=size,
-            mechanism=mechanism,
-            accepted=(*accepted, *large),
-        )
         if opened is None or request is None:
-            return _warned(draw_release(ready, source, None))
-        return _warned(_pay_and_draw(ready, source, opened, request, box))
+            return _warn_of_clipping(draw_release(study, mechanism, statistics, accepted, source))
+        # From the charge on nothing fails because of private values. Whatever else fails, what was
+        # drawn is kept, and an interrupt waits until it is.
+        with uninterrupted():
+            charge = _charge(opened, request)
+            made, paid = None, None
+            try:
+                made = draw_release(study, mechanism, statistics, accepted, source, charge.head)
+                place = opened.place if "://" in opened.place else os.path.abspath(opened.place)
+                paid = Paid(ledger=place, charge=charge, text=made.to_json())
+                if box is not None:
+                    box.fill(paid)
+                opened.commit(charge, paid.text)
+            except (Exception, KeyboardInterrupt) as problem:
+                raise _charged_error(problem, charge, made, paid, box) from problem
+            if box is not None:
+                box.is_recorded = True
+        return _warn_of_clipping(made)
 
 
-def _pay_and_draw(
-    ready: Ready, source: Entropy, ledger: Ledger, request: ReleaseRequest, outbox: Outbox | None
-) -> Release:
-    """Charge, draw, keep and commit: from the charge on, nothing fails because of private values.
+def _find(ledger: Ledger, request: ReleaseRequest, *, expect_new: bool) -> Release | None:
+    """Return the release that answered the identical request, if there was one.
 
-    Whatever else fails, what was drawn is kept. An interrupt waits until it is.
+    Raises:
+        BudgetError: it was charged and has no release yet, or a new one is expected.
     """
-    with uninterrupted():
-        charge = _charge(ledger, request)
-        made = paid = None
-        try:
-            made = draw_release(ready, source, charge.head)
-            place = ledger.place if "://" in ledger.place else os.path.abspath(ledger.place)
-            paid = Paid(ledger=place, charge=charge, text=made.to_json())
-            if outbox is not None:
-                outbox.fill(paid)
-            ledger.commit(charge, paid.text)
-        except (Exception, KeyboardInterrupt) as problem:
-            raise _charged_error(problem, charge, made, paid, outbox) from problem
-        if outbox is not None:
-            outbox.is_recorded = True
-    return made
+    earlier = ledger.find(request)
+    if earlier is None:
+        return None
+    if earlier.release is None:
+        raise errors.BudgetError(
+            f'dataset "{request.dataset}": {earlier.why_not_again}', code="already-charged"
+        )
+    answer = Release.parse(earlier.release, reused=True)
+    if expect_new:
+        raise errors.BudgetError(
+            f'dataset "{request.dataset}": the identical request was answered on '
+            f"{answer.created}, and a new release was expected; [study] period makes a request "
+            "another one, or ask without expecting a new one",
+            code="not-new",
+        )
+    return answer
+
+
+def _accept(
+    study: Study,
+    mechanism: core.Mechanism | None,
+    size: core.PublicSize,
+    accept_large_delta: bool,
+    accept_useless: bool,
+) -> tuple[Accepted, ...]:
+    """Refuse what is of no use, and a delta of 1/m or more; return what was accepted instead."""
+    large = planning.require_small_delta(study, size, accepted=accept_large_delta)
+    useless = planning.require_useful(study, mechanism, size.trajectories, accepted=accept_useless)
+    return (*useless, *large)
 
 
 def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
     """Charge; if the answer is lost, ask again with the same token: it is charged once."""
-    token = OperatingSystemEntropy().read(16).hex()
+    token = core.OperatingSystemEntropy().read(16).hex()
     try:
         return ledger.charge(request, token=token)
     except UnknownOutcomeError:
         try:
             return ledger.charge(request, token=token)
-        except (UnavailableError, KeyboardInterrupt) as problem:
+        except (errors.UnavailableError, KeyboardInterrupt) as problem:
             why, code = _cause(problem)
-            raise ChargedError(
+            raise errors.ChargedError(
                 f'dataset "{request.dataset}": perhaps charged, and nothing was drawn ({why}); '
                 "`privalue ledger statement` tells",
                 why=why,
@@ -397,41 +484,31 @@ def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
             ) from problem
 
 
-@np.errstate(all="ignore")
-def rehearse(mechanism: Mechanism, study: Study) -> None:
-    """Compile the draw, and run what follows it, at the largest numbers that there could be.
-
-    What fails here fails from public numbers, before the charge; what passes here passes after it.
-    """
-    compile_draw()
-    try:
-        estimate.rehearse(study, mechanism)
-    except StudyError:
-        raise
-    except (ValueError, ArithmeticError):
-        raise StudyError(
-            "[weights] weights, features, returns or ridge are too extreme to compute with; state "
-            "them in other units"
-        ) from None
-
-
 # A caller may have turned warnings into errors; none may come after the charge.
 @np.errstate(all="ignore")
-def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
+def draw_release(
+    study: Study,
+    mechanism: core.Mechanism,
+    statistics: core.Statistics,
+    accepted: tuple[Accepted, ...],
+    source: core.Entropy,
+    head: str | None = None,
+) -> Release:
     """Draw the noise, once, and make a release of what was drawn.
 
     Args:
-        ready: statistics and mechanism. PRIVATE.
+        study: what is public.
+        mechanism: with its constants.
+        statistics: of the data. PRIVATE.
+        accepted: what the caller was warned of.
         source: where the noise comes from; only the operating system's makes a private release.
         head: the hash of the charge on the ledger, if there is one.
     """
-    study, size, mechanism = ready.study, ready.size, ready.mechanism
-    drawn = draw(mechanism, ready.statistics, source)
+    drawn = draw(mechanism, statistics, source)
     # From here on everything is post-processing of what was drawn.
-    private = type(source) is OperatingSystemEntropy
-    trajectories = size.units if study.privacy.unit == "trajectory" else None
-    every = cautions(private=private, accepted=ready.accepted)
-    parts = estimate.estimate(study, mechanism, drawn, every)
+    private = type(source) is core.OperatingSystemEntropy
+    every = estimate.cautions(private=private, accepted=accepted)
+    noise, size = mechanism.public_noise(drawn), mechanism.terms.size
     return Release(
         private=private,
         study=study.public_description(),
@@ -443,32 +520,52 @@ def draw_release(ready: Ready, source: Entropy, head: str | None) -> Release:
             invalid=study.data.invalid,
         ),
         mechanism=study.mechanism.name,
-        terms=described(mechanism.terms),
-        noise=_public_noise(study, mechanism, drawn),
+        terms=describe_terms(mechanism.terms),
+        noise=PublicNoise(
+            calibration=study.mechanism.calibration,
+            shape=NOISE_SHAPES.get(study.mechanism.name, study.mechanism.noise),
+            alpha=mechanism.calibration.alpha,
+            beta=mechanism.calibration.beta,
+            **vars(noise),
+        ),
         ridge=ridge_of(study, size.trajectories),
-        trajectories=trajectories,
+        trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
-        **parts,
-        accepted=list(ready.accepted),
+        **estimate.estimate(study, mechanism, drawn, every),
+        accepted=list(accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
         software=f"privalue {VERSION}",
     )
 
 
-def _public_noise(study: Study, mechanism: Mechanism, drawn: Draw) -> PublicNoise:
-    """Return what is public of the noise: mechanisms hold no private number."""
-    noise = mechanism.public_noise(drawn.stages)
-    shapes = {"dp-ope": "weights", "dp-ssp": "statistics"}
-    return PublicNoise(
-        calibration=study.mechanism.calibration,
-        law="laplace" if noise.law == "laplace" else None,
-        alpha=noise.alpha,
-        beta=noise.beta,
-        shape=shapes.get(mechanism.terms.mechanism, study.mechanism.noise),
-        grid=noise.grid,
-        sigma=noise.sigma,
+def describe_terms(terms: core.Terms) -> dict[str, Any]:
+    """Return what the core was really given, as plain values for the release; arrays by hashes.
+
+    An error made on the way from the study file to the core gives a release that says what was
+    done. Arms, cut trajectories and weights are described only where a study has them.
+    """
+    limits, usual = (
+        vars(terms.limits),
+        {"arms": 1, "has_ends": False, "drop_truncated": False, "clip": 0.0},
     )
+    parts = {name: value for name, value in limits.items() if value != usual.get(name)}
+    parts |= {**vars(terms.size), **vars(terms.constants)}
+    return {
+        "mechanism": terms.mechanism,
+        "epsilon": terms.epsilon,
+        "delta": terms.delta,
+        "features": _plain(terms.design.phi),
+        "weights": _plain(terms.design.weights),
+        **{name: _plain(value) for name, value in parts.items() if value is not None},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it: rules by their name, arrays by shape and hash."""
+    if hasattr(value, "shape"):
+        return {"shape": list(value.shape), "sha256": hash_matrix(value)}
+    return list(value) if isinstance(value, tuple) else getattr(value, "name", value)
 
 
 def _charged_error(
@@ -477,21 +574,20 @@ def _charged_error(
     release: Release | None,
     paid: Paid | None,
     outbox: Outbox | None,
-) -> ChargedError:
+) -> errors.ChargedError:
     """Return what to raise if what was drawn could not be put on record, or was lost."""
     why, code = _cause(problem)
-    if paid is None:
-        return ChargedError(
-            f'dataset "{charge.dataset}": charged, and lost: nothing was kept of what was drawn '
-            f"({why}); the amount stays spent",
-            why=why,
-            exit_code=code,
-        )
     kept = outbox.path if outbox is not None and outbox.is_filled else None
-    where = "this error holds it" if kept is None else f"{kept} keeps it"
-    return ChargedError(
-        f'dataset "{charge.dataset}": charged: do not release again; what was drawn is not on '
-        f"record yet ({why}); {where}, and privalue.finish puts it there",
+    if paid is None:
+        text = f"charged, and lost: nothing was kept of what was drawn ({why}); it stays spent"
+    else:
+        where = "this error holds it" if kept is None else f"{kept} keeps it"
+        text = (
+            f"charged: do not release again; what was drawn is not on record yet ({why}); {where}, "
+            "and privalue.finish puts it there"
+        )
+    return errors.ChargedError(
+        f'dataset "{charge.dataset}": {text}',
         release=release,
         outbox=kept,
         paid=paid,
@@ -504,7 +600,7 @@ def _cause(problem: BaseException) -> tuple[str, int]:
     """Return in a few words what ended a release, and the exit code of that."""
     if isinstance(problem, KeyboardInterrupt):
         return "interrupted", 130
-    if isinstance(problem, PrivalueError):
+    if isinstance(problem, errors.PrivalueError):
         return str(problem), problem.exit_code
     if isinstance(problem, MemoryError):
         return "there was not enough memory", 3
@@ -512,7 +608,7 @@ def _cause(problem: BaseException) -> tuple[str, int]:
 
 
 def finish(
-    paid: str | Path | ChargedError | Paid, *, ledger: str | Path | Ledger | None = None
+    paid: str | Path | errors.ChargedError | Paid, *, ledger: str | Path | Ledger | None = None
 ) -> Release:
     """Put on record what was drawn and charged, and return it; nothing is spent.
 
@@ -551,114 +647,73 @@ def finish(
         released = finish(Outbox.read(paid), ledger=ledger)
         Path(paid).unlink(missing_ok=True)
         return released
-    kept: Paid = paid.paid if isinstance(paid, ChargedError) else paid
+    kept: Paid = paid.paid if isinstance(paid, errors.ChargedError) else paid
     if ledger is None and kept.needs_address:
-        raise UsageError(
+        raise errors.UsageError(
             f"it was charged on the ledger {kept.ledger}, whose user and password are not kept; "
             "name the ledger"
         )
     made = Release.parse(kept.text)
     with uninterrupted():
-        opened_ledger(kept.ledger if ledger is None else ledger).commit(kept.charge, kept.text)
+        open_ledger(kept.ledger if ledger is None else ledger).commit(kept.charge, kept.text)
     return made
 
 
-def request_of(study: Study) -> ReleaseRequest:
+def _request(study: Study) -> ReleaseRequest:
     """Return what a release of the study asks of a ledger."""
     dataset, privacy = study.study.dataset, study.privacy
     if dataset is None:
-        raise UsageError(
+        raise errors.UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
-    if _count_entries(study) * (560 if study.has_intervals else 100) > MOST_STORED:  # bytes, about
-        raise UsageError(
+    if (
+        _count_entries(study) * (560 if study.mechanism.name not in SMOOTH else 100) > MOST_STORED
+    ):  # bytes, about
+        raise errors.UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or release without a ledger and keep count yourself"
         )
     # All that dp-ssp draws is Gaussian noise of one public sigma: mu = 1/alpha. That of dp-lsw and
     # dp-lsl depends on the data, and the noise of dp-ope is Laplace's.
     is_gaussian = study.mechanism.name == "dp-ssp"
+    name = "".join(letter for letter in study.study.name if letter.isprintable())
     return ReleaseRequest(
         dataset=dataset,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         unit=privacy.unit,
         neighbours=privacy.neighbours,
-        alpha=gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
-        what=_printable(study.study.name),
+        alpha=core.gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
+        what=name[:200] or "a study without a name",
         study=study_hash(study.public_description()),
     )
 
 
-def _printable(name: str) -> str:
-    """Return a study's name as a statement of account shows it: a line of a limited length."""
-    text = "".join(letter for letter in name if letter.isprintable())
-    return text[:200] or "a study without a name"
-
-
-def opened_ledger(ledger: str | Path | Ledger) -> Ledger:
-    """Return the ledger that somebody named, or raise UsageError if it is none."""
-    opened = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if not isinstance(opened, Ledger):
-        raise UsageError(
-            f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
-            "ledger from privalue.open_ledger(...)"
-        )
-    return opened
-
-
-def _entropy(seed: int | None, entropy: Entropy | None, *, is_on_ledger: bool) -> Entropy:
+def _entropy(seed: int | None, entropy: core.Entropy | None, *, on_ledger: bool) -> core.Entropy:
     """Return where noise comes from: only the operating system's goes on a ledger."""
     if seed is not None:
         if entropy is not None:
-            raise UsageError("seed= and entropy= both say where noise comes from; give one")
-        entropy = SeededForExperimentsOnly(int(seed) if isinstance(seed, np.integer) else seed)
-    if is_on_ledger and entropy is not None:
-        raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
-    source = OperatingSystemEntropy() if entropy is None else entropy
+            raise errors.UsageError("seed= and entropy= both say where noise comes from; give one")
+        entropy = core.SeededForExperimentsOnly(int(seed) if isinstance(seed, np.integer) else seed)
+    if on_ledger and entropy is not None:
+        raise errors.UsageError(
+            "seeded experiments do not go on a ledger; leave one of the two out"
+        )
+    source = core.OperatingSystemEntropy() if entropy is None else entropy
     if not callable(getattr(source, "read", None)):
-        raise UsageError("entropy must have a method read(count) that gives random bytes")
+        raise errors.UsageError("entropy must have a method read(count) that gives random bytes")
     return source
 
 
-def _stored(request: ReleaseRequest, earlier: EarlierCharge, expect_new: bool) -> Release:
-    """Return the release of the identical request; refuse where there is none, or a new one is due.
-
-    Raises:
-        BudgetError: it was charged and has no release yet, or a new one is expected.
-    """
-    if earlier.release is None:
-        raise BudgetError(
-            f'dataset "{request.dataset}": {earlier.why_not_again}', code="already-charged"
-        )
-    answer = Release.answered(earlier.release)
-    if expect_new:
-        raise BudgetError(
-            f'dataset "{request.dataset}": the identical request was answered on '
-            f"{answer.created}, and a new release was expected; [study] period makes a request "
-            "another one, or ask without expecting a new one",
-            code="not-new",
-        )
-    return answer
-
-
-def reuse(answer: Release) -> str:
-    """Return a sentence that says that a release is not new."""
-    return (
-        f"the identical request was answered on {answer.created}: this is that release again, "
-        "nothing was spent on it, and the data was not opened"
-    )
-
-
-def _warned(release: Release) -> Release:
-    """Warn where a release itself says that it is not to be trusted, and return it.
+def _warn_of_clipping(release: Release) -> Release:
+    """Warn where another policy's value is not to be trusted by its own flags; return the release.
 
     This is post-processing. Where warnings are errors it is silent: what was paid for is returned.
     """
-    doubt = policy_doubt(release)
-    if doubt is not None:
-        with suppress(PrivalueWarning):
-            planning.warn_caller(doubt)
+    if release.mechanism == "dp-ope" and not release.supported.all():
+        with suppress(errors.PrivalueWarning):
+            why = release.flags[~release.supported][0]
+            planning.warn_caller(f"the target's value is {why}", code="not-supported")
     return release
 
 

@@ -22,43 +22,12 @@
 
 A message is one line: what, which value, what is allowed, what to do. Every error has a ``code``
 that stays when sentences change, for logs, and for programs that tell the causes of one exit code
-apart ("budget-exceeded", "not-new"). What to do may name arguments of the call: then it is a
-``Hint``, which the command line words as options. A ``DataError`` may quote the data: it is for the
+apart ("budget-exceeded", "not-new"). What to do may be a ``hint`` that names an argument of the
+call, which the command line words as an option. A ``DataError`` may quote the data: it is for the
 curator, and never part of a release.
 """
 
 from typing import Any
-
-
-class Hint:
-    """What to do about an error: a sentence with {} for every argument of the call that it names.
-
-    A value of True is a flag, and ... a value that the reader chooses.
-
-    >>> hint = Hint("allow it with {}, or give {}", accept_large_delta=True, trajectories=...)
-    >>> print(hint)
-    allow it with accept_large_delta=True, or give trajectories=...
-    >>> print(hint.with_options())
-    allow it with --accept-large-delta, or give --trajectories TRAJECTORIES
-    """
-
-    def __init__(self, text: str, **arguments: Any) -> None:
-        self.text, self.arguments = text, arguments
-
-    def __str__(self) -> str:
-        values = {name: "..." if v is ... else repr(v) for name, v in self.arguments.items()}
-        return self.text.format(*(f"{name}={value}" for name, value in values.items()))
-
-    def with_options(self) -> str:
-        """Return the sentence with options of the command line in place of arguments."""
-        return self.text.format(*(_option(name, v) for name, v in self.arguments.items()))
-
-
-def _option(name: str, value: Any) -> str:
-    option = f"--{name.replace('_', '-')}"
-    if value is True:
-        return option
-    return f"{option} {name.upper() if value is ... else value}"
 
 
 def plural(number: int, one: str) -> str:
@@ -76,31 +45,35 @@ class PrivalueError(Exception):
 
     Attributes:
         code: which error it is, in a word that stays when the message changes.
-        hint: what to do, if the message does not say it already.
+        hint: what to do, with a flag of the call in braces: "or accept it with {accept_useless}".
         exit_code: of the command line.
+
+    >>> error = PrivalueError("it is of no use", hint="accept it with {accept_useless}")
+    >>> print(error)
+    it is of no use; accept it with accept_useless=True
+    >>> print(error.with_options())
+    it is of no use; accept it with --accept-useless
     """
 
     exit_code = 70
     code = "internal"
 
-    def __init__(
-        self, message: str = "", *, code: str | None = None, hint: "Hint | str | None" = None
-    ) -> None:
+    def __init__(self, message: str = "", *, code: str | None = None, hint: str = "") -> None:
         super().__init__(message)
-        self.hint = hint
-        if code is not None:
-            self.code = code
+        self.code, self.hint = self.code if code is None else code, hint
 
     def __str__(self) -> str:
-        return self._with(self.hint)
+        return self._with(self.hint.replace("{", "").replace("}", "=True"))
 
     def with_options(self) -> str:
         """Return the message as the command line words it."""
-        return self._with(self.hint.with_options() if isinstance(self.hint, Hint) else self.hint)
+        parts = self.hint.replace("{", "}").split("}")
+        parts[1::2] = [f"--{name.replace('_', '-')}" for name in parts[1::2]]
+        return self._with("".join(parts))
 
-    def _with(self, hint: object) -> str:
+    def _with(self, hint: str) -> str:
         message = Exception.__str__(self)  # a KeyError would quote it
-        return message if hint is None else f"{message}; {hint}"
+        return f"{message}; {hint}" if hint else message
 
 
 class UsageError(PrivalueError, ValueError):
@@ -180,22 +153,14 @@ class ChargedError(PrivalueError, RuntimeError):
 
     exit_code = 5
     code = "already-charged"
+    release: Any = None
+    outbox: Any = None
+    paid: Any = None
+    why: str = ""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        exit_code: int,
-        release: Any = None,
-        outbox: Any = None,
-        paid: Any = None,
-        why: str = "",
-        code: str | None = None,
-        hint: Hint | str | None = None,
-    ) -> None:
-        super().__init__(message, code=code, hint=hint)
-        self.release, self.outbox, self.paid, self.why = release, outbox, paid, why
-        self.exit_code = exit_code
+    def __init__(self, message: str, *, exit_code: int, **details: Any) -> None:
+        super().__init__(message)
+        vars(self).update(details, exit_code=exit_code)
 
 
 class PrivateValueError(PrivalueError, TypeError):
@@ -207,34 +172,23 @@ class PrivateValueError(PrivalueError, TypeError):
 class BoundaryError(PrivalueError, RuntimeError):
     """A reader handed over rows that the core refuses.
 
-    ``reason`` is "order", "duplicate", "key", "reward", "span", "twice", "length", "type", "arm",
-    "sums" or "limits", and ``row`` the first such row of the batch. A reader that expects one of
-    them catches it, and says which row of the source it is; any other is a bug.
+    ``reason`` is "order" (rows are not in order), "duplicate" (a step twice), "key" (a state that
+    does not exist), "reward" (not finite), "span" (a unit of another part of the data), "twice" (a
+    unit twice, or in two parts), "length" or "type" (of columns), "arm" (two of one unit), "ended"
+    (a row after the end of its trajectory), "stateless" (a weight without a state), "sums" (that no
+    rows add up to) or "limits" (others than the mechanism's), and ``row`` the first such row of the
+    batch. A reader that expects one of them catches it, and says which row of the source
+    it is; any other is a bug.
     """
 
     code = "boundary"
 
     def __init__(self, reason: str, row: int) -> None:
         super().__init__(
-            f"{_REFUSED[reason]}; this is a bug of privalue: please report it",
+            f"a reader handed over rows that the core refuses ({reason}): a bug, please report it",
             code=f"boundary-{reason}",
         )
         self.reason, self.row = reason, row
-
-
-_REFUSED = {
-    "order": "rows were handed over that are not in order",
-    "duplicate": "a step was handed over twice",
-    "key": "a row was handed over with a state that does not exist",
-    "reward": "a row was handed over with a reward that is not a finite number",
-    "span": "a unit was handed over with a part of the data that it does not belong to",
-    "twice": "a unit was handed over twice, or in two parts",
-    "limits": "statistics were handed over that were held to other limits",
-    "sums": "sums were handed over that no rows add up to",
-    "length": "columns of different lengths were handed over",
-    "type": "columns of other types than agreed were handed over",
-    "arm": "a unit was handed over with rows of two arms",
-}
 
 
 class PrivalueWarning(UserWarning):
@@ -244,5 +198,4 @@ class PrivalueWarning(UserWarning):
 
     def __init__(self, message: str = "", *, code: str | None = None) -> None:
         super().__init__(message)
-        if code is not None:
-            self.code = code
+        self.code = self.code if code is None else code

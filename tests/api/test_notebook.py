@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 import pytest
 
 import privalue as pv
-from api.conftest import described, seeded
 
 
 class Shown(HTMLParser):
@@ -39,13 +38,6 @@ def test_a_release_says_what_it_is_and_a_label_stays_a_text(release, private_rel
     private = Shown(private_release._repr_html_())
     assert "NOT PRIVATE" not in private.words
     assert "(1, 1e-06)-differentially private" in private.words
-
-
-def test_many_states_are_twenty_rows():
-    many = seeded(described().replace(states=50), [[(0, 1.0)]] * 500)
-    shown = Shown(many._repr_html_())
-    assert "The first 20 of 50 rows" in shown.words
-    assert shown.tags.count("tr") < 30
 
 
 def test_diagnostics_show_nothing(study):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 from pathlib import Path
 
@@ -15,9 +14,9 @@ import privalue as pv
 from oracles.studies import release_anyway, rows_of, study
 from privalue import curator
 from privalue.cli import run
-from privalue.core import Lsw, OperatingSystemEntropy
+from privalue.core import OperatingSystemEntropy
 from privalue.estimate import theta_of
-from privalue.releases import ValueTable, json_schema
+from privalue.releases import json_schema
 
 # Easy to recognise: counts 1009, 1013 and 54, and returns that nothing public contains.
 DATA = (
@@ -39,15 +38,6 @@ MECHANISMS = [{"name": "dp-lsw"}, {"name": "dp-lsw", "noise": "whitened"}, {"nam
 @pytest.fixture(params=MECHANISMS, ids=lambda m: "-".join(m.values()))
 def described(request):
     return study(3, mechanism=request.param)
-
-
-def test_a_release_in_the_length_that_the_documentation_promises(described, tmp_path):
-    release = release_anyway(described, DATA)
-    assert [entry.state for entry in release.values] == ["0", "1", "2"]
-    assert release.private
-    path = release.save(tmp_path / "out")
-    assert pv.Release.load(path) == pv.Release.load(tmp_path / "out") == release
-    assert release.as_dict()["0"] == release.values[0].value
 
 
 def test_release_json_has_every_field_of_the_contract(described, tmp_path):
@@ -89,7 +79,7 @@ def test_the_noise_has_the_scale_that_the_curator_sees(mechanism):
     """Releases of one data set: mean and spread against ``inspect``; 0.85 and 1.15 are rejected."""
     described = study(3, mechanism=mechanism, privacy={"epsilon": 4.0})
     inspected = pv.inspect(described, DATA)
-    sigma, theta = inspected.perturbation.sigma, inspected.theta
+    sigma, theta = inspected.perturbation.deviations, inspected.theta
     source = pv.SeededForExperimentsOnly(5)
     drawn = np.array([release_anyway(described, TABLE, entropy=source).theta for _ in range(400)])
     z = (drawn - theta) / sigma  # features are tabular with w = 1: whitened or not, W = I
@@ -111,8 +101,11 @@ def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
     gram = phi.T @ np.diag(weights) @ phi
     inspected = pv.inspect(whitened, DATA)
     narrow, wide = inspected.perturbation, pv.inspect(isotropic, DATA).perturbation
-    covariance = narrow.sigma**2 * np.linalg.inv(gram)
-    assert np.linalg.eigvalsh(wide.sigma**2 * np.eye(2) - covariance).min() > -1e-9 * wide.sigma**2
+    covariance = narrow.deviations**2 * np.linalg.inv(gram)
+    assert (
+        np.linalg.eigvalsh(wide.deviations**2 * np.eye(2) - covariance).min()
+        > -1e-9 * wide.deviations**2
+    )
     theta = theta_of(whitened, inspected.mechanism, narrow.center)
     assert theta == pytest.approx(wide.center, abs=1e-9)
     source = pv.SeededForExperimentsOnly(3)
@@ -129,38 +122,6 @@ def test_every_number_lies_on_the_public_grid():
     assert math.log2(release.noise.grid) % 1 == 0
     other = release_anyway(study(3), [*DATA[:-1], [(2, 0.0)]])
     assert other.noise.grid == release.noise.grid  # neighbours share it
-
-
-def test_a_seeded_release_says_that_it_is_not_private():
-    one = release_anyway(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
-    two = release_anyway(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
-    assert np.array_equal(one.theta, two.theta)
-    assert not one.private
-    first, second = (release_anyway(study(3), DATA).theta for _ in range(2))
-    assert not np.array_equal(first, second)
-
-
-def test_a_source_that_only_claims_to_be_private_is_not():
-    class Claims:
-        private = True
-
-        def read(self, count):
-            return os.urandom(count)
-
-    assert not release_anyway(study(3), DATA, entropy=Claims()).private
-    assert release_anyway(study(3), DATA, entropy=OperatingSystemEntropy()).private
-
-
-def test_a_large_delta_must_be_accepted():
-    large = study(3, privacy={"delta": 0.01})
-    with pytest.raises(pv.StudyError, match=r"delta = 0.01 is not below 1/m = 0.000941"):
-        release_anyway(large, DATA)
-    accepted = release_anyway(large, DATA, accept_large_delta=True)
-    assert accepted.private
-    assert accepted.accepted == ["large-delta"]
-    boundary = study(3, privacy={"delta": 0.5})
-    with pytest.raises(pv.StudyError, match="not below"):
-        release_anyway(boundary, DATA[:2])
 
 
 # Nothing private in anything that a release makes
@@ -227,75 +188,13 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
         assert not (secrets & found), place
     # The same search finds what is planted.
     planted = texts["release.json"] + json.dumps(
-        {"sigma": pv.inspect(described, DATA).perturbation.sigma}
+        {"sigma": pv.inspect(described, DATA).perturbation.deviations}
     )
     found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", planted)}
     assert secrets & found
 
 
 # Whole or not at all
-
-
-STEPS = ["statistics", "perturb", "calibrate", "draw", "release", "open", "fsync", "link"]
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, monkeypatch):
-    class CrashError(RuntimeError):
-        pass
-
-    def crash(*_, **__):
-        raise CrashError
-
-    place = {
-        "statistics": (curator, "read_statistics"),
-        "perturb": (Lsw, "perturb"),
-        "calibrate": (curator, "resolve"),
-        "draw": (curator, "draw"),
-        "release": (curator, "Release"),
-        "open": (os, "open"),
-        "fsync": (os, "fsync"),
-        "link": (os, "link"),
-    }[step]
-    monkeypatch.setattr(*place, crash)
-    with pytest.raises(CrashError):
-        release_anyway(study(3), DATA).save(tmp_path / "out")
-    monkeypatch.undo()
-    left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
-    assert left == []
-    assert release_anyway(study(3), DATA).save(tmp_path / "out").exists()
-
-
-def test_a_release_is_never_overwritten(tmp_path):
-    release = release_anyway(study(3), DATA)
-    path = release.save(tmp_path)
-    before = path.read_bytes()
-    with pytest.raises(pv.UsageError, match="never overwritten"):
-        release_anyway(study(3), DATA).save(tmp_path)
-    assert path.read_bytes() == before
-
-
-def test_a_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(pv.UsageError, match="not a folder"):
-        release_anyway(study(3), DATA).save(tmp_path / "file")
-
-
-def test_a_file_that_is_no_text_is_not_a_release_and_no_byte_of_it_is_quoted(tmp_path):
-    """Somebody names the ledger, or the data, where a release belongs."""
-    (tmp_path / "rows.parquet").write_bytes(b"PAR1\x15\x04\x15\xa0")
-    with pytest.raises(pv.DataError, match=r"is not a release, .*; give a release\.json") as found:
-        pv.Release.load(tmp_path / "rows.parquet")
-    assert "0xa0" not in str(found.value)
-
-
-@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', "not json", "[]", "NaN"])
-def test_what_is_not_a_release_is_not_loaded(content, tmp_path):
-    (tmp_path / "release.json").write_text(content)
-    with pytest.raises(pv.DataError, match="is not a release"):
-        pv.Release.load(tmp_path)
-    with pytest.raises(pv.DataError, match="cannot be read"):
-        pv.Release.load(tmp_path / "nowhere.json")
 
 
 # Float error
@@ -314,15 +213,6 @@ def test_ill_conditioned_studies_are_refused_from_public_quantities_alone():
     )
     with pytest.raises(pv.StudyError, match=r"ill-conditioned|full column rank"):
         curator.prepare(described)
-
-
-def test_noise_that_no_computer_can_write_down_is_refused():
-    with pytest.raises(pv.StudyError, match="must be a number from"):
-        release_anyway(study(3, privacy={"epsilon": 1e-290}), DATA)
-    tiny = {"kind": "matrix", "matrix": 1e-25 * np.eye(3)}
-    described = study(3, privacy={"epsilon": 1e-97}, returns=(0.0, 1e30), features=tiny)
-    with pytest.raises(pv.StudyError, match="larger than"):
-        release_anyway(described, DATA)
 
 
 # Extremes: a study is refused, or its noise is right
@@ -377,25 +267,9 @@ def test_extreme_studies_are_refused_or_their_noise_is_right(extreme, mechanism)
     here, calibration = inspected.perturbation, inspected.mechanism.calibration
     moved = float(np.linalg.norm(here.center - there.center))
     assert moved > 0 or mechanism["name"] == "dp-lsl" or mechanism.get("pseudo_count")
-    assert moved * calibration.alpha <= min(here.sigma, there.sigma) * (1 + 1e-9)
-    assert abs(2 * math.log(here.sigma / there.sigma)) <= calibration.beta + 5e-9
+    assert moved * calibration.alpha <= min(here.deviations, there.deviations) * (1 + 1e-9)
+    assert abs(2 * math.log(here.deviations / there.deviations)) <= calibration.beta + 5e-9
     release_anyway(described, common, accept_large_delta=True)
-
-
-def test_no_way_around_the_checks_of_a_study():
-    described = study(3)
-    with pytest.raises(pv.StudyError, match="level is of intervals"):
-        described.replace(level=0.9)
-    changed = described.replace(weights=[5.0, 5.0, 5.0])
-    assert changed.state_weights.tolist() == [5.0] * 3
-    unchecked = type(described.privacy).model_construct(epsilon=-1.0, delta=0.1, unit="trajectory")
-    with pytest.raises(pv.StudyError) as refused:
-        pv.Study.from_sections({**described.sections(), "privacy": unchecked})
-    assert refused.value.code == "section-invalid"
-    with pytest.raises(pv.UsageError, match=r"Study\.load"):
-        pv.inspect("study.toml", DATA)
-    with pytest.raises(pv.UsageError, match="entropy"):
-        release_anyway(described, DATA, entropy=7)
 
 
 def test_a_subclass_of_the_private_source_is_not_private():
@@ -409,82 +283,7 @@ def test_a_subclass_of_the_private_source_is_not_private():
     assert "NOT PRIVATE" in repr(release)
 
 
-def test_two_writers_leave_one_release(tmp_path):
-    from concurrent.futures import ThreadPoolExecutor
-
-    releases = [release_anyway(study(3), DATA) for _ in range(2)]
-
-    def save(release, folder):
-        try:
-            return release.save(folder)
-        except pv.UsageError:
-            return None
-
-    for round_ in range(20):
-        folder = tmp_path / str(round_)
-        with ThreadPoolExecutor(2) as pool:
-            made = list(pool.map(lambda r, f=folder: save(r, f), releases))
-        assert sum(path is not None for path in made) == 1
-        assert pv.Release.load(folder) in releases
-        assert [path.name for path in folder.iterdir()] == ["release.json"]
-
-
-def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
-    from privalue._folder import require_vacant
-
-    (tmp_path / "file").write_text("x")
-    for place in (tmp_path / "file" / "x", ""):
-        with pytest.raises(pv.UsageError, match="folder"):
-            require_vacant(place)
-    with pytest.raises(pv.UsageError, match="cannot write"):
-        release_anyway(study(3), DATA).save("/proc/privalue/x")
-
-
-def test_a_file_system_without_links_gets_the_release_too(tmp_path, monkeypatch):
-    released = release_anyway(study(2), [[(0, 1.0)]] * 30)
-
-    def no_links(*_):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", no_links)
-    written = released.save(tmp_path / "r")
-    assert pv.Release.load(written) == released
-    assert [path.name for path in written.parent.iterdir()] == ["release.json"]
-    with pytest.raises(pv.UsageError, match="exists"):
-        released.save(tmp_path / "r")
-
-
 # Tables
-
-
-def test_a_table_is_columns_of_one_length_and_of_their_kinds():
-    table = ValueTable({"value": [1, 2.5], "state": ["a", "b"], "supported": [True, False]})
-    assert list(table.columns) == ["state", "value", "supported"]
-    assert table["b"] == table.row(1) == list(table)[1] == ("b", 2.5, False)
-    assert {type(cell) for cell in table.row(0)} == {str, float, bool}
-    wrong = [
-        {"value": [1.0], "state": ["a", "b"]},
-        {"value": [float("nan")]},
-        {"value": [float("inf")]},
-        {"value": ["1.5"]},
-        {"value": [None]},
-        {"value": [True]},
-        {"value": 1.0},
-        {"value": [[1.0]]},
-        {"value": [1.0], "arm": [None]},
-        {"value": [1.0], "state": [7]},
-        {"value": [1.0], "supported": [1]},
-        {"value": [1.0], "surprise": [1.0]},
-        {"state": ["a"]},
-    ]
-    for columns in wrong:
-        with pytest.raises(ValueError, match=r"value|column|state|arm|supported"):
-            ValueTable(columns)
-
-
-def statistics(**changes):
-    names = ("sums", "counts", "sum_noise", "count_noise")
-    return {**{name: [1.0] for name in names}, **changes}
 
 
 def spoilt(change):
@@ -506,9 +305,6 @@ def spoilt(change):
         lambda held: held.update(surprise=1),
         lambda held: held["privacy"].update(epsilon=-1),
         lambda held: held.update(schema_version=2),
-        lambda held: held.update(statistics=statistics(sum_noise=[0.0])),
-        lambda held: held.update(statistics=statistics(counts=[1.0, 2.0])),
-        lambda held: held.update(restriction={"low": 1.0, "high": 1.0}),
     ],
 )
 def test_a_text_that_was_changed_is_no_release(change):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.audits import audit_worst_pairs
+from oracles.audits import audit_release, audit_worst_pairs
 from oracles.studies import study
-from privalue.audit import audit_events, audit_release
 from privalue.core.calibration import exact
+from privalue.planning.audit import audit_events
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
 SETTINGS = [(0.5, 0.05, 1, 0.1), (0.5, 0.05, 4, 0.06), (1.0, 0.02, 20, 0.03), (0.1, 0.1, 40, 0.02)]

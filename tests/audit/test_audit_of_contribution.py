@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles.audits import audit_release
 from oracles.studies import study
-from privalue.audit import audit_release
-from privalue.core import contributions as statistics
+from privalue import core
+from privalue.core import kernel, sensitivity
 from privalue.core import noise as drawing
-from privalue.core import sensitivity
-from privalue.study import terms
 
 STATES = 4
 MIDDLE = 0.5
@@ -88,16 +87,17 @@ def test_adding_a_person_is_not_rejected():
 @pytest.mark.parametrize("mistake", ["H is not enforced", "L is not enforced"])
 def test_limits_that_are_not_enforced_are_rejected(mistake, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
-    original = statistics.gather
+    original = kernel.gather
     limit = {
         "H is not enforced": "max_states_per_trajectory",
         "L is not enforced": "max_trajectories_per_person",
     }[mistake]
 
-    def careless(ids, steps, keys, rewards, rules, *sums):
-        return original(ids, steps, keys, rewards, rules._replace(**{limit: 10**9}), *sums)
+    def careless(*columns_and_rules):
+        *columns, rules, sums = columns_and_rules
+        return original(*columns, rules._replace(**{limit: 10**9}), sums)
 
-    monkeypatch.setattr(statistics, "gather", careless)
+    monkeypatch.setattr(kernel, "gather", careless)
     if "L" in mistake:
         chosen, pair = described(SSP, **PERSONS, **FEW_STATES), CARELESS
     else:  # a trajectory that goes to many more states than may count
@@ -147,7 +147,7 @@ def test_moving_to_another_arm_is_the_worst_case_and_no_worse():
 
 def test_the_count_weight_of_one_arm_would_not_do(monkeypatch):
     """The planted mistake: c_w = sqrt(3)/2, as without arms, and Delta = sqrt(H')."""
-    monkeypatch.setattr(terms, "count_weight", lambda *_, **__: math.sqrt(3) / 2)
+    monkeypatch.setattr(core, "count_weight", lambda *_, **__: math.sqrt(3) / 2)
     monkeypatch.setattr(sensitivity, "block_sensitivity", lambda *_, **__: math.sqrt(STATES))
     audit = audit_of_a_move()
     assert audit.true > 2 * audit.claimed
@@ -187,13 +187,12 @@ def test_pairs_of_state_and_action_are_worst_cases_and_no_worse(pair):
 
 def test_a_limit_that_counted_states_would_not_do(monkeypatch):
     """The planted mistake: H states, each of which has both of its actions counted."""
-    original = statistics.gather
+    original = kernel.gather
 
-    def careless(ids, steps, keys, rewards, rules, *sums):
+    def careless(*columns_and_rules):
+        *columns, rules, sums = columns_and_rules
         most = 2 * rules.max_states_per_trajectory
-        return original(
-            ids, steps, keys, rewards, rules._replace(max_states_per_trajectory=most), *sums
-        )
+        return original(*columns, rules._replace(max_states_per_trajectory=most), sums)
 
     every = [(state, action) for state in (0, 1) for action in (0, 1)]
     names = ["person", "trajectory", "step", "state", "action", "reward"]
@@ -202,6 +201,6 @@ def test_a_limit_that_counted_states_would_not_do(monkeypatch):
         for reward in (2.0, -2.0)
     ]
     assert audit_of_pairs(pair).true <= audit_of_pairs(pair).claimed
-    monkeypatch.setattr(statistics, "gather", careless)
+    monkeypatch.setattr(kernel, "gather", careless)
     found = audit_of_pairs(pair)
     assert found.true > 2 * found.claimed

@@ -2,16 +2,14 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import privalue as pv
-from privalue.audit import audit_study
 from privalue.cli import run
 from privalue.core import mechanisms
+from privalue.planning.audit import audit_study
 
 COMMON = {"discount": 0.95, "epsilon": 1.0, "rewards": (0, 1), "trajectories": 1000}
-HALF = np.full((2, 2), 0.5).tolist()
 BY_STATE = {str(s): {"0": 0.5, "1": 0.5} for s in range(2)}
 GAUSSIAN = {**COMMON, "states": 10, "delta": 1e-6}
 STUDIES = {
@@ -41,7 +39,7 @@ def audited(name, **changes):
 def test_its_own_noise_passes_and_a_twentieth_less_is_rejected(name):
     found = audited(name)
     assert not found.rejected
-    assert found.planted_rejected
+    assert all(stage.planted.rejected for stage in found.stages)
     assert found.worst <= found.claimed
     for stage in found.stages:
         assert stage.sound.lower <= stage.sound.claimed <= stage.sound.upper
@@ -90,5 +88,5 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert run(["audit", "study.toml", "--draws", "1000"]) == 0
     assert "not rejected" in capsys.readouterr().out
     assert run(["audit", "study.toml", "--draws", "10"]) == 2
-    monkeypatch.setattr("privalue.audit.StudyAudit.rejected", True)
+    monkeypatch.setattr("privalue.planning.audit.StudyAudit.rejected", True)
     assert run(["audit", "study.toml", "--draws", "1000"]) == 70

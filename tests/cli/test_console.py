@@ -1,14 +1,12 @@
 """What files say is shown on a terminal, and never obeyed."""
 
-import io
 import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
-from privalue.cli import console, run
+from privalue.cli import run
 
 ORDERS = "well\x1b[2J\x9b31m\x07\u202eevil\u2066\r\x7f"
 CONTROLS = set("\x1b\x9b\x07\u202e\u2066\r\x7f")
@@ -66,14 +64,3 @@ def test_no_command_sends_a_terminal_what_files_say_to_it(hostile, capfd, monkey
     page = (hostile / "out" / "report.html").read_text(encoding="utf-8")
     assert not set(page) & set("\x1b\x9b\x07\x7f")
     assert page.count("<bdi>") >= page.count("\u202e") > 0  # it ends where the label ends
-
-
-def test_progress_says_what_goes_on_and_nothing_where_nobody_looks(monkeypatch):
-    for is_watched in (True, False):
-        screen = Console(file=io.StringIO(), force_terminal=is_watched)
-        monkeypatch.setattr(console, "log", screen)
-        with console.progress("Reading rows", then="Computing") as update:
-            update(10, 100)
-            update(100, 100)
-        assert ("Computing" in screen.file.getvalue()) == is_watched
-        assert bool(screen.file.getvalue()) == is_watched

@@ -7,9 +7,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-import privalue as pv
-from conformance.test_engines import framed, in_order, pieces_of
+from conformance.test_engines import framed, pieces_of
 from oracles import reading as local
+from oracles.repeats import crossed
 from oracles.sources import TABLES, arrow, minari_dataset
 from oracles.studies import study
 
@@ -76,59 +76,26 @@ def twin(made, chosen):
     for unit in units.values():
         for trajectory in sorted(unit)[: 2 if by_person else None]:
             seen = dict.fromkeys((state, action) for _, state, action in sorted(unit[trajectory]))
-            for pair in list(seen)[: chosen.states_per_trajectory]:
+            for pair in list(seen)[: chosen.limits.max_states_per_trajectory]:
                 counts[pair] += 1
     return list(counts.values())
 
 
-def numbers(found):
-    return (
-        *(found.trajectories, found.persons, found.units_dropped),
-        *(found.counts.tolist(), found.return_steps.tolist()),
-    )
-
-
-@pytest.mark.parametrize("name", STUDIES)
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize(("kind", "name"), crossed(TABLES, STUDIES))
 def test_every_source_gives_the_same(kind, name, place):
     chosen = STUDIES[name]
     made = rows(chosen)
     found = local.statistics(TABLES[kind](place, HEADING, made), chosen)
     assert found.counts.tolist() == twin(made, chosen)
-    assert numbers(found) == numbers(local.statistics(arrow(HEADING, made), chosen))
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_rows_in_order_and_quoted_cells_give_the_same(name, place):
-    """The second way to read CSV is for cells that are not plainly written."""
-    chosen = STUDIES[name]
-    table = arrow(HEADING, rows(chosen))
-    ordered = in_order(table, chosen)
-    expected = numbers(local.statistics(table, chosen))
-    assert numbers(local.statistics(ordered, chosen)) == expected
-    path = place.fresh(".csv")
-    lines = [",".join(f'"{cell}"' for cell in row.values()) for row in table.to_pylist()]
-    path.write_text("\n".join([",".join(HEADING), *lines]) + "\n")
-    assert numbers(local.statistics(path, chosen)) == expected
-
-
-def test_a_workbook_gives_the_same(place):
-    chosen = STUDIES["allowed"]
-    table = arrow(HEADING, rows(chosen))
-    path = place.fresh(".xlsx")
-    table.to_pandas().to_excel(path, index=False)
-    assert numbers(local.statistics(path, chosen)) == numbers(local.statistics(table, chosen))
+    assert found == local.statistics(arrow(HEADING, made), chosen)
 
 
 @pytest.mark.parametrize("name", ["counted", "allowed"])
 def test_spark_gives_the_same(name, spark):
     chosen = STUDIES[name]
     table = arrow(HEADING, rows(chosen))
-    expected = numbers(local.statistics(table, chosen))
-    assert (
-        numbers(local.statistics(framed(spark, pieces_of(table, CUTS)), chosen, engine="spark"))
-        == expected
-    )
+    found = local.statistics(framed(spark, pieces_of(table, CUTS)), chosen, engine="spark")
+    assert found == local.statistics(table, chosen)
 
 
 # What is refused, and what is dropped instead
@@ -147,7 +114,7 @@ WRONG = {
     "an unknown action": (
         {"labels": LABELS},
         "lo",
-        "drug = 'lo' is not one of the actions, 3 in all: 'none', 'low', 'high'; did you mean",
+        "drug = 'lo' is not one of the actions, 3 in all: 'none', 'low', 'high'",
     ),
     "an unknown number": (
         {"count": 3},
@@ -168,28 +135,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-@pytest.mark.parametrize("kind", ["csv", "parquet", "sqlite", "pandas"])
-def test_an_invalid_row_is_refused_with_its_place(kind, what, place):
-    actions, change, words = WRONG[what]
-    cells, chosen = small(change, actions)
-    with pytest.raises(pv.DataError, match=words) as problem:
-        local.statistics(TABLES[kind](place, HEADING, cells), chosen)
-    assert any(place in str(problem.value) for place in ("row 2: ", "line 3: "))
-
-
-@pytest.mark.parametrize("what", WRONG)
 def test_or_its_unit_counts_as_nobody(what):
     actions, change, _ = WRONG[what]
     cells, chosen = small(change, actions, invalid="drop-unit")
     found = local.statistics(arrow(HEADING, cells), chosen)
     assert (found.units_dropped, found.trajectories, int(found.counts.sum())) == (1, 2, 2)
-
-
-def test_a_table_without_the_column_says_which_one_to_name():
-    cells, chosen = small("low", {"labels": LABELS})
-    table = arrow(HEADING, cells).rename_columns([*HEADING[:4], "action", "reward"])
-    with pytest.raises(pv.DataError, match=r"set \[data\] action = \"action\""):
-        local.statistics(table, chosen)
 
 
 # Episodes and recordings
@@ -211,9 +161,18 @@ def recorded():
     return {**joined, "terminals": np.array(ends)}
 
 
+def minari_of(folder):
+    """Actions of a space that begins at 5."""
+    states = [[(state, reward) for state, _, reward in one] for one in EPISODES]
+    taken = [[5 + action for _, action, _ in one] for one in EPISODES]
+    space = gymnasium.spaces.Discrete(2, start=5)
+    observed = gymnasium.spaces.Discrete(2)
+    return minari_dataset(folder, states, "hdf5", space=observed, final=1, acting=(space, taken))
+
+
 FORMS = {
     "steps": lambda _: EPISODES,
-    "longer steps": lambda _: [[(*step, 0, False, False) for step in one] for one in EPISODES],
+    "longer steps": lambda _: [[(*step, 0, False) for step in one] for one in EPISODES],
     "dicts of steps": lambda _: [
         [dict(zip(("state", "action", "reward"), step, strict=True)) for step in one]
         for one in EPISODES
@@ -223,34 +182,10 @@ FORMS = {
     "objects": lambda _: SimpleNamespace(
         episodes=[SimpleNamespace(**columns_of(one)) for one in EPISODES]
     ),
-    "minari, arrow": lambda folder: minari_of(folder, "hdf5"),
-    "minari, hdf5": lambda folder: minari_of(folder, "hdf5"),
+    "minari": minari_of,
 }
-
-
-def minari_of(folder, kind):
-    """Actions of a space that begins at 5."""
-    states = [[(state, reward) for state, _, reward in one] for one in EPISODES]
-    taken = [[5 + action for _, action, _ in one] for one in EPISODES]
-    space = gymnasium.spaces.Discrete(2, start=5)
-    observed = gymnasium.spaces.Discrete(2)
-    return minari_dataset(folder, states, kind, space=observed, final=1, acting=(space, taken))
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_episodes_have_their_actions(form, tmp_path):
     assert local.statistics(FORMS[form](tmp_path), ACTING).counts.tolist() == COUNTS
-
-
-def test_episodes_without_actions_are_refused():
-    with pytest.raises(pv.DataError, match=r"at least one \(state, action, reward\)"):
-        local.statistics([[(0, 0.0)]], ACTING)
-    with pytest.raises(pv.DataError, match="has no column 'action'"):
-        local.statistics({k: v for k, v in recorded().items() if k != "actions"}, ACTING)
-    continuous = study(
-        states={"bins": {"x": [0.5]}},
-        mechanism={"name": "dp-ssp", "calibration": "exact"},
-        actions={"labels": ["a", "b"]},
-    )
-    steps = [[({"x": 0.2}, "a", 1.0), ({"x": 0.9}, "b", 1.0)]]
-    assert local.statistics(steps, continuous).counts.tolist() == [1, 0, 0, 1]

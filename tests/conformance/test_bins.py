@@ -4,17 +4,14 @@ The twin compares every cell with every edge.
 """
 
 import random
-from itertools import groupby, pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from gymnasium import spaces
 
 import privalue as pv
 from conformance.test_row_by_row import encoded, together
 from oracles.reading import statistics as gathered
-from oracles.sources import TABLES, minari_dataset
+from oracles.sources import TABLES
 from privalue.readers import tables
 
 EDGES = {"age": [50, 70.5], "heart rate": [-1.5, 0, 100]}
@@ -76,11 +73,6 @@ def test_every_source_gives_the_states_of_the_twin(kind, place):
     assert np.count_nonzero(found.counts) == 12
 
 
-def test_a_query_gives_them_too(place):
-    path, rows = TABLES["duckdb"](place, HEADING, rows_of(2)), rows_of(2)
-    assert gathered(f"{path}::SELECT * FROM rows", STUDY) == expected(rows)
-
-
 @pytest.mark.xdist_group("spark")  # one session serves all
 def test_spark_gives_the_same_bits(spark):
     rows = [(t, step, float(age), float(rate), reward) for t, step, age, rate, reward in rows_of(3)]
@@ -127,73 +119,3 @@ def test_what_is_no_number_is_no_state(kind, place):
         dropped = STUDY.replace(invalid="drop-unit")
         found = gathered(TABLES[kind](place, HEADING, rows), dropped)
         assert found.counts.tolist() == expected(rows[:-1]).counts.tolist()
-
-
-def test_an_edge_is_of_the_bin_above_whatever_the_type():
-    """A decimal, a text and a double of the same number are in the same bin."""
-    study = PLAIN.replace(bins={"x": [0.3]})
-    for column in (
-        [0.3, "0.3", "0.30", "3e-1"],
-        pa.array([0.3]),
-        pa.array(["0.3"]).cast(pa.decimal128(5, 2)),
-        np.array([0.3]),
-    ):
-        n = len(column)
-        table = {"trajectory": list(range(n)), "step": [0] * n, "x": column, "reward": [0.0] * n}
-        assert gathered(table, study).counts.tolist() == [0, n]
-
-
-def test_recordings_of_observations_are_binned():
-    rows = rows_of(5)
-    episodes = {}
-    for t, _, age, rate, reward in rows:
-        episodes.setdefault(t, []).append((age, rate, reward))
-    lists = [[((age, rate), reward) for age, rate, reward in steps] for steps in episodes.values()]
-    dicts = [
-        [({"age": a, "heart rate": h}, 0, r, None, False, False) for a, h, r in steps]
-        for steps in episodes.values()
-    ]
-    ends = np.array([t != after for (t, *_), (after, *_) in pairwise([*rows, (-1,)])])
-    arrays = {
-        "observations": np.array([[age, rate] for _, _, age, rate, _ in rows]),
-        "rewards": np.array([[row[-1]] for row in rows]),
-        "terminals": ends,
-    }
-    columns = {name: arrays["observations"][:, at] for at, name in enumerate(EDGES)}
-    named = {**arrays, "observations": columns}
-    for data in (lists, dicts, arrays, named):
-        assert gathered(data, STUDY) == expected(rows)
-    some = STUDY.replace(bins={"observation_1": EDGES["heart rate"]})
-    by_rate = gathered(arrays, some).counts
-    assert by_rate.tolist() == gathered(lists, some).counts.tolist()
-    with pytest.raises(pv.DataError, match="has 2 numbers for each observation, and the bins are"):
-        gathered(arrays, STUDY.replace(bins={"age": [1]}))
-    with pytest.raises(pv.DataError, match="has 2 numbers for each observation"):
-        gathered(arrays, STUDY.replace(bins={"observation_7": [1]}))
-
-
-def named(observations):
-    numbers = np.array(observations, dtype=float)
-    return {name: numbers[:, [at]] for at, name in enumerate(EDGES)}
-
-
-NUMBER = spaces.Box(-np.inf, np.inf, (1,), np.float64)
-SPACES = {
-    "array": (spaces.Box(-np.inf, np.inf, (2,), np.float64), np.array),
-    "dict": (spaces.Dict(dict.fromkeys(EDGES, NUMBER)), named),
-}
-
-
-@pytest.mark.parametrize("data_format", ["hdf5"])
-@pytest.mark.parametrize("kind", SPACES)
-def test_minari_observations_are_binned(tmp_path, data_format, kind):
-    space, observed = SPACES[kind]
-    rows = rows_of(6, 5)
-    episodes = [
-        [((float(age), float(rate)), reward) for _, _, age, rate, reward in steps]
-        for _, steps in groupby(rows, key=lambda row: row[0])
-    ]
-    dataset = minari_dataset(tmp_path, episodes, data_format, space, (1.0, 1.0), observed)
-    assert gathered(dataset, STUDY) == expected(rows)
-    with pytest.raises(pv.DataError, match=r"\[states\] bins makes states of numbers"):
-        gathered(dataset, PLAIN)

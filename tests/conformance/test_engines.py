@@ -5,24 +5,17 @@ two cores, with partitions cut anywhere; what its tasks and the driver do with p
 tried without it, on very many cuts.
 """
 
-import contextlib
-import json
 import os
 import random
-import re
 import signal
-import subprocess
-import sys
 from collections import defaultdict
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -31,10 +24,9 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles import literal
 from oracles import reading as local
-from oracles.sources import arrow
 from oracles.studies import study
-from privalue.core import COUNTERS, Contributions, Statistics
-from privalue.errors import BoundaryError, MissingComponentError
+from privalue.core import Contributions
+from privalue.errors import BoundaryError
 from privalue.readers import spark as engine
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
@@ -267,6 +259,12 @@ def test_the_local_engine_gives_what_the_twin_gives(case):
     )
 
 
+@pytest.mark.smoke
+def test_spark_gives_the_same_bits(spark, tmp_path):
+    table, described = CASES["persons protected"]
+    assert by_spark(spark, table, described, tmp_path) == local.statistics(table, described)
+
+
 @pytest.mark.parametrize(
     ("name", "case"),
     [("spark", case) for case in CASES if case != "large numbers"]
@@ -279,13 +277,6 @@ def test_every_engine_gives_the_same_bits(spark, tmp_path, name, case):
     assert found.rows == table.num_rows
 
 
-def test_csv_files(spark, tmp_path):
-    table = made(2, name=lambda t: f'stay, "{t}" of May')
-    for at, part in enumerate(pieces_of(table, [10, 10, 60])):
-        pacsv.write_csv(part, tmp_path / f"part{at}.csv")
-    assert by_spark_engine(tmp_path, study(STATES)) == local.statistics(table, study(STATES))
-
-
 def test_the_comparison_notices_a_changed_cell(spark):
     table, described = CASES["numbers"]
     expected = local.statistics(table, described)
@@ -293,47 +284,6 @@ def test_the_comparison_notices_a_changed_cell(spark):
     rewards[77] = 0.123
     changed = table.set_column(3, "reward", pa.array(rewards))
     assert by_spark(spark, changed, described, None) != expected
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("way", ["a long trajectory", "many trajectories"])
-def test_a_unit_with_a_million_rows(spark, tmp_path, way):
-    """It fits into a task, and goes the way of all others."""
-    rng, rows = np.random.default_rng(5), 10**6
-    many = way == "many trajectories"
-    whole = {
-        "person": np.zeros(rows, dtype=np.int64),
-        "trajectory": np.arange(rows) // 10 if many else np.zeros(rows, dtype=np.int64),
-        "step": np.arange(rows),
-        "state": rng.integers(0, STATES, rows),
-        "reward": rng.random(rows),
-    }
-    few = {name: values[:5000] for name, values in whole.items()}
-    few["person"] = few["person"] + 1 + np.arange(5000) // 7
-    table = pa.concat_tables([pa.table(whole), pa.table(few)]).take(rng.permutation(rows + 5000))
-    privacy = {"unit": "person", "max_trajectories_per_person": 20_000} if many else {}
-    described = study(STATES, privacy=privacy, data=BOTH)
-    expected = local.statistics(table, described)
-    pq.write_table(table, tmp_path / "trial.parquet", row_group_size=1 << 17)
-    frame = spark.read.parquet(str(tmp_path)).repartition(3)
-    assert by_spark_engine(frame, described) == expected
-    assert by_spark_engine(tmp_path, described) == expected
-
-
-def test_sums_of_many_states_are_joined_by_tasks(spark):
-    rows = [(t, step, (37 * t + step) % 5000, 0.5) for t in range(60) for step in range(30)]
-    table, described = arrow(HEADING, rows), study(5000)
-    expected = local.statistics(table, described)
-    pieces = pieces_of(table, [500, 1200])
-    assert by_spark_engine(framed(spark, pieces), described) == expected
-
-
-def test_files_without_rows(spark, tmp_path):
-    described = study(STATES, privacy={"neighbours": "add-remove"})
-    pq.ParquetWriter(tmp_path / "a.parquet", made(1).schema).close()  # not even a group of rows
-    (tmp_path / "b.csv").write_text("trajectory,step,state,reward")
-    for name in ("a.parquet", "b.csv"):
-        assert by_spark_engine(tmp_path / name, described) == nobody(described)
 
 
 def test_no_rows(spark):
@@ -380,10 +330,10 @@ def simulated(partitions, described, tasks=3, deal=lambda _, bucket: bucket):
     names = list(declared.columns.values())
     by_task = [[] for _ in range(tasks)]
     for at, rows in enumerate(partitions):
-        with patch.object(engine, "_partition", lambda at=at: at):
+        with patch.object(engine, "partition_id", lambda at=at: at):
             made = engine.encode_buckets(
                 iter(rows.select(names).to_batches()),
-                read=engine._frame_batches,
+                read=engine.read_frame,
                 declaration=declared,
                 buckets=buckets,
             )
@@ -397,7 +347,7 @@ def simulated(partitions, described, tasks=3, deal=lambda _, bucket: bucket):
         output += engine.add_buckets(
             iter(together), declaration=declared, limits=limits, buckets=buckets
         )
-    return engine.add_up(pa.Table.from_batches(output), limits)
+    return engine.add_up(pa.Table.from_batches(output), declared, limits)
 
 
 @st.composite
@@ -447,25 +397,11 @@ def test_tasks_that_share_a_unit_are_noticed():
     table, described = CASES["numbers"]
     partitions = pieces_of(table, [50, 120, 300])
     assert simulated(partitions, described) == local.statistics(table, described)
-    with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
+    with pytest.raises(BoundaryError, match=r"\(twice\)"):
         simulated(partitions, described, deal=lambda at, bucket: np.full(len(bucket), at))
 
 
 # The same mistakes get the same words
-
-GOOD = [(t, step, t % STATES, 0.5) for t in range(12) for step in range(3)]
-MISTAKES = {
-    "missing state": (90, 0, None, 1.0),
-    "missing trajectory": (None, 0, 0, 0.0),
-    "bad state": (90, 0, 7, 0.0),
-    "text in reward": (90, 0, 0, "x"),
-    "text in step": (90, "noon", 0, 0.0),
-    "duplicate step": (2, 1, 0, 0.0),
-}
-
-
-def with_mistake(mistake, at=20):
-    return arrow(HEADING, [*GOOD[:at], MISTAKES[mistake], *GOOD[at:]])
 
 
 def complaint(work, *arguments, **options):
@@ -475,197 +411,13 @@ def complaint(work, *arguments, **options):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named_alike(spark, tmp_path, mistake):
-    table = with_mistake(mistake)
-    expected = complaint(local.statistics, table, study(STATES))
-    told = complaint(by_spark_engine, framed(spark, pieces_of(table, [5, 5, 18])), study(STATES))
-    if "duplicate" in mistake:  # found after the shuffle, where rows have no places
-        assert told == "step = 1 appears twice in trajectory '2'"
-        return
-    assert told.startswith(f"{engine.FRAME}, partition 3, row 3: ")  # 20 is the third from 18 on
-    words = [re.sub(r"the [^,]*(, partition \d+)?, row \d+", "PLACE", m) for m in (told, expected)]
-    assert words[0] == words[1]
-
-
-def test_of_several_mistakes_the_first_is_told(spark):
-    rows = [(t, 0, 7 if t in {11, 12, 13} else 0, 0.5) for t in range(60)]
-    frame = framed(spark, pieces_of(arrow(HEADING, rows), [20, 40]))
-    assert complaint(by_spark_engine, frame, study(STATES)).startswith(
-        f"{engine.FRAME}, partition 0, row 12: state = 7 is not a state"
-    )
-
-
-def test_files_that_cannot_be_read_are_named_alike(spark, tmp_path):
-    described = study(STATES)
-
-    def alike(data):
-        expected = complaint(local.statistics, data, described)
-        assert complaint(by_spark_engine, data, described) == expected
-        return expected
-
-    assert "does not exist" in alike(tmp_path / "nowhere.parquet")
-    (tmp_path / "short.csv").write_text("trajectory,step,state,reward\n1,2,3,0\n1,3,3\n")
-    assert "line 3: the line has 3 cells where the heading has 4" in alike(tmp_path / "short.csv")
-    (tmp_path / "headless.csv").write_text("trajectory,step,state\n1,2,3\n")
-    assert "has no column 'reward'" in alike(tmp_path / "headless.csv")
-    (tmp_path / "no.parquet").write_text("nonsense")
-    assert "cannot be read as Parquet" in alike(tmp_path / "no.parquet")
-    (tmp_path / "trial.txt").write_text("nonsense")
-    assert "must end in .csv" in alike(tmp_path / "trial.txt")
-    folder = tmp_path / "two kinds"
-    folder.mkdir()
-    pq.write_table(made(1), folder / "a.parquet")
-    pq.write_table(made(1).set_column(1, "step", pa.array([b"1"] * 400)), folder / "b.parquet")
-    assert "b.parquet: the column 'step' is of type binary" in alike(folder)
-
-
-def test_a_dataframe_without_a_column(spark):
-    frame = framed(spark, [made(1)])
-    assert complaint(by_spark_engine, frame.drop("reward"), study(STATES)).endswith(
-        " has no column 'reward'; it has 'trajectory', 'step', 'state': name the right one: "
-        '[data] reward = "...", or in Python columns={"reward": "..."}'
-    )
-    protected = study(STATES, privacy=PERSONS)
-    assert "has no column 'person'" in complaint(by_spark_engine, frame, protected)
-
-
-def test_a_task_that_breaks_is_told_in_one_line_without_rows(spark):
-    def breaks(at):
-        raise OSError("the disk is full")
-
-    def lacks(at):
-        raise ModuleNotFoundError("No module named 'privalue'")
-
-    frame = framed(spark, [made(1)], before=breaks)
-    told = complaint(by_spark_engine, frame, study(STATES))
-    assert told == "Spark could not go through the data: OSError: the disk is full"
-    with pytest.raises(
-        MissingComponentError, match=r"workers cannot run privalue: .*PYSPARK_PYTHON"
-    ):
-        by_spark_engine(framed(spark, [made(1)], before=lacks), study(STATES))
-
-
-@pytest.mark.parametrize("hushed", [True, False])
-def test_what_spark_itself_cannot_do_is_told_in_one_line(spark, monkeypatch, caplog, hushed):
+def test_what_spark_itself_cannot_do_is_told_in_one_line_and_not_logged(spark, caplog):
     frame = framed(spark, [made(1)]).selectExpr(
         "trajectory", "step", "state", "CAST('x' || reward AS DOUBLE) AS reward"
     )
-    if not hushed:
-        monkeypatch.setattr(engine, "_silence_loggers", contextlib.nullcontext)
     told = complaint(by_spark_engine, frame, study(STATES))
     assert "[CAST_INVALID_INPUT] The value 'x0.329' of the type" in told
-    assert ("x0.329" in caplog.text) == (not hushed)  # PySpark would log it
-
-
-def test_everything_that_is_counted_is_sent():
-    others = {"return_bounds", "covered", "limits", "largest_levels", *engine.BY_KEY}
-    assert set(COUNTERS) == set(Statistics.__slots__) - others
-
-
-@pytest.mark.parametrize("behaviour", ["column", {"0": {"0": 0.5, "1": 0.5}}])
-def test_another_policy_is_valued_on_spark_too(behaviour):
-    rng = random.Random(3)
-    columns = ("trajectory", "step", "state", "action", "reward", "probability")
-    rows = [
-        (t, step, rng.randrange(2), rng.randrange(2), rng.random(), 0.25 + rng.random() / 2)
-        for t in range(40)
-        for step in range(rng.randrange(1, 6))
-    ]
-    table = arrow(columns, rng.sample(rows, len(rows)))
-    target = {"0": {"0": 0.25, "1": 0.75}, "1": {"0": 1.0}}
-    policy = {"target": target, "behaviour": "column", "clip": 2.5, "by": "start"}
-    if behaviour != "column":
-        policy["behaviour"] = {**behaviour, "1": behaviour["0"]}
-    described = pv.Study(
-        states=["0", "1"], actions=["0", "1"], discount=0.9, returns=(0.0, 3.0), policy=policy,
-        rewards=(0.0, 1.0), epsilon=1.0, unit="trajectory", mechanism="dp-ope",
-    )  # fmt: skip
-    expected = local.statistics(table, described)
-    assert expected.weights_clipped > 0
-    assert simulated(pieces_of(table, [10, 60]), described) == expected
+    assert "x0.329" not in caplog.text
 
 
 # Sessions
-
-
-def test_the_active_session_is_used_and_left_alone(spark, tmp_path):
-    pq.write_table(made(1), tmp_path / "trial.parquet")
-    seen = []
-    by_spark_engine(
-        tmp_path / "trial.parquet", study(STATES), progress=lambda *rows: seen.append(rows)
-    )
-    assert seen == [(400, 400)]
-    assert spark.range(3).count() == 3
-
-
-def test_inspect_takes_a_dataframe(spark):
-    table, described = CASES["persons protected"]
-    found = pv.inspect(described, framed(spark, [table]), engine="spark")
-    assert found.statistics == local.statistics(table, described)
-
-
-@pytest.mark.parametrize(
-    "data", ["postgresql://host/trial", "s3a://bucket/x.parquet", "a.duckdb::rows", "minari:a/b-v0"]
-)
-def test_other_names_are_refused(data):
-    with pytest.raises(pv.UsageError, match="opens CSV and Parquet files by name, nothing else"):
-        by_spark_engine(data, study(STATES))
-
-
-def test_other_data_is_refused():
-    with pytest.raises(pv.UsageError, match="does not take data of type list; give a Spark"):
-        by_spark_engine([[(0, 1.0)]], study(STATES))
-
-
-def test_what_is_missing_is_named(monkeypatch):
-    for variable, value, words in (
-        ("PATH", "", "no java is on the PATH"),
-        ("JAVA_HOME", "/nowhere", "there is none in JAVA_HOME = /nowhere"),
-    ):
-        with monkeypatch.context() as patched:
-            patched.delenv("JAVA_HOME", raising=False)
-            patched.setenv(variable, value)
-            with pytest.raises(MissingComponentError, match=f"needs Java 17 or newer, and {words}"):
-                engine.session()
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingComponentError, match="pip install 'pyspark"):
-        by_spark_engine("trial.csv", study(STATES))
-
-
-def test_importing_privalue_does_not_import_pyspark():
-    loaded = "import privalue.readers.spark, sys; sys.exit('pyspark' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
-
-
-@pytest.mark.long
-def test_the_command_line_starts_a_session_of_its_own(tmp_path):
-    """Only JSON on stdout, and no talk of Spark's on stderr."""
-    table = made(11)
-    pq.write_table(table, tmp_path / "trial.parquet")
-    (tmp_path / "study.toml").write_text(
-        '[privacy]\nepsilon = 1.0\ndelta = 1e-6\nunit = "trajectory"\n'
-        f"[values]\ndiscount = 0.9\nrewards = [0.0, 1.0]\n[states]\ncount = {STATES}\n"
-    )
-    command = Path(sys.executable).with_name("privalue")
-    done = subprocess.run(
-        [
-            command,
-            "inspect",
-            "study.toml",
-            "--data",
-            "trial.parquet",
-            "--engine",
-            "spark",
-            "--json",
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    expected = local.statistics(table, study(STATES))
-    assert json.loads(done.stdout)["counts"] == expected.counts.tolist()
-    assert "WARN" not in done.stderr.replace("WARNING: Using incubator modules", "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["study.toml", "trial.parquet"]

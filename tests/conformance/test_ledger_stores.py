@@ -6,37 +6,32 @@ fail. The processes that race and die are in ``oracles/ledger_driver.py``.
 
 import json
 import os
-import random
 import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from fractions import Fraction
-from pathlib import Path
-from types import SimpleNamespace
-from urllib.parse import quote
 
 import pytest
 
 from oracles import ledger_driver
 from oracles.ledgers import (
-    BOTH,
     DATASET,
     DELTA,
     EPSILON,
     INSERT,
     OTHER,
+    WHOM,
     PostgresPlace,
     SqlitePlace,
     charge,
+    coded,
     declare,
     request,
     rows,
@@ -45,14 +40,12 @@ from oracles.ledgers import (
 )
 from oracles.postgres import Server
 from oracles.release_driver import lose_an_answer
-from oracles.repeats import KILLS, RACES
+from oracles.repeats import RACES
 from privalue.core import gaussian
-from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
-from privalue.ledger import Amount, Charge, open_ledger, study_hash
+from privalue.errors import BudgetError, LedgerError, UnavailableError
+from privalue.ledger import Amount, Charge, open_ledger, study_hash, uninterrupted
 from privalue.ledger.entries import canonical, sha256
-from privalue.ledger.verify import release_fault
 
-EVERY_STEP = 150  # a release has fewer: so many kills are one at each of them
 NOTHING = Amount()
 
 
@@ -68,16 +61,29 @@ def server():
 _schemas = iter(f"ledger{number}" for number in range(1000))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request, tmp_path):
-    if request.param == "sqlite":
+USUAL = [("sqlite", "plain"), ("postgres", "gaussian")]
+OTHERS = [("sqlite", "gaussian"), ("postgres", "plain")]
+
+
+@pytest.fixture(
+    params=[*USUAL, *(pytest.param(pair, marks=pytest.mark.long) for pair in OTHERS)],
+    ids="-".join,
+)
+def pair(request):
+    """A database with an accounting; ``make long`` has the full product."""
+    return request.param
+
+
+@pytest.fixture
+def place(pair, request, tmp_path):
+    if pair[0] == "sqlite":
         return SqlitePlace(tmp_path / "ledger.db")
     return PostgresPlace(request.getfixturevalue("server"), next(_schemas))
 
 
-@pytest.fixture(params=BOTH)
-def accounting(request):
-    return request.param
+@pytest.fixture
+def accounting(pair):
+    return pair[1]
 
 
 @pytest.fixture
@@ -95,11 +101,15 @@ def price(accounting, epsilon=EPSILON, delta=DELTA):
     return Amount(mu2=-(-(10**17 * square.numerator) // square.denominator))
 
 
-def drive(*arguments, **environment):
+def environment(**more):
+    return {**os.environ, **more, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def drive(*arguments, **more):
     """The driver's answers, from a process of its own."""
     done = subprocess.run(
         [sys.executable, ledger_driver.__file__, *map(str, arguments)],
-        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=environment(**more),
         capture_output=True,
         text=True,
         check=False,
@@ -128,65 +138,46 @@ def test_a_ledger_is_made_by_its_first_total_only(place):
         lambda: ledger.account(DATASET),
         ledger.head,
     ):
-        with pytest.raises(BudgetError, match=r"there is no ledger .*; declare a total first"):
+        with pytest.raises(BudgetError, check=coded("not-declared")):
             refused()
-    with pytest.raises(LedgerError, match="there is no ledger"):
+    with pytest.raises(LedgerError):
         ledger.verify()
-    account = declare(ledger)
-    assert str(account.left) == "epsilon 1, delta 1e-6"
+    assert str(declare(ledger).left) == "epsilon 1, delta 1e-6"
     assert [each.dataset for each in ledger.accounts()] == [DATASET]
     assert ledger.verify().entries == 1
-    with pytest.raises(BudgetError, match='dataset "others": no total is declared'):
+    with pytest.raises(BudgetError, check=coded("not-declared")):
         ledger.account("others")
 
 
-def test_what_is_charged_is_spent_and_a_release_that_does_not_fit_is_refused(place):
+def test_what_is_charged_is_spent_and_what_does_not_fit_is_refused(place):
     ledger = place.open()
-    declare(ledger)
+    declare(ledger, delta=2e-7)
     charge(ledger, request(epsilon=0.7))
     account = ledger.account(DATASET)
     assert (str(account.spent), account.balance.releases) == ("epsilon 0.7, delta 1e-7", 1)
-    with pytest.raises(BudgetError) as refused:
-        charge(ledger, request(OTHER, epsilon=0.5))
-    assert refused.value.exit_code == 4
-    assert str(refused.value).startswith(
-        'dataset "people": requested epsilon 0.5, delta 1e-7; left epsilon 0.3, delta 9e-7; '
-    )
+    for too_much in ({"epsilon": 0.300000000001}, {"delta": 1.00001e-7}):
+        with pytest.raises(BudgetError, check=coded("budget-exceeded")):
+            charge(ledger, request(OTHER, **too_much))
     assert ledger.account(DATASET) == account
-
-
-def test_delta_runs_out_too(place):
-    ledger = place.open()
-    declare(ledger, epsilon=10.0, delta=1e-7)
-    spend(ledger, request())
-    with pytest.raises(BudgetError, match=r"left epsilon 9\.9, delta 0"):
-        charge(ledger, request(OTHER, delta=1e-18))
-    charge(ledger, request(OTHER, delta=0.0))
+    charge(ledger, request(OTHER, epsilon=0.3))
+    assert ledger.account(DATASET).left == NOTHING
 
 
 def test_an_identical_request_gets_the_stored_release_and_spends_nothing(ledger, place, accounting):
-    assert ledger.find(request()) is None
-    text, made = spend(ledger, request(accounting=accounting))
-    earlier = place.open().find(request())
-    assert (earlier.release, earlier.charge) == (text, made)
-    with pytest.raises(BudgetError, match="and its release is on record; ask for it again"):
-        charge(ledger, request(accounting=accounting))
+    asked = request(accounting=accounting)
+    assert ledger.find(asked) is None
+    made = charge(ledger, asked)
+    assert ledger.find(asked).release is None  # a charge without a release stays spent
+    ledger.commit(made, text_of(made))
+    earlier = place.open().find(asked)
+    assert (earlier.release, earlier.charge) == (text_of(made), made)
+    with pytest.raises(BudgetError, check=coded("already-charged")):
+        charge(ledger, asked)
     assert ledger.account(DATASET).spent == price(accounting)
     declare(ledger, "others", accounting=accounting)  # the same study of other people is another
-    assert ledger.find(request(dataset="others")) is None
-    charge(ledger, request(dataset="others", accounting=accounting))
-
-
-def test_a_charge_without_a_release_stays_spent_and_says_whose_it_is(ledger, place, accounting):
-    charge(ledger, request(accounting=accounting))
-    author = json.loads(rows(place)[-1][1])["author"]
-    why = rf"was charged at 20\S+Z by {author} \(entry 2\), and has no release yet: finish .*period"
-    with pytest.raises(BudgetError, match=why):
-        charge(ledger, request(accounting=accounting))
-    earlier = ledger.find(request())
-    assert earlier.release is None
-    assert re.search(why, earlier.why_not_again)
-    assert ledger.account(DATASET).spent == price(accounting)
+    others = request(dataset="others", accounting=accounting)
+    assert ledger.find(others) is None
+    charge(ledger, others)
 
 
 def test_a_repeated_charge_is_idempotent_by_its_token_and_in_its_process(ledger, accounting):
@@ -195,11 +186,11 @@ def test_a_repeated_charge_is_idempotent_by_its_token_and_in_its_process(ledger,
     assert ledger.charge(asked, token="mine") == made
     assert ledger.account(DATASET).spent == price(accounting)
     for other in (lambda: ledger.charge(asked, token="yours"), lambda: charge(ledger, asked)):
-        with pytest.raises(BudgetError, match="identical request was charged"):
+        with pytest.raises(BudgetError, check=coded("already-charged")):
             other()
     assert in_a_fork(lambda: ledger.charge(asked, token="mine")) == "BudgetError"
     ledger.commit(made, text_of(made))
-    with pytest.raises(BudgetError, match="ask for it again"):
+    with pytest.raises(BudgetError, check=coded("already-charged")):
         ledger.charge(asked, token="mine")  # it pays for one draw
 
 
@@ -208,45 +199,42 @@ def in_a_fork(action):
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        said = ""
         try:
             action()
         except Exception as problem:
-            said = type(problem).__name__
+            os.write(writer, type(problem).__name__.encode())
         finally:
-            os.write(writer, said.encode())
             os._exit(0)
     os.close(writer)
-    with os.fdopen(reader) as told:
-        said = told.read()
     os.waitpid(child, 0)
-    return said
+    with os.fdopen(reader) as said:
+        return said.read()
 
 
 def test_a_commit_can_be_repeated_but_not_changed(ledger, accounting):
     made = charge(ledger, request(accounting=accounting))
-    for wrong in ("no JSON", "{}", text_of(Charge(number=2, head="0" * 64, dataset=DATASET))):
-        with pytest.raises(LedgerError, match="it states another charge, or none"):
-            ledger.commit(made, wrong)
-    promise = {"epsilon": EPSILON, "delta": DELTA, "unit": "trajectory"}
-    with pytest.raises(LedgerError, match="promises something else than was paid for"):
-        ledger.commit(made, text_of(made, privacy={**promise, "neighbours": "add-remove"}))
+    promise = {"epsilon": EPSILON, "delta": DELTA, **WHOM}
     alpha = {"mechanism": "dp-ssp", "noise": {"alpha": gaussian(EPSILON, DELTA).alpha}}
     stated = alpha if accounting == "gaussian" else {}
-    text = text_of(made, privacy={**promise, "neighbours": "replace-one"}, **stated)
+    for wrong in (
+        "no JSON",
+        "{}",
+        text_of(Charge(number=2, head="0" * 64, dataset=DATASET)),
+        text_of(made, privacy={**promise, "neighbours": "add-remove"}, **stated),
+        text_of(made, privacy=promise, mechanism="dp-ssp", noise={"alpha": 1e6}),
+    ):
+        with pytest.raises(LedgerError):
+            ledger.commit(made, wrong)
+    text = text_of(made, privacy=promise, **stated)
     ledger.commit(made, text)
     head = ledger.head()
     ledger.commit(made, text)
     assert ledger.head() == head
-    with pytest.raises(LedgerError, match="there is another release for entry 2"):
+    with pytest.raises(LedgerError):
         ledger.commit(made, text_of(made))
-
-
-def test_a_charge_of_another_ledger_cannot_be_committed(ledger, accounting):
-    made = charge(ledger, request(accounting=accounting))
-    for wrong in ({"head": "f" * 64}, {"number": 1}, {"number": 99}):
+    for wrong in ({"head": "f" * 64}, {"number": 1}, {"number": 99}):  # charges of other ledgers
         other = Charge(**{"number": 2, "head": made.head, "dataset": DATASET, **wrong})
-        with pytest.raises(LedgerError, match="it is another ledger, or an old copy"):
+        with pytest.raises(LedgerError):
             ledger.commit(other, text_of(other))
 
 
@@ -254,9 +242,9 @@ def test_what_another_tool_spends_counts_and_has_no_release(ledger, accounting):
     asked = request(None, delta=0.0, what="counts by ward, with another tool")
     assert asked.hash == sha256(asked.what)
     made = charge(ledger, asked)
-    with pytest.raises(BudgetError, match=r"the same was charged .* say what is new about it"):
+    with pytest.raises(BudgetError, check=coded("already-charged")):
         charge(ledger, asked)
-    with pytest.raises(LedgerError, match="another tool spent that charge"):
+    with pytest.raises(LedgerError):
         ledger.commit(made, text_of(made))
     charge(ledger, request(None, delta=0.0, what="another question"))
     assert ledger.account(DATASET).balance.releases == 2
@@ -267,106 +255,31 @@ def test_a_total_changes_on_the_record_and_never_below_what_is_spent(place):
     ledger = place.open()
     declare(ledger)
     spend(ledger, request(epsilon=0.6))
-    with pytest.raises(BudgetError, match=r"a total of epsilon 2, .*--replace"):
-        declare(ledger, epsilon=2.0)
-    with pytest.raises(BudgetError, match=r"more is spent: epsilon 0\.6, delta 1e-7"):
-        declare(ledger, epsilon=0.59, replace=True)
+    for refused in ({"epsilon": 2.0}, {"epsilon": 0.59, "replace": True}):
+        with pytest.raises(BudgetError, check=coded("total-refused")):
+            declare(ledger, **refused)
     account = declare(ledger, epsilon=0.6, replace=True, reason="the board said so")
     assert str(account.left) == "epsilon 0, delta 9e-7"
     assert str(account.largest) == "epsilon 1, delta 1e-6"  # what all releases together keep
-    assert str(declare(ledger, epsilon=0.8, replace=True).largest) == "epsilon 1, delta 1e-6"
     assert str(declare(ledger, epsilon=1.2, replace=True).largest) == "epsilon 1.2, delta 1e-6"
     head = ledger.head()
     declare(ledger, epsilon=1.2, replace=True)  # it stands already
     assert ledger.head() == head
-    assert ledger.verify().entries == 6
+    assert ledger.verify().entries == 5
 
 
 def test_neither_the_accounting_nor_whom_it_protects_changes_once_something_is_spent(
     ledger, accounting
 ):
     other = "plain" if accounting == "gaussian" else "gaussian"
-    with pytest.raises(BudgetError, match="the accounting of a dataset never changes"):
+    with pytest.raises(BudgetError, check=coded("total-refused")):
         declare(ledger, accounting=other, replace=True)
     declare(ledger, accounting=accounting, unit="person", replace=True)
     declare(ledger, accounting=accounting, replace=True)
     spend(ledger, request(accounting=accounting))
-    with pytest.raises(BudgetError, match="what is spent was counted for that"):
+    with pytest.raises(BudgetError, check=coded("total-refused")):
         declare(ledger, accounting=accounting, unit="person", replace=True)
     ledger.verify()
-
-
-def test_the_record_says_who_declared_and_why_and_the_statement_tells_all(
-    ledger, place, accounting
-):
-    declare(ledger, epsilon=2.0, accounting=accounting, replace=True, reason="a second trial")
-    spend(ledger, request(accounting=accounting, what="recovery"))
-    author = "keeper" if isinstance(place, PostgresPlace) else who_i_am()
-    lines = list(ledger.statement(DATASET))
-    assert {line.author for line in lines} == {author}
-    assert [line.kind for line in lines] == ["declare", "declare", "charge", "commit"]
-    assert [line.what for line in lines[1:]] == [
-        "total of epsilon 2, delta 1e-6: a second trial",
-        "recovery",
-        "release of entry 3",
-    ]
-    assert lines[2].cost == price(accounting)
-    assert lines[2].left == lines[3].left == ledger.account(DATASET).left
-    assert lines[1].left.minus(price(accounting)) == lines[2].left
-
-
-def who_i_am():
-    import pwd
-
-    return pwd.getpwuid(os.geteuid()).pw_name
-
-
-def test_ten_tenths_are_one(place):
-    """A sum of doubles would stop at nine, or never fit 0.1 + 0.1 + 0.1 into 0.3."""
-    ledger = place.open()
-    declare(ledger)
-    for number in range(10):
-        spend(ledger, request(study_hash({"number": number})))
-    account = ledger.account(DATASET)
-    assert (account.left, account.balance.releases) == (NOTHING, 10)
-
-
-def test_mu_squared_adds_up_in_a_gaussian_total(place):
-    """Four of half the mu, where plain sums would allow fewer."""
-    ledger, alpha = place.open(), gaussian(1.0, 1e-6).alpha
-    declare(ledger, accounting="gaussian")
-    for number in range(4):
-        study = study_hash({"number": number})
-        spend(ledger, request(study, epsilon=0.5, delta=1e-6, alpha=2 * alpha))
-    with pytest.raises(BudgetError, match=r"delta 1e-6 \(which costs mu 0\.118353\); left mu"):
-        charge(ledger, request(epsilon=0.5, delta=1e-6, alpha=2 * alpha))
-    with pytest.raises(BudgetError, match="a plain dataset under another name"):
-        charge(ledger, request(epsilon=0.5, delta=1e-6))
-    ledger.verify()
-
-
-@pytest.mark.parametrize("releases", [30, pytest.param(500, marks=pytest.mark.long)])
-def test_tiny_gaussian_releases_in_any_order_never_exceed_the_total(place, releases):
-    """Two clients; some releases are left behind; the sum is exact, in Fractions."""
-    clients, chance = [place.open() for _ in range(2)], random.Random(releases)
-    declare(clients[0], accounting="gaussian")
-    alpha, spent, refused = gaussian(1.0, 1e-6).alpha, Fraction(0), 0
-    for number in range(releases):
-        each = alpha * releases**0.5 * chance.uniform(0.6, 1.0)
-        asked = request(study_hash({"number": number}), epsilon=1.0, delta=1e-6, alpha=each)
-        try:
-            made = charge(chance.choice(clients), asked)
-        except BudgetError:
-            refused += 1
-            continue
-        spent += 1 / Fraction(each) ** 2
-        if chance.random() < 0.8:  # the others are left behind
-            chance.choice(clients).commit(made, text_of(made))
-    total = 1 / Fraction(alpha * (1 - 1e-9)) ** 2
-    account = clients[1].account(DATASET)
-    assert refused
-    assert total * Fraction(9, 10) < spent <= Fraction(account.spent.mu2, 10**17) <= total
-    clients[0].verify()
 
 
 # Many at once
@@ -399,8 +312,9 @@ def test_eight_processes_race_for_the_last_units(place, units, accounting):
 
 
 def test_eight_identical_requests_spend_once(place, accounting):
-    environment = {"LEDGER_IDENTICAL": "1", "LEDGER_ACCOUNTING": accounting}
-    answers = drive("race", place.location, RACES, 8, 8, **environment)
+    answers = drive(
+        *("race", place.location, RACES, 8, 8), LEDGER_IDENTICAL="1", LEDGER_ACCOUNTING=accounting
+    )
     kinds = Counter((answer["turn"], answer["kind"]) for answer in answers)
     assert {kind for turn, kind in kinds if turn >= 0} <= {"granted", "stored", "BudgetError"}
     ledger = place.open()
@@ -461,9 +375,9 @@ def test_a_client_that_reads_and_writes_in_two_transactions_overdraws_nothing(tm
     for mistake in ("torn", "torn without rules"):
         location = tmp_path / mistake / "ledger.db"
         location.parent.mkdir()
-        environment = {"LEDGER_PLANTED_MISTAKE": mistake}
-        environment["LEDGER_RULES"] = str(location.parent / "rules.sql")
-        answers = drive("race", location, 3, 2, 8, **environment)
+        planted = {"LEDGER_PLANTED_MISTAKE": mistake}
+        planted["LEDGER_RULES"] = str(location.parent / "rules.sql")
+        answers = drive("race", location, 3, 2, 8, **planted)
         charges = Counter(
             json.loads(body)["dataset"]
             for _, body, _ in rows(SqlitePlace(location))
@@ -481,99 +395,33 @@ def test_a_client_that_reads_and_writes_in_two_transactions_overdraws_nothing(tm
 # Killed
 
 
-@pytest.mark.parametrize("accounting", BOTH)
-def test_a_kill_at_any_step_never_leaves_less_spent_than_released(
-    place, tmp_path, accounting, monkeypatch
-):
-    monkeypatch.setenv(ledger_driver.ACCOUNTING, accounting)
-    place.prepare(runs=2 * KILLS + 2)
-    runs = drive("crash", tmp_path, place.pattern, KILLS)
-    assert not runs[0]["killed"]  # one got through all steps
-    assert sum(run["killed"] for run in runs) >= min(KILLS, 20)
-    steps = {"declared", "charged", "drawn", "committed", "published"}
-    assert steps <= {run["last"] for run in runs} or KILLS < EVERY_STEP
-    whole = open_ledger(place.pattern.format(1)).account(DATASET).spent
-    found = Counter()
-    for run in runs:
-        ledger = open_ledger(place.pattern.format(run["run"]))
-        published = tmp_path / f"published-{run['run']}"
-        text = published.read_text() if published.exists() else ""
-        try:
-            account = ledger.account(DATASET)
-        except (BudgetError, LedgerError):  # there is none, or an empty file
-            assert not text
-            ledger.declare(DATASET, **ledger_driver.total_of(10))  # whoever comes next makes it
-            found["no total"] += 1
-            continue
-        assert account.spent in {NOTHING, whole}
-        assert not text or account.spent == whole
-        asked = ledger_driver.asked(10, ledger_driver.KILLED)
-        earlier = ledger.find(asked)
-        if earlier is None:  # nothing is left behind: the next run succeeds
-            assert account.spent == NOTHING
-            spend(ledger, asked)
-            found["nothing"] += 1
-        elif earlier.release is None:
-            with pytest.raises(BudgetError, match="has no release yet"):
-                charge(ledger, asked)
-            found["charged"] += 1
-        else:
-            assert not text or earlier.release == text
-            found["stored"] += 1
-        spend(ledger, ledger_driver.asked(10, OTHER))
-        ledger.verify(releases=[text] * bool(text))
-    outcomes = {"no total", "nothing", "charged", "stored"}
-    assert set(found) == outcomes or (KILLS < EVERY_STEP and set(found) <= outcomes)
+def start_writer(place, turns, accounting):
+    """A process that charges and commits; it says when it begins."""
+    return subprocess.Popen(
+        [sys.executable, ledger_driver.__file__, "write", place.location, str(turns)],
+        env={**environment(), ledger_driver.ACCOUNTING: accounting},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
-def test_the_server_is_killed_and_comes_back(server, accounting):
-    place = PostgresPlace(server, next(_schemas))
-    ledger = place.open()
-    declare(ledger, accounting=accounting)
-    made = charge(ledger, request(accounting=accounting))
-    server.stop(signal.SIGQUIT)  # no clean end: the server recovers from its log
-    try:
-        with pytest.raises(UnavailableError, match=r"does not answer .* try again") as found:
-            ledger.commit(made, text_of(made))
-        assert found.value.exit_code == 7
-    finally:
-        server.start()
-    ledger.commit(made, text_of(made))
-    ledger.verify(releases=[text_of(made)])
-    assert ledger.account(DATASET).spent == price(accounting)
-
-
+@pytest.mark.parametrize("accounting", ["plain", pytest.param("gaussian", marks=pytest.mark.long)])
 def test_writers_whose_server_stops_again_and_again_lose_and_double_nothing(server, accounting):
     place = PostgresPlace(server, next(_schemas))
     ledger, turns = place.open(), 12
     total = {"epsilon": 1.0, "delta": 1e-6} if accounting == "gaussian" else {}
     declare(ledger, **{"epsilon": 1000.0, "delta": 1e-3, **total}, accounting=accounting)
-    writers = [
-        subprocess.Popen(
-            [sys.executable, ledger_driver.__file__, "write", place.location, str(turns)],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                ledger_driver.ACCOUNTING: accounting,
-            },
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
+    writers = [start_writer(place, turns, accounting) for _ in range(4)]
+    for writer in writers:
+        writer.stdout.readline()
     for _ in range(2):
-        time.sleep(1.5)
+        time.sleep(0.2)
         server.stop(signal.SIGQUIT)
         server.start()
-    heads = [
-        json.loads(line)["head"]
-        for each in writers
-        for line in each.communicate()[0].split("\n")
-        if line
-    ]
+    lines = [line for each in writers for line in each.communicate()[0].splitlines()]
+    heads = [json.loads(line)["head"] for line in lines]
     assert len(set(heads)) == len(heads) == 4 * turns
-    account = ledger.account(DATASET)
-    assert account.balance.releases == 4 * turns
+    assert ledger.account(DATASET).balance.releases == 4 * turns
     assert ledger.verify(heads=heads).entries == 1 + 2 * 4 * turns
 
 
@@ -660,9 +508,7 @@ def test_every_change_removal_reordering_and_insertion_is_found(history, place):
     for name, entries in tampered.items():
         if not written_anew(place, entries):
             continue
-        with pytest.raises(LedgerError, match=r"fails its check: entry \d+") as found:
-            ledger.verify()
-        assert found.value.exit_code == 5, name
+        assert re.search(r"fails its check: entry \d+", complaint(ledger.verify)), name
     rewrite(place, good)
     ledger.verify()
 
@@ -675,11 +521,11 @@ def test_what_the_chain_alone_cannot_show_a_head_or_a_release_does(history, plac
     rewrite(place, good[:-1])  # without the last commit
     place.tamper(("DELETE FROM ledger_releases WHERE hash = ?", (sha256(text),)))
     ledger.verify(heads=[made.head])
-    with pytest.raises(LedgerError, match="no entry commits the release"):
+    with pytest.raises(LedgerError):
         ledger.verify(releases=[text])
     rewrite(place, good[:-2])
     ledger.verify()
-    with pytest.raises(LedgerError, match="its last entries were removed"):
+    with pytest.raises(LedgerError):
         ledger.verify(heads=[made.head])
     rewrite(place, rechained([changed(good[0], at="2020-01-01T00:00:00Z"), *good[1:-2]]))
     place.tamper(("DELETE FROM ledger_releases",))
@@ -734,158 +580,33 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place, accounting
         "another accounting": with_(0, accounting="plain" if part == "mu2" else "gaussian"),
         "whom it protects, later": with_(declared, unit="person"),
         "another tool's words": with_(kinds.index("declare", 1) + 1, what="something else"),
+        "a promise of no numbers": with_(declared, promise=[[], {}]),
     }
     if accounting == "gaussian":
         broken["a smaller alpha"] = with_(first, alpha="1.0")
     for name, entries in broken.items():
         if written_anew(place, rechained(entries)):
             assert re.search(r"fails its check: entry \d+", complaint(ledger.verify)), name
+            complaint(lambda: [ledger.accounts(), list(ledger.statement(DATASET))])  # no bug
 
 
-OTHER_WRITER = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-"""
-
-
-def test_to_declare_again_gives_up_no_lock_of_this_process(tmp_path):
-    """To close a descriptor of a file drops all locks of its process; declaring opened one."""
-    place = SqlitePlace(tmp_path / "ledger.db")
-    ledger = place.open()
-    declare(ledger)
-    with ledger._store.transaction(write=True):
-        ledger._store.create()
-        done = subprocess.run(
-            [sys.executable, "-c", OTHER_WRITER, place.location],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert "database is locked" in done.stderr
-
-
-@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_writers_wait_whatever_isolation_is_usual_there(server, level):
-    place = PostgresPlace(server, next(_schemas))
-    declare(place.open())
-    usual = "ALTER ROLE CURRENT_USER {} default_transaction_isolation"
-    place.execute((f"{usual.format('SET')} = '{level}'",))
-    with ThreadPoolExecutor(4) as pool:
-        asked = [request(study_hash({"number": at}), epsilon=0.1, delta=1e-8) for at in range(8)]
-        paid = [pool.submit(charge, place.open(), each) for each in asked]
-    place.execute((usual.format("RESET"),))
-    assert len({one.result().number for one in paid}) == 8
-
-
-def test_an_interrupt_ends_the_wait_for_those_who_read(tmp_path):
-    """The commit of a writer waits for readers, in a loop of ours that lets signals through."""
-    place = SqlitePlace(tmp_path / "ledger.db")
-    ledger = place.open()
-    declare(ledger)
-    from privalue.ledger.signals import uninterrupted
-
-    reader = sqlite3.connect(place.location, isolation_level=None)
-    reader.execute("BEGIN")
-    reader.execute("SELECT * FROM ledger_entries").fetchone()
-    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
-    timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt), uninterrupted():
-            charge(ledger, request())
-    finally:
-        timer.join()
-        reader.close()
-    assert ledger.account(DATASET).spent == NOTHING
-
-
-WITHOUT_HANDLER = """
-import signal
-from privalue.ledger.signals import let_through, uninterrupted
-with uninterrupted():
-    signal.raise_signal(signal.SIGTERM)
-    let_through()
-    print("kept", flush=True)
-print("not reached", flush=True)
-"""
-
-
-def test_what_would_end_the_process_waits_until_the_release_is_kept():
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_HANDLER], capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "kept\n"
-    assert done.returncode == -signal.SIGTERM
-
-
-def test_a_release_states_the_alpha_that_was_paid_for():
-    said = {"promise": [10**12, 10**12], "unit": "trajectory", "neighbours": "replace-one"}
-    paid = SimpleNamespace(hash="head", said={**said, "alpha": "4.2", "is_foreign": False})
-    privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "neighbours": "replace-one"}
-    made = {"ledger_head": "head", "privacy": privacy, "mechanism": "dp-ssp"}
-    assert release_fault(json.dumps({**made, "noise": {"alpha": 4.2}}), paid) is None
-    planted = json.dumps({**made, "noise": {"alpha": 1e6}})
-    assert release_fault(planted, paid) == "it promises something else than was paid for"
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE ledger_releases SET text = 'another'",
-        "DELETE FROM ledger_releases",
-    ],
-)
-def test_stored_releases_are_checked_too(history, place, statement):
-    ledger, *_ = history
-    place.tamper((statement,))
-    assert "the release of entry 2: it was changed or removed" in complaint(ledger.verify)
-    with pytest.raises(LedgerError, match="the release of entry 2 cannot be used"):
-        ledger.find(request())
-
-
-def test_an_emptied_ledger_fails_its_check(history, place):
-    ledger, *_ = history
+def test_stored_releases_and_the_rules_themselves_are_checked(history, place):
+    ledger, text, _ = history
+    on = " ON ledger_entries" if isinstance(place, PostgresPlace) else ""
+    place.tamper(("UPDATE ledger_releases SET text = 'another' WHERE hash = ?", (sha256(text),)))
+    assert complaint(ledger.verify)
+    with pytest.raises(LedgerError):
+        ledger.find(request(study_hash({"study": 3})))
+    place.tamper(("DELETE FROM ledger_releases WHERE hash = ?", (sha256(text),)))
+    assert complaint(ledger.verify)
+    place.tamper(("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (sha256(text), text)))
+    ledger.verify()
+    place.execute(("DROP INDEX ledger_requests",))
+    assert "rules" in complaint(ledger.verify)
+    place.execute((f"DROP TRIGGER ledger_follows{on}",))
+    assert "rules" in complaint(ledger.verify)
     rewrite(place, [])
     assert "entry 1 is missing" in complaint(ledger.verify)
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [
-        ["DROP TRIGGER ledger_follows{}"],
-        ["DROP INDEX ledger_requests"],
-    ],
-)
-def test_rules_that_are_gone_are_noticed(ledger, place, statements):
-    on = " ON ledger_entries" if isinstance(place, PostgresPlace) else ""
-    place.execute(*((each.format(on),) for each in statements))
-    assert "the rules of its tables were changed" in complaint(ledger.verify)
-
-
-def test_a_stray_release_is_no_fault_of_the_record(history, place):
-    """The table is append-only: one row of a releaser would fail every later check."""
-    ledger, *_ = history
-    stray = f"INSERT INTO ledger_releases (hash, text) VALUES ('{sha256('one more')}', 'one more')"
-    place.execute((stray,))
-    ledger.verify()
-
-
-def test_a_ledger_of_an_unpublished_version_is_refused_in_one_line(place):
-    place.execute(
-        (
-            "CREATE TABLE ledger_entries (sequence BIGINT PRIMARY KEY, body TEXT NOT NULL,"
-            " hash TEXT NOT NULL, seal TEXT NOT NULL DEFAULT '')",
-        )
-    )
-    ledger = place.open()
-    for action in (
-        ledger.verify,
-        lambda: declare(ledger),
-        lambda: ledger.account(DATASET),
-        lambda: charge(ledger, request()),
-    ):
-        with pytest.raises(LedgerError, match="was made by an unpublished version of privalue"):
-            action()
 
 
 # Places that fail
@@ -898,7 +619,7 @@ def hold(place):
             [sys.executable, ledger_driver.__file__, "hold", place.location],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env=environment(),
         )
         assert process.stdout.readline()
         return lambda: process.communicate(b"\n")
@@ -912,50 +633,42 @@ def hold(place):
     return connection.close
 
 
-def test_a_locked_ledger_says_so(ledger, place, accounting):
-    release = hold(place)
-    try:
-        with pytest.raises(UnavailableError) as found:
-            charge(place.open(wait=0.2), request(accounting=accounting))
-    finally:
-        release()
-    assert "is locked by another process, and stayed so for 0.2 s; nothing was" in str(found.value)
-    assert found.value.exit_code == 7
-    charge(ledger, request(accounting=accounting))
+def hold_for_reading(place):
+    """A reader, for whom the commit of a writer waits in SQLite."""
+    reader = sqlite3.connect(place.location, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM ledger_entries").fetchone()
+    return reader.close
 
 
-def test_an_interrupt_ends_the_wait_for_a_lock_at_once(ledger, place, accounting):
-    from privalue.ledger.signals import uninterrupted
-
-    release = hold(place)
+@pytest.mark.parametrize("lock", [hold, hold_for_reading])
+@pytest.mark.parametrize("accounting", ["plain"])
+def test_an_interrupt_ends_the_wait_for_a_lock_at_once(ledger, place, lock):
+    if lock is hold_for_reading and isinstance(place, PostgresPlace):
+        return  # its readers block nobody
+    release = lock(place)
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt), uninterrupted():
-            charge(ledger, request(accounting=accounting))
+            charge(ledger, request())
     finally:
         timer.join()
         release()
     assert ledger.account(DATASET).spent == NOTHING
 
 
+@pytest.mark.parametrize("accounting", ["plain"])
 def test_a_writer_that_is_suspended_while_it_waits_stops_nobody(ledger, place, accounting):
     """Ctrl-Z, or a frozen container: what waits holds nothing, or is ended by the server."""
     release = hold(place)
-    waiting = subprocess.Popen(
-        [sys.executable, ledger_driver.__file__, "write", place.location, "1"],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            ledger_driver.ACCOUNTING: accounting,
-        },
-        stdout=subprocess.PIPE,
-    )
+    waiting = start_writer(place, 1, accounting)
     try:
-        time.sleep(3.0)  # it imports, and waits
+        waiting.stdout.readline()
+        time.sleep(0.5)  # it waits
         waiting.send_signal(signal.SIGSTOP)
         release()
-        made = charge(ledger, request(accounting=accounting))
+        made = charge(ledger, request())
         ledger.commit(made, text_of(made))
         assert ledger.account(DATASET).spent == price(accounting)
     finally:
@@ -976,95 +689,9 @@ def test_a_full_disk_leaves_a_safe_state(tmp_path, mode, accounting, monkeypatch
     ledger.declare(DATASET, **ledger_driver.total_of(10))
     answers = starved(tmp_path / "ledger.db", mode, accounting)
     assert [answer["code"] for answer in answers] == ([5] if mode == "full" else [0, 5])
-    assert "could not use its disk" in answers[-1]["text"]
     ledger.verify()
     account = ledger.account(DATASET)
     assert (account.spent == NOTHING) == (mode == "full")
-
-
-@pytest.fixture
-def open_folder():
-    """A folder that another user can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="ledger-"))
-    folder.chmod(0o755)
-    yield folder
-    folder.chmod(0o755)
-    shutil.rmtree(folder)
-
-
-def test_a_folder_that_cannot_be_written(open_folder):
-    location = open_folder / "ledger.db"
-    open_folder.chmod(0o555)
-    (answer,) = starved(location, "declare")
-    assert answer["code"] == 5
-    assert "cannot be made: Permission denied" in answer["text"]
-    open_folder.chmod(0o755)
-    declare(open_ledger(location))
-    location.chmod(0o444)
-    open_folder.chmod(0o555)
-    refused, read = starved(location, "charge")
-    assert refused["code"] == 5
-    assert "cannot be opened" in refused["text"]
-    assert read["code"] == 0  # who may only read can read
-    open_folder.chmod(0o755)
-    assert open_ledger(location).verify().entries == 1
-
-
-@pytest.mark.parametrize("where", ["/proc/ledger.db", "file/ledger.db", "no/l.db", "."])
-def test_a_place_where_nothing_can_be_made(tmp_path, monkeypatch, where):
-    monkeypatch.chdir(tmp_path)
-    Path("file").write_text("")
-    with pytest.raises(LedgerError, match=r"cannot be made|is not a regular file"):
-        declare(open_ledger(where))
-
-
-def test_every_corrupted_page_is_found_or_harmless(tmp_path, accounting):
-    """A page's bytes are inverted: never a wrong answer, never a traceback."""
-    location = tmp_path / "ledger.db"
-    ledger = open_ledger(location)
-    declare(ledger, accounting=accounting)
-    for number in range(3):
-        spend(ledger, request(study_hash({"number": number}), accounting=accounting))
-    whole, left = location.read_bytes(), ledger.account(DATASET).left
-    assert len(whole) > 3 * 4096
-    for page in range(0, len(whole), 4096):
-        for start, size in ((0, 4096), (0, 16), (3000, 200), (4000, 96)):
-            spoiled = bytearray(whole)
-            part = slice(page + start, page + start + size)
-            spoiled[part] = bytes(255 - byte for byte in spoiled[part])
-            location.write_bytes(spoiled)
-            found = complaint(ledger.verify)
-            assert "\n" not in found
-            if not found:
-                assert ledger.account(DATASET).left == left
-            with suppress(BudgetError, LedgerError):
-                assert ledger.account(DATASET).spent.fits(ledger.account(DATASET).total)
-                charge(ledger, request(accounting=accounting))
-            for path in tmp_path.glob("ledger.db-*"):
-                path.unlink()
-    location.write_bytes(whole)
-    ledger.verify()
-
-
-def test_a_file_that_is_no_ledger(tmp_path):
-    (tmp_path / "text").write_text("not a database at all, but long enough to be read as one" * 99)
-    with closing(sqlite3.connect(tmp_path / "another")) as connection:
-        connection.execute("CREATE TABLE patients (id)")
-        connection.commit()
-    os.mkfifo(tmp_path / "pipe")
-    for name, what in (
-        ("text", "is damaged, or is not a ledger"),
-        ("another", "holds no ledger"),
-        ("pipe", "not a regular file|cannot be made"),
-    ):
-        ledger = open_ledger(tmp_path / name)
-        for action in (
-            lambda ledger=ledger: declare(ledger),
-            lambda ledger=ledger: charge(ledger, request()),
-            lambda ledger=ledger: ledger.verify(),
-        ):
-            with pytest.raises(LedgerError, match=what):
-                action()
 
 
 def test_the_file_is_its_owners_and_every_commit_reaches_the_disk(tmp_path):
@@ -1094,17 +721,6 @@ def test_the_file_is_its_owners_and_every_commit_reaches_the_disk(tmp_path):
     assert spoken[-1] == "COMMIT"
 
 
-def test_a_lock_of_one_ledger_keeps_nobody_else_waiting(server):
-    first, second = (PostgresPlace(server, next(_schemas)) for _ in range(2))
-    for place in (first, second):
-        declare(place.open())
-    release = hold(first)
-    try:
-        spend(second.open(wait=0.2), request())
-    finally:
-        release()
-
-
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 def test_a_server_with_another_encoding_is_refused_before_anything_is_charged(server, encoding):
     """A label beyond it would be charged for, and never get on the record."""
@@ -1112,50 +728,8 @@ def test_a_server_with_another_encoding_is_refused_before_anything_is_charged(se
         f"CREATE DATABASE {encoding} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
     )
     ledger = open_ledger(server.address(database=encoding.lower()))
-    with pytest.raises(LedgerError, match=f"has the encoding {encoding}") as found:
+    with pytest.raises(LedgerError, check=coded("server-encoding")):
         declare(ledger)
-    assert (found.value.exit_code, found.value.code) == (3, "server-encoding")
-
-
-def test_labels_of_every_script_arrive_whatever_the_clients_encoding(place, monkeypatch):
-    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
-    ledger = place.open()
-    declare(ledger, reason="Ελληνικά")
-    made = charge(ledger, request(what="状態"))
-    text = text_of(made, label="στάδιο")
-    text = json.dumps(json.loads(text), ensure_ascii=False)
-    ledger.commit(made, text)
-    assert ledger.find(request()).release == text
-    assert next(ledger.statement(DATASET)).what.endswith("Ελληνικά")
-    ledger.verify(releases=[text])
-
-
-def test_a_writer_that_stands_still_is_ended_by_the_server(server, monkeypatch):
-    """Its lock would keep everybody out for as long as its connection lives."""
-    place = PostgresPlace(server, next(_schemas))
-    ledger = place.open()
-    declare(ledger)
-
-    def stand_still():
-        with ledger._store.transaction(write=True) as execute:
-            execute("SELECT set_config('idle_in_transaction_session_timeout', '200ms', true)")
-            spend(place.open(), request())  # can only go on once the other was ended
-            execute("SELECT 1")
-
-    with pytest.raises(UnavailableError, match="nothing was recorded"):
-        stand_still()
-    assert str(ledger.account(DATASET).spent) == "epsilon 0.1, delta 1e-7"
-
-
-def test_every_limit_of_a_server_is_set(server):
-    place = PostgresPlace(server, next(_schemas))
-    declare(place.open())
-    named = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
-    store = place.open()._store
-    for write in (False, True):
-        with store.transaction(write=write) as execute:
-            asked = ", ".join(f"current_setting('{name}')" for name in named)
-            assert execute(f"SELECT {asked}").fetchone() == ("30s", "90s", "5s")
 
 
 def test_a_server_that_does_not_sync_is_refused(server):
@@ -1164,27 +738,9 @@ def test_a_server_that_does_not_sync_is_refused(server):
     server.execute("SELECT pg_reload_conf()")
     try:
         server.wait_for("fsync", "off")
-        with pytest.raises(LedgerError, match="fsync = off"):
+        with pytest.raises(LedgerError, match="fsync"):
             declare(place.open())
     finally:
         server.execute("ALTER SYSTEM RESET fsync")
         server.execute("SELECT pg_reload_conf()")
         server.wait_for("fsync", "on")
-
-
-def test_no_password_is_ever_shown(server):
-    address = f"postgresql://nobody:tr%40p@/none?host={quote(str(server.folder))}&password=s3cret"
-    with pytest.raises(LedgerError) as found:
-        declare(open_ledger(address))
-    shown = str(found.value)
-    assert not {"tr@p", "tr%40p", "s3cret", "nobody"} & set(re.findall(r"[\w@%]+", shown))
-    for malformed in (
-        "postgresql://me:s3cret@host:port/x?no=good",
-        "postgresql://me:s3/cret@host/x",
-        "postgres:me:s3cret@host",
-        "me:s3cret@host/x",
-        "host=somewhere password=s3cret",
-    ):
-        with pytest.raises((LedgerError, UsageError)) as found:
-            open_ledger(malformed)
-        assert "s3" not in str(found.value)

@@ -12,10 +12,11 @@ import pytest
 from conformance.test_engines import in_order, pieces_of, simulated
 from oracles import boundary
 from oracles import reading as local
+from oracles.repeats import crossed
 from oracles.sources import HEADING, SOURCES, TABLES
 from oracles.studies import rows_of, study
 from privalue.errors import BoundaryError
-from privalue.readers import csv, episodes, files, minari, tables
+from privalue.readers import csv, episodes, files, tables
 from privalue.readers.databases import cursor, duckdb
 
 STATES = 4
@@ -33,7 +34,7 @@ BOTH = {"person": "person", "trajectory": "trajectory"}
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    for module in (tables, episodes, minari, duckdb, cursor):
+    for module in (tables, episodes, duckdb, cursor):
         monkeypatch.setattr(module, "BATCH_ROWS", 7)
     monkeypatch.setattr(files, "READ_ROWS", 20)
     monkeypatch.setattr(csv, "BLOCK_BYTES", 100)
@@ -48,12 +49,13 @@ def assert_refused(batches, statistics, limits):
         assert caught.value.reason in reasons, mistake
 
 
-@pytest.mark.parametrize("described", [study(STATES), study(STATES, **DROPPING)])
-@pytest.mark.parametrize(
-    ("kind", "order"),
-    [(kind, "in order") for kind in SOURCES] + [(kind, "in any order") for kind in TABLES],
-)
-def test_of_every_source(kind, order, described, place, small_batches, monkeypatch):
+ORDERS = [(kind, "in order") for kind in SOURCES] + [(kind, "in any order") for kind in TABLES]
+STUDIES = {"refusing": study(STATES), "dropping": study(STATES, **DROPPING)}
+
+
+@pytest.mark.parametrize(("ordered", "invalid"), crossed(ORDERS, STUDIES))
+def test_of_every_source(ordered, invalid, place, small_batches, monkeypatch):
+    (kind, order), described = ordered, STUDIES[invalid]
     rows = ROWS if order == "in order" else SHUFFLED
     data = SOURCES[kind](place, HEADING, rows)
     batches = boundary.recording(monkeypatch)

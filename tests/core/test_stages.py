@@ -10,23 +10,19 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles import audits
 from oracles import limits as usual
 from oracles import stages as slow
 from oracles.studies import release_anyway, study
-from privalue import audit
 from privalue.core import (
-    GRID_STEPS,
     MECHANISMS,
     Contributions,
     SeededForExperimentsOnly,
-    Stage,
     StageRules,
-    StatisticsNoise,
     draw,
     stage_alphas,
 )
-from privalue.core.mechanisms import bounds_sensitivity
-from privalue.curator import prepare
+from privalue.core.mechanisms import StatisticsNoise, bounds_sensitivity
 from privalue.errors import StudyError
 from privalue.study import declared_size, resolve
 
@@ -63,15 +59,17 @@ def gathered(held, *units):
 def test_intervals_grow_from_the_reference_to_the_whole_range(bounds, levels):
     held = limits(return_bounds=bounds, levels=levels)
     low, high = bounds
-    intervals = [held.interval(level) for level in range(levels)]
+    intervals = [held.clamping_interval(level) for level in range(levels)]
     assert intervals[-1] == (0, 2**30)
     for (a, b), (outer_a, outer_b) in itertools.pairwise(intervals):
-        assert outer_a <= a <= held.reference <= b <= outer_b
+        assert outer_a <= a <= held.centre_step <= b <= outer_b
     for a, b in intervals:
         assert a % 2 == b % 2 == 0 <= a < b <= 2**30  # so that the middle is a whole step
     zero = min(max(0.0, low), high)
-    assert low + held.reference * (high - low) / 2**30 == pytest.approx(zero, abs=1e-8)
-    assert [held.nearest << level for level in range(levels)][-1] < 2**31  # not much too wide
+    assert low + held.centre_step * (high - low) / 2**30 == pytest.approx(zero, abs=1e-8)
+    assert [held.smallest_radius << level for level in range(levels)][
+        -1
+    ] < 2**31  # not much too wide
 
 
 # Sensitivities, by every pair of neighbours there is
@@ -100,8 +98,8 @@ def held_to(keys, most_keys, most_trajectories, add_remove, **changes):
 def test_no_neighbours_are_further_apart_in_bounds(case):
     keys, most_keys, most_trajectories, add_remove = case
     held = held_to(*case, levels=3)
-    intervals = [held.interval(level) for level in range(3)]
-    units = list(slow.units(keys, most_keys, most_trajectories, (held.reference, 2**30)))
+    intervals = [held.clamping_interval(level) for level in range(3)]
+    units = list(slow.units(keys, most_keys, most_trajectories, (held.centre_step, 2**30)))
     found = slow.furthest((slow.histogram(u, intervals) for u in units), add_remove=add_remove)
     delta = bounds_sensitivity(held)
     assert found <= delta <= found * (1 + 1e-12)
@@ -133,7 +131,7 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
     mechanism = staged(held)
     noise, weight = mechanism.noise_at(level), mechanism.terms.constants.count_weight
     units = list(slow.units(keys, most_keys, most_trajectories, (0, 2**30)))
-    interval = held.interval(level)
+    interval = held.clamping_interval(level)
     found = slow.furthest(
         (slow.values(u, keys, interval, weight) for u in units), add_remove=add_remove
     )
@@ -143,9 +141,9 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
     a, b = interval
     alpha = mechanism.stages["values"]
     assert float(noise.of_steps[0]) >= alpha * allowed * (b - a)  # what is drawn, in grid steps
-    if add_remove and a + b != 2 * held.reference:
+    if add_remove and a + b != 2 * held.centre_step:
         # planted: counted from the reference, and not from the middle of the interval
-        wrong = (slow.values(u, keys, interval, weight, held.reference) for u in units)
+        wrong = (slow.values(u, keys, interval, weight, held.centre_step) for u in units)
         assert slow.furthest(wrong, add_remove=True) > 1.01 * allowed
 
 
@@ -157,13 +155,15 @@ def test_each_stage_gets_what_its_page_says():
     statistics = gathered(held, [[(0, 0.001), (1, -2.0)]], [[(1, 6.0)]], [[(1, -0.25)]])
     mechanism = staged(held)
     steps = [0.001 - 0.5, 6.0, -0.25]
-    levels = [next(j for j in range(12) if abs(x) * 2**30 / 8 <= held.nearest << j) for x in steps]
-    found = mechanism.perturb(statistics, "bounds").center
+    levels = [
+        next(j for j in range(12) if abs(x) * 2**30 / 8 <= held.smallest_radius << j) for x in steps
+    ]
+    found = mechanism.perturb(statistics, "bounds", {}).center
     assert found.tolist() == [levels.count(j) for j in range(12)]
     for level in range(12):
         mechanism, bins = staged(held, level=level), np.zeros(12)
-        released = [Stage(name="bounds", alpha=1.0, numbers=bins, sigma=None)]
-        a, b = held.interval(level)
+        released = {"bounds": bins}
+        a, b = held.clamping_interval(level)
         grid = [round((x + 1) * 2**30 / 8) for x in steps]
         inside = [min(max(x, a), b) - (a + b) // 2 for x in grid]
         center = mechanism.perturb(statistics, "values", released).center
@@ -202,7 +202,7 @@ FAR_APART = ([[(0, 7.0), (1, 7.0)]], [[(0, -1.0), (1, 0.0)]])
 def distance_in_stages(mechanism, here, there):
     """How far apart two data sets are in units of the noise, all stages together."""
     pairs = (
-        (mechanism.perturb(here, stage), mechanism.perturb(there, stage))
+        (mechanism.perturb(here, stage, {}), mechanism.perturb(there, stage, {}))
         for stage in mechanism.stages
     )
     return math.hypot(*(np.linalg.norm((p.center - q.center) / p.deviations) for p, q in pairs))
@@ -222,17 +222,6 @@ def test_a_pair_that_differs_in_every_stage_is_within_the_promise(monkeypatch):
     assert distance_in_stages(mechanism, here, there) > 1.05 * allowed
 
 
-def test_each_stage_attains_its_own_constant():
-    held = limits(reward_bounds=(-1.0, 6.0))
-    mechanism = staged(held)
-    here, there = (gathered(held, unit) for unit in FAR_APART)
-    for stage in ("bounds", "values"):
-        p, q = (mechanism.perturb(each, stage) for each in (here, there))
-        distance = np.linalg.norm((p.center - q.center) / p.deviations)
-        assert distance <= 1 / mechanism.stages[stage]
-        assert distance >= 0.7 / mechanism.stages[stage]
-
-
 STAGED_STUDY = study(
     2,
     discount=1.0,
@@ -248,7 +237,7 @@ PAIR = (
 
 @pytest.mark.long
 def test_real_neighbours_through_all_stages_are_never_rejected():
-    assert not audit.audit_release(STAGED_STUDY, *PAIR, releases=1500).rejected
+    assert not audits.audit_release(STAGED_STUDY, *PAIR, releases=1500).rejected
 
 
 @pytest.mark.long
@@ -257,7 +246,7 @@ def test_an_audit_rejects_a_share_that_is_not_charged(monkeypatch):
         return {**stage_alphas(alpha, shares), "values": alpha / 1.5, "bounds": alpha}
 
     monkeypatch.setattr("privalue.core.mechanisms.stage_alphas", uncharged)
-    assert audit.audit_release(STAGED_STUDY, *PAIR, releases=3000).rejected
+    assert audits.audit_release(STAGED_STUDY, *PAIR, releases=3000).rejected
 
 
 # Choices
@@ -274,10 +263,12 @@ def test_a_bound_that_is_none_is_not_used(level):
     held = limits()
     mechanism = staged(held)
     rules = dataclasses.replace(mechanism.terms.constants.rules, bound=lambda *_: level)
-    mechanism._constants = dataclasses.replace(mechanism.terms.constants, rules=rules)
-    found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
-    assert found.stages[1].sigma == pytest.approx(mechanism.noise_at(11).deviations)
-    assert mechanism.level(found.stages) is None
+    mechanism.rules = rules
+    statistics = gathered(held, [[(0, 1.0)]])
+    found = drawn(mechanism, statistics)
+    deviations = mechanism.perturb(statistics, "values", found).deviations
+    assert deviations == pytest.approx(mechanism.noise_at(11).deviations)
+    assert mechanism.level(found) is None
 
 
 def test_a_rule_that_fails_chooses_nothing():
@@ -287,10 +278,10 @@ def test_a_rule_that_fails_chooses_nothing():
     held = limits()
     mechanism = staged(held)
     rules = StageRules(name="fails", bound=fails)
-    mechanism._constants = dataclasses.replace(mechanism.terms.constants, rules=rules)
+    mechanism.rules = rules
     found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
-    assert mechanism.level(found.stages) is None
-    assert [stage.name for stage in found.stages] == ["bounds", "values"]
+    assert mechanism.level(found) is None
+    assert list(found) == ["bounds", "values"]
 
 
 def test_a_rule_sees_released_numbers_and_nothing_else():
@@ -303,10 +294,10 @@ def test_a_rule_sees_released_numbers_and_nothing_else():
 
     mechanism = staged(held)
     rules = dataclasses.replace(mechanism.terms.constants.rules, bound=bound)
-    mechanism._constants = dataclasses.replace(mechanism.terms.constants, rules=rules)
+    mechanism.rules = rules
     found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
     ((histogram, deviation),) = seen
-    assert histogram is found.stages[0].numbers
+    assert histogram is found["bounds"]
     assert not histogram.flags.writeable
     assert deviation == mechanism.bounds_sigma
 
@@ -318,22 +309,10 @@ def test_nothing_of_a_candidate_that_was_not_chosen_leaves():
     other = gathered(held, [[(0, 3.4), (1, 1.5)]])
     a, b = (drawn(staged(held, level=2), each) for each in (one, other))
     assert not np.array_equal(one.return_steps, other.return_steps)
-    for first, second in zip(a.stages, b.stages, strict=True):
-        if first.name == "bounds":
-            continue
-        assert np.array_equal(first.numbers, second.numbers)
+    assert np.array_equal(a["values"], b["values"])
     # at a bound that both reach they differ
     a, b = (drawn(staged(held, level=11), each) for each in (one, other))
-    assert not np.array_equal(a.numbers, b.numbers)
-
-
-def test_the_noise_follows_what_was_chosen():
-    held = limits(return_bounds=(0.0, 8.0))
-    narrow, wide = (staged(held).noise_at(j) for j in (9, 11))
-    assert narrow.sigma == pytest.approx(wide.sigma / 4)
-    assert narrow.of_steps == pytest.approx(wide.of_steps / 4)
-    assert narrow.of_counts == pytest.approx(wide.of_counts)
-    assert (narrow.bounds, wide.bounds) == ((0.0, 2.0), (0.0, 8.0))
+    assert not np.array_equal(a["values"], b["values"])
 
 
 # Releases
@@ -394,86 +373,4 @@ def test_a_bound_is_chosen_and_makes_values_better():
         assert entry.total_band_low <= value <= entry.total_band_high
 
 
-def test_the_curator_sees_the_noise_of_what_stages_would_choose():
-    """Returns are at most 1 of 100: what a stage for bounds saves is most of the noise."""
-    one, staged = (
-        pv.inspect(study(6, discount=0.99, mechanism={**SSP, "stages": stages}), CHAIN)
-        for stages in ("one", ["bounds"])
-    )
-    whole, found = one.private_fields(), staged.private_fields()
-    assert found["likely_bounds"][0] == 0
-    assert 1 <= found["likely_bounds"][1] < 4
-    assert found["sigma"] < 0.1 * whole["sigma"]
-    assert max(found["noise_by_state"]) < 0.1 * max(whole["noise_by_state"])
-    assert "likely_bounds" not in whole
-    assert found["values"] == whole["values"]
-
-
-def test_nothing_is_said_about_returns_beyond_the_studys_own_bounds():
-    """The histogram ends there: "none, exactly" would be more than it knows."""
-    release = released(["bounds"], data=chain(3))  # so few that no bin is clear of its noise
-    chosen = release.stages[0].chosen
-    assert (chosen.low, chosen.high) == pytest.approx((0.0, 100.0))
-    assert chosen.beyond is None
-    assert pv.Release.parse(release.to_json()) == release
-
-
-def test_an_unvisited_value_outside_of_the_bound_is_no_failure():
-    release = released(["bounds"], values={"unvisited": 90.0})
-    assert max(entry.value for entry in release.values) <= release.stages[0].chosen.high
-
-
-def test_one_stage_is_what_it_was():
-    """No stage but the values: the whole of alpha, and the noise of it."""
-    described = study(6, discount=0.99, mechanism={**SSP, "stages": "one"})
-    mechanism = prepare(described).mechanism
-    assert mechanism.stages == {"values": mechanism.calibration.alpha}
-
-
 # The study
-
-
-@pytest.mark.parametrize("stages", ["two", [], ["bounds", "bounds"], ["values"], [3]])
-def test_stages_that_a_study_may_not_have(stages):
-    with pytest.raises(StudyError) as refused:
-        study(3, mechanism={**SSP, "stages": stages})
-    assert refused.value.code == "key-invalid"
-
-
-@pytest.mark.parametrize("share", [0.0, True, math.nan, 1.0, "0.1"])
-def test_shares_that_a_stage_may_not_have(share):
-    for shares in (share, {"bounds": share}, {"values": 0.1}):
-        with pytest.raises(StudyError) as refused:
-            study(3, mechanism={**SSP, "stage_shares": shares})
-        assert refused.value.code == "key-invalid"
-    with pytest.raises(StudyError) as refused:
-        study(3, mechanism={**SSP, "stages": "one", "stage_shares": {"bounds": 0.2}})
-    assert refused.value.code == "share-without-stage"
-
-
-@pytest.mark.parametrize("key", ["stages", "stage_shares"])
-@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
-def test_other_mechanisms_have_no_stages(name, key):
-    with pytest.raises(StudyError, match=f"{key} applies to dp-ssp only"):
-        study(3, mechanism={"name": name, key: "one" if key == "stages" else {"bounds": 0.1}})
-
-
-def test_so_many_states_have_no_bounds_stage():
-    with pytest.raises(StudyError, match="is for at most 83,333 states, and there are 100,000"):
-        prepare(study(100_000, mechanism={**SSP, "stages": ["bounds"]}))
-    assert prepare(study(100_000, mechanism={**SSP, "stages": "one"})).mechanism is not None
-
-
-@pytest.mark.parametrize(
-    ("returns", "rewards", "reach"),
-    [((0.0, 10.0), (0.0, 1.0), 1.0), ((-20.0, 20.0), (-1.0, 0.5), 1.0), ((5.0, 99.0), (5, 8), 3.0)],
-)
-def test_one_of_the_candidates_is_how_far_a_single_reward_reaches(returns, rewards, reach):
-    """With one reward at the end no return is further away, and nothing is wasted."""
-    found = limits(return_bounds=returns, reward_bounds=rewards)
-    step = (returns[1] - returns[0]) / GRID_STEPS
-    reaches = np.array([(found.nearest << level) * step for level in range(12)])
-    assert min(abs(reaches - reach)) < 1e-4 * reach
-    assert (reaches >= reach).sum() >= 1
-    assert found.interval(11) == (0, GRID_STEPS)
-    assert all(end % 2 == 0 for level in range(12) for end in found.interval(level))

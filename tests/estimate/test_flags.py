@@ -54,17 +54,21 @@ def test_flags_are_those_of_the_twin(which):
 
 
 @pytest.mark.parametrize(
-    ("name", "mistake", "which"),
+    ("code", "words", "which"),
     [
-        ("FEW_VISITS", 11, "a prior of visits"),
-        ("UNCLEAR", "few visits", "noisy counts"),
-        ("AT_A_BOUND", flags.WIDE, "nothing but values"),
-        ("WEIGHTLESS", flags.RARE, "weights"),
+        ("unclear", "few visits", "noisy counts"),
+        ("at-a-bound", "wide interval", "nothing but values"),
+        ("weightless", "rarely visited, by the public prior", "weights"),
     ],
 )
-def test_a_planted_mistake_is_found(name, mistake, which, monkeypatch):
-    monkeypatch.setattr(flags, name, mistake)
+def test_a_planted_mistake_is_found(code, words, which, monkeypatch):
+    monkeypatch.setitem(flags.WORDS["flags"], code, words)
     assert any(disagreements(STUDIES[which](), seed) for seed in range(3))
+
+
+def test_a_prior_that_is_taken_for_a_larger_one_is_found(monkeypatch):
+    monkeypatch.setattr(flags, "FEW_VISITS", 11)
+    assert disagreements(STUDIES["a prior of visits"](), 0)
 
 
 def test_a_value_that_others_made_is_flagged_for_that():
@@ -76,6 +80,6 @@ def test_a_value_that_others_made_is_flagged_for_that():
         states=8, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-5, unit="trajectory"
     )
     release = pv.release(chosen, [*many, *few], seed=2)
-    assert flags.BORROWED in release["7"].flags
+    assert flags.WORDS["flags"]["borrowed"] in release["7"].flags
     assert not release["7"].supported
-    assert flags.UNCLEAR not in release["7"].flags
+    assert flags.WORDS["flags"]["unclear"] not in release["7"].flags

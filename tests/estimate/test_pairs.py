@@ -4,8 +4,6 @@ The worlds here are small decision processes, solved by hand or by dynamic progr
 those of reporting: nothing was tuned on them.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -15,9 +13,7 @@ from oracles.estimates import estimate, noisy_statistics
 from oracles.studies import study
 from privalue.core import Design
 from privalue.estimate.ratios import pool_pairs
-from privalue.estimate.values import actions_per_trajectory
-from privalue.study import PairNames, aggregation
-from privalue.study.state_tables import StateNames
+from privalue.study import PairNames, StateNames, aggregation
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 SEED = 20261124
@@ -83,26 +79,6 @@ def test_a_trajectory_may_count_for_every_action_of_a_state():
     persons = of_states(np.repeat(2.0 * returns, 2), 2 * counts, 1e-3, alike=2)
     inside, count = share((persons.total_low <= 0.5) & (persons.total_high >= 0.5))
     assert stats.binomtest(inside, count, 0.95, alternative="less").pvalue > RARE
-
-
-def test_sums_are_over_allowed_actions():
-    """Two states: one with three actions, one with the middle one alone."""
-    pairs = pairs_of(2, 3, np.array([0, 1, 2, 4]))
-    noisy = noisy_statistics(
-        return_bounds=(0.0, 1.0),
-        sums=np.array([1.0, 2.0, 3.0, 4.0]),
-        counts=np.array([100.0, 200.0, 300.0, 50.0]),
-        sum_noise=np.array([1.0, 2.0, 2.0, 5.0]),
-        count_noise=np.array([3.0, 4.0, 12.0, 6.0]),
-    )
-    summed = pool_pairs(noisy, pairs.state_of, 2)
-    most = SimpleNamespace(states_per_trajectory=2)
-    alike = 3 * actions_per_trajectory(most, pairs)
-    assert summed.sums.tolist() == [6.0, 4.0]
-    assert summed.counts.tolist() == [600.0, 50.0]
-    assert summed.sum_noise == pytest.approx([3.0, 5.0])
-    assert summed.count_noise == pytest.approx([13.0, 6.0])
-    assert alike.tolist() == [6, 3]
 
 
 # Exact worlds

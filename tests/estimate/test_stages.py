@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from oracles.studies import study
-from privalue.core import Stage
 from privalue.curator import prepare
 from privalue.estimate.stages import stage_parts
 
@@ -22,10 +21,8 @@ def prepared(neighbours="replace-one"):
 
 
 def beyond(mechanism, numbers, level=3):
-    sigma = mechanism.bounds_sigma
-    stage = Stage(name="bounds", alpha=1.0, numbers=np.array(numbers), sigma=sigma)
     mechanism.level = lambda _: level
-    found = stage_parts(mechanism, [stage], 0.95)
+    found = stage_parts(mechanism, {"bounds": np.array(numbers)}, 0.95)
     return found["stages"][0].chosen.beyond
 
 

@@ -4,7 +4,6 @@ Worlds here are made up by seeds of their own (2601 and on); nothing was tuned o
 """
 
 import math
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +13,6 @@ from scipy import special
 from privalue.estimate.off_policy import (
     NoisyWeights,
     Quotient,
-    _clipping_bias,
     policy_columns,
     tail,
 )
@@ -27,7 +25,7 @@ def estimated(noisy, *given):
     """The columns of all tables, as attributes."""
     names = ("weighted", "weights", "returns", "sizes")
     arrays = {name: np.array(getattr(noisy, name), dtype=np.float64) for name in names}
-    tables = policy_columns(replace(noisy, **arrays), *given).items()
+    tables = policy_columns(noisy._replace(**arrays), *given).items()
     return SimpleNamespace(**{name: SimpleNamespace(**columns) for name, columns in tables})
 
 
@@ -68,16 +66,6 @@ def test_tails_without_sampling_have_their_closed_forms():
     assert equal == pytest.approx((1 + t / 4) * np.exp(-t / 2), rel=2e-4)
     assert (equal >= (1 + t / 4) * np.exp(-t / 2) * (1 - 1e-9)).all()  # towards a larger set
     assert tail(t, 2.0, zero, zero) == pytest.approx(np.exp(-t / 2))
-
-
-def test_tails_do_not_overflow_where_one_part_is_far_larger():
-    for spread in (1e-9, 1e-3, 1e3, 1e6, 1e9):
-        found = tail(np.array([0.0, spread, 40 * spread]), 1.0, np.zeros(3), np.full(3, spread))
-        assert np.isfinite(found).all()
-        assert (np.diff(found) <= 1e-12).all()
-        assert found[0] == pytest.approx(1.0, rel=1e-6)
-        if spread >= 1e3:
-            assert found[1] == pytest.approx(2 * special.ndtr(-1.0), rel=1e-4)
 
 
 # Sets
@@ -126,10 +114,8 @@ def test_fiellers_set_is_too_small_for_laplace_noise():
 
 
 def test_nothing_is_known_of_nobody():
-    noisy = NoisyWeights(
-        weighted=[0.0, 3.0], weights=[-5.0, 0.5], returns=[1.0, -1.0], sizes=[-3.0, 0.0],
-        scales=(10.0, 20.0, 9.0, 17.0), clip=10.0,
-    )  # fmt: skip
+    sums = ([0.0, 3.0], [-5.0, 0.5], [1.0, -1.0], [-3.0, 0.0])
+    noisy = NoisyWeights(*sums, (10.0, 20.0, 9.0, 17.0), 10.0)
     found = estimated(noisy, (2.0, 6.0), LEVEL)
     assert found.policy.low.tolist() == found.policy.total_low.tolist() == [2.0, 2.0]
     assert found.policy.high.tolist() == [6.0, 6.0]
@@ -163,14 +149,7 @@ def repeated(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
     units = (clip, clip, 1.0, 1.0)
     scales = tuple(u * delta / c if c else 0.0 for c, u in zip(weights, units, strict=True))
     noisy = [x + s * generator.laplace(size=data_sets) for x, s in zip(sums, scales, strict=True)]
-    found = estimated(
-        NoisyWeights(
-            weighted=noisy[0], weights=noisy[1], returns=noisy[2], sizes=noisy[3], scales=scales,
-            clip=clip,
-        ),
-        (0.0, 1.0),
-        LEVEL,
-    )  # fmt: skip
+    found = estimated(NoisyWeights(*noisy, scales, clip), (0.0, 1.0), LEVEL)
     truth["differences"] = truth["policy"] - truth["behaviour"]
     ours = {"policy": value, "behaviour": g.mean(), "differences": value - g.mean()}
     return found, truth, ours, kept
@@ -192,12 +171,9 @@ def test_intervals_cover(public, people, clip, spread):
         total = np.mean((each.total_low <= ours[name]) & (ours[name] <= each.total_high))
         assert total >= LEVEL - room, name
         assert (each.total_low <= each.low + 1e-9).all()
-        band = (each.total_band_low <= ours[name]) & (ours[name] <= each.total_band_high)
-        assert np.mean(band) >= 0.995
     assert (
         np.mean((found.policy.kept_low <= kept) & (kept <= found.policy.kept_high)) >= LEVEL - room
     )
-    assert (found.policy.effective_trajectories <= people).all()
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
@@ -212,14 +188,7 @@ def test_differences_cover_at_every_level_and_at_a_bound(level, target, behaviou
     scales = (10.0, 20.0, 10.0, 20.0)
     sums = (target * people, people, behaviour * people, people)
     noisy = [x + s * generator.laplace(size=draws) for x, s in zip(sums, scales, strict=True)]
-    found = estimated(
-        NoisyWeights(
-            weighted=noisy[0], weights=noisy[1], returns=noisy[2], sizes=noisy[3], scales=scales,
-            clip=5.0,
-        ),
-        (0.0, 1.0),
-        level,
-    ).differences  # fmt: skip
+    found = estimated(NoisyWeights(*noisy, scales, 5.0), (0.0, 1.0), level).differences
     least = level - 3 * math.sqrt(level * (1 - level) / draws)
     truth = target - behaviour
     assert np.mean((found.low <= truth) & (truth <= found.high)) >= least
@@ -243,26 +212,16 @@ def test_the_behaviour_itself_keeps_everything(scales, logged, right):
     generator = np.random.default_rng(2606)
     people, clip, weight = 4000, 10.0, 0.5 / logged
     returns = (generator.random(people) < 0.7) - 0.5
-    noisy = NoisyWeights(
-        weighted=[weight * returns.sum() + scales[0] * generator.laplace()],
-        weights=[weight * people + scales[1] * generator.laplace()],
-        returns=[returns.sum() + scales[2] * generator.laplace()],
-        sizes=[people + scales[3] * generator.laplace()],
-        scales=scales, clip=clip,
-    )  # fmt: skip
-    found = estimated(noisy, (0.0, 1.0), LEVEL)
+    sums = (weight * returns.sum(), weight * people, returns.sum(), people)
+    noisy = [[x + s * generator.laplace()] for x, s in zip(sums, scales, strict=True)]
+    found = estimated(NoisyWeights(*noisy, scales, clip), (0.0, 1.0), LEVEL)
     policy = found.policy
     assert policy.kept_low[0] <= policy.kept_mass[0] <= policy.kept_high[0]
     assert (policy.kept_low[0] <= 1 <= policy.kept_high[0]) == right
     assert policy.supported[0] == right
     assert (policy.kept_low > 1)[0] != right
-    assert (
-        policy.largest_clipping_bias[0] < 0.2
-        if right
-        else policy.clipping_bias[0] == policy.largest_clipping_bias[0] == 1
-    )
+    assert policy.largest_clipping_bias[0] < 0.2 if right else policy.largest_clipping_bias[0] == 1
     assert found.differences.total_low[0] <= 0 <= found.differences.total_high[0]
-    assert not hasattr(found.policy, "total_band_low")  # one number has no band
 
 
 @pytest.mark.parametrize("wrong", [False, True])
@@ -277,20 +236,11 @@ def test_many_starts_refute_no_right_behaviour(wrong):
         chance[0] *= 2.0 if wrong else 1.0
         exact = (0.0, clip * generator.binomial(people, chance), 0.0, people)
         noisy = [x + s * generator.laplace(size=starts) for x, s in zip(exact, scales, strict=True)]
-        found = estimated(
-            NoisyWeights(
-                weighted=noisy[0], weights=noisy[1], returns=noisy[2], sizes=noisy[3],
-                scales=scales, clip=clip,
-            ),
-            (0.0, 1.0),
-            LEVEL,
-        )  # fmt: skip
+        found = estimated(NoisyWeights(*noisy, scales, clip), (0.0, 1.0), LEVEL)
         assert ((found.policy.kept_low > 1) | ~found.policy.refuted).all()
         assert not (found.policy.supported & (found.policy.kept_low > 1)).any()
-        refuted, above = (
-            refuted + found.policy.refuted.any(),
-            above + (found.policy.kept_low > 1).any(),
-        )
+        refuted += found.policy.refuted.any()
+        above += (found.policy.kept_low > 1).any()
     assert above > releases / 3  # the planted mistake: each start at its own level
     assert refuted == releases if wrong else refuted <= 3
 
@@ -299,10 +249,7 @@ def test_where_nothing_is_accepted_nothing_is_known():
     """Not an interval of no width: numbers that no value explains tell nothing."""
     low, high = share([900.0], [100.0]).ends(LEVEL, np.zeros(1), (-0.5, 0.5))
     assert (low.tolist(), high.tolist()) == ([-0.5], [0.5])
-    noisy = NoisyWeights(
-        weighted=[0.0], weights=[5e6], returns=[0.0], sizes=[100.0], scales=(10.0, 20.0, 9.0, 0.0),
-        clip=10.0,
-    )  # fmt: skip
+    noisy = NoisyWeights([0.0], [5e6], [0.0], [100.0], (10.0, 20.0, 9.0, 0.0), 10.0)
     found = estimated(noisy, (0.0, 1.0), LEVEL)
     assert (found.policy.kept_low[0], found.policy.kept_high[0]) == (0.0, 10.0)
     assert not found.policy.supported[0]
@@ -322,19 +269,13 @@ def test_the_bias_of_clipping_is_within_its_bound():
             clipped = np.minimum(rho, clip)
             kept = chance @ clipped
             bias = abs((chance @ (clipped * g)) / kept - value)
-            assert bias <= _clipping_bias(np.array([kept]))[0] + 1e-12
-    assert _clipping_bias(np.array([0.9, 0.5, 0.1])).tolist() == pytest.approx([0.1, 0.5, 0.9])
+            assert bias <= 1 - kept + 1e-12
 
 
 def test_supported_needs_the_lower_end():
-    scales = (10.0, 20.0, 9.0, 0.0)
-    noisy = NoisyWeights(
-        weighted=[100.0, 100.0], weights=[4950.0, 4100.0], returns=[100.0, 100.0],
-        sizes=[5000.0, 5000.0], scales=scales, clip=10.0,
-    )  # fmt: skip
+    sums = ([100.0, 100.0], [4950.0, 4100.0], [100.0, 100.0], [5000.0, 5000.0])
+    noisy = NoisyWeights(*sums, (10.0, 20.0, 9.0, 0.0), 10.0)
     found = estimated(noisy, (0.0, 1.0), LEVEL)
     assert found.policy.kept_mass.tolist() == [0.99, 0.82]
     assert found.policy.supported.tolist() == [True, False]
-    assert found.policy.effective_trajectories.tolist() == [495.0, 410.0]
-    assert found.policy.clipping_bias == pytest.approx([0.01, 0.18])
-    assert (found.policy.largest_clipping_bias > found.policy.clipping_bias).all()
+    assert found.policy.largest_clipping_bias == pytest.approx(1 - found.policy.kept_low)

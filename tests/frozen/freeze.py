@@ -30,6 +30,7 @@ from pathlib import Path
 from frozen.compare import differences
 from frozen.record import KEPT, loaded, recorded, saved
 from frozen.studies import STUDIES, Frozen
+from oracles.spark import start_session
 
 PLAIN_KERNELS = {
     "OPENBLAS_CORETYPE": "Nehalem",
@@ -72,31 +73,8 @@ def spark_if_needed(chosen: list[Frozen]) -> Iterator[None]:
     if all(study.engine != "spark" for study in chosen):
         yield
         return
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="frozen-spark-") as made:
-        quiet = Path(made) / "log4j2.properties"
-        quiet.write_text("rootLogger.level = off\n")
-        settings = {
-            "spark.master": "local[2]",
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{quiet} "
-            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.adaptive.coalescePartitions.enabled": "false",
-            "spark.driver.host": "localhost",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.local.dir": made,
-            "spark.sql.warehouse.dir": str(Path(made) / "warehouse"),
-            "spark.sql.shuffle.partitions": "3",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-        }
-        builder = SparkSession.builder.appName("privalue's frozen studies")
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        session = start_session(Path(made))
         try:
             yield
         finally:

@@ -22,6 +22,7 @@ from typing import Any
 
 import privalue as pv
 from frozen.studies import Frozen
+from privalue.report import policy_record
 
 KEPT = Path(__file__).parent / "kept"
 # A name that has one of these between its dots is neither kept nor compared.
@@ -84,13 +85,15 @@ def of_release(text: str, path: str = "release") -> Record:
 
 
 ENDS = ("low", "high", "total_low", "total_high")
-TRUST = ("clipping_bias", "largest_clipping_bias", "effective_trajectories")
+TRUST = ("largest_clipping_bias",)
 
 
 def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
     """A release as schema 2 named its numbers, by which they are kept: none was lost."""
     tables = {name: dict(table) for name, table in release.pop("tables").items()}
     release = {name: part for name, part in release.items() if name not in {"actions", "zcdp_rho"}}
+    if release["noise"]["law"] == "gaussian":
+        del release["noise"]["law"]
     values, policy, arms = (
         tables.get("values", {}),
         tables.get("policy", {}),
@@ -148,10 +151,10 @@ KEPT_MASS = {"value": "kept_mass", "low": "kept_low", "high": "kept_high", "supp
 
 def of_policy(better: Any, path: str) -> Record:
     """A number for every pair of state and action, as policy.json has them."""
-    told = better.as_dict()
-    reasons = {of["state"]: of["reason"] for of in told["states"]}
-    ordered = [reasons[state] for state in dict.fromkeys(told["pairs"]["state"])]
-    return named({"rule": told["rule"], "pairs": told["pairs"], "reasons": ordered}, path)
+    record = policy_record(better)
+    pairs, reasons = record["pairs"], {of["state"]: of["reason"] for of in record["states"]}
+    ordered = [reasons[state] for state in dict.fromkeys(pairs["state"])]
+    return named({"rule": record["rule"], "pairs": pairs, "reasons": ordered}, path)
 
 
 def recorded(frozen: Frozen) -> Record:

@@ -1,5 +1,9 @@
 """Small studies on made-up rows: every mechanism, feature kind, unit, relation, source.
 
+``studies.toml`` has a table for each. ``rows`` are made from a seed and changed as ``then`` says
+(``CHANGES``), ``spoilt`` puts other cells into some of them, ``source`` says where they stand;
+``matrix``, ``refit``, ``improve`` and ``engine`` are asked of the package; all else is the study.
+
 Nothing here but the package's root is asked of privalue. Rows come from ``random.Random``, whose
 numbers are the same everywhere, and so do side files, whose hashes are part of a release.
 
@@ -12,9 +16,11 @@ import gzip
 import itertools
 import random
 import sqlite3
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,26 +114,23 @@ def made(seed: int, *, states: int = 6, trajectories: int = 90, persons: int | N
 Source = Callable[[Path, Rows], Any]
 
 
-def as_csv(**dialect: Any) -> Source:
-    encoding, decimal = dialect.pop("encoding", "utf-8"), dialect.pop("decimal", ".")
-
-    def write(folder: Path, rows: Rows) -> Path:
-        path = folder / "trial.csv"
-        with path.open("w", newline="", encoding=encoding) as file:
-            writer = csv.writer(file, **dialect)
-            writer.writerow(rows.heading)
-            writer.writerows(
-                [str(c).replace(".", decimal) if isinstance(c, float) else c for c in row]
-                for row in rows.cells
-            )
-        return path
-
-    return write
+def as_csv(
+    folder: Path, rows: Rows, *, encoding: str = "utf-8", decimal: str = ".", **dialect: Any
+) -> Path:
+    path = folder / "trial.csv"
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.writer(file, **dialect)
+        writer.writerow(rows.heading)
+        writer.writerows(
+            [str(c).replace(".", decimal) if isinstance(c, float) else c for c in row]
+            for row in rows.cells
+        )
+    return path
 
 
 def as_gzip(folder: Path, rows: Rows) -> Path:
     path = folder / "trial.csv.gz"
-    path.write_bytes(gzip.compress(as_csv()(folder, rows).read_bytes()))
+    path.write_bytes(gzip.compress(as_csv(folder, rows).read_bytes()))
     return path
 
 
@@ -189,21 +192,22 @@ def as_spark(folder: Path, rows: Rows) -> Any:
     return SparkSession.active().createDataFrame(rows.arrow().to_pandas()).repartition(3)
 
 
-def as_episodes(_: Path, rows: Rows) -> Any:
-    return rows.episodes()
-
-
-def as_arrow(_: Path, rows: Rows) -> Any:
-    return rows.arrow()
-
-
-def as_pandas(_: Path, rows: Rows) -> Any:
-    return rows.arrow().to_pandas()
-
-
-def as_polars(_: Path, rows: Rows) -> Any:
-    return pl.from_arrow(rows.arrow())
-
+SOURCES: dict[str, Source] = {
+    "episodes": lambda _, rows: rows.episodes(),
+    "arrow": lambda _, rows: rows.arrow(),
+    "pandas": lambda _, rows: rows.arrow().to_pandas(),
+    "polars": lambda _, rows: pl.from_arrow(rows.arrow()),
+    "csv": as_csv,
+    "gzip": as_gzip,
+    "parquet": as_parquet,
+    "parquet files": as_parquet_files,
+    "duckdb": as_duckdb,
+    "sqlite": as_sqlite,
+    "query": as_query,
+    "workbook": as_workbook,
+    "minari": as_minari,
+    "spark": as_spark,
+}
 
 # Side files
 
@@ -228,21 +232,129 @@ def sparse(states: int = 6, features: int = 4) -> sp.csr_array:
     return sp.csr_array(matrix)
 
 
-def matrix_file(name: str) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
-        if name.endswith(".npz"):
-            sp.save_npz(folder / name, sparse(), compressed=False)
-        elif name.endswith(".npy"):
-            np.save(folder / name, dense())
-        else:
-            frame = pd.DataFrame(dense(), columns=["a", "b", "c"])
-            frame.insert(0, "state", WARDS)
-            frame.to_csv(folder / name, index=False)
+MATRICES = {
+    "dense": dense(),
+    "ones": np.ones((6, 1)),
+    "thirds": np.repeat(np.eye(3), 4, axis=0),  # of the pairs of actions-allowed
+}
+ACTIONS = ("wait", "treat", "refer")
+BEHAVIOUR = (0.5, 0.6, 0.7, 0.8, 0.5, 0.25)  # of waiting, by state
+TARGET = (0.3, 0.6, 1.0, 0.6, 0.2, 0.0)
+QUOTED = ("admission", '"ward, north"', '"ward ""B"""', "théâtre", "home", "elsewhere")
 
-    return write
 
+def allowed(state: int) -> tuple[str, ...]:
+    return ACTIONS[: 1 + (state + 1) % 3]
+
+
+def policy(waiting: tuple[float, ...]) -> str:
+    lines = [f"{s},wait,{p}\n{s},treat,{round(1 - p, 3)}\n" for s, p in enumerate(waiting)]
+    return f"state,action,probability\n{''.join(lines)}"
+
+
+TEXTS = {
+    "start.csv": numbers("state,probability", range(6), (0.3, 0.3, 0.2, 0.1, 0.1, 0.0)),
+    "visits.csv": numbers("state,probability", range(6), (0.9, 0.8, 0.6, 0.4, 0.2, 0.05)),
+    "states.csv": '"admission"\n"ward, north"\n"ward ""B"""\nthéâtre\nhome\nelsewhere\n',
+    "weights.csv": numbers("state,weight", QUOTED, (1, 1, 2, 0.5, 1, 1)),
+    "actions.csv": "wait\ntreat\n",
+    "allowed.csv": "state,action\n" + "".join(f"{s},{a}\n" for s in range(6) for a in allowed(s)),
+    "pairs.csv": "state,action,one,treated\n"
+    + "".join(f"{s},{a},1,{a == 'treat':d}\n" for s in range(6) for a in ACTIONS[:2]),
+    "target.csv": policy(TARGET),
+    "behaviour.csv": policy(BEHAVIOUR),
+}
+
+
+def write_side_file(folder: Path, name: str) -> None:
+    if name == "features.npz":
+        sp.save_npz(folder / name, sparse(), compressed=False)
+    elif name == "features.npy":
+        np.save(folder / name, dense())
+    elif name == "features.csv":
+        frame = pd.DataFrame(dense(), columns=["a", "b", "c"])
+        frame.insert(0, "state", WARDS)
+        frame.to_csv(folder / name, index=False)
+    else:
+        (folder / name).write_text(TEXTS[name], encoding="utf-8", newline="")
+
+
+# Changes of rows
+
+
+def broken(rows: Rows) -> Rows:
+    """Rewards that are no numbers, a state that does not exist, and the same step twice."""
+    cells = rows.spoilt("reward", {3: "x", 40: "", 41: "inf", 100: "1e400"}).cells
+    cells[150] = (*cells[150][:2], 17, 0.5)
+    cells.insert(200, cells[200])
+    cells.insert(250, ("", 1, 1, 0.5))
+    return Rows(rows.heading, cells)
+
+
+def dated(rows: Rows) -> Rows:
+    dates = rows.mapped("step", lambda step: f"{1 + step:02}.03.2026")
+    return dates.renamed(step="day", reward="score")
+
+
+def in_arms(rows: Rows, arms: int) -> Rows:
+    """Of a person, or of a trajectory; the arm is in the reward."""
+    unit = rows.heading[0]
+    units = enumerate(dict.fromkeys(rows.column(unit)))
+    arm = {name: ("control", "treated", "both")[at % arms] for at, name in units}
+    return rows.with_column("group", lambda row: arm[row[unit]]).mapped_by(
+        "reward", lambda row: round(row["reward"] + (row["group"] != "control") / 4, 3)
+    )
+
+
+def acting(rows: Rows, *, as_allowed: bool) -> Rows:
+    """Later actions are rarer, and worth more."""
+    rng = random.Random(len(rows.cells))
+
+    def action(row: dict[str, Any]) -> str:
+        most = len(allowed(row["state"])) if as_allowed else 2
+        return ACTIONS[min(rng.randrange(most), rng.randrange(most))]
+
+    return rows.with_column("action", action).mapped_by(
+        "reward", lambda row: round(row["reward"] + 2 * ACTIONS.index(row["action"]), 3)
+    )
+
+
+def logged(rows: Rows) -> Rows:
+    """Actions of the behaviour, with the probability that it gave them."""
+    rng = random.Random(len(rows.cells))
+
+    def action(row: dict[str, Any]) -> str:
+        return "wait" if rng.random() < BEHAVIOUR[row["state"]] else "treat"
+
+    def propensity(row: dict[str, Any]) -> float:
+        chance = BEHAVIOUR[row["state"]]
+        return chance if row["action"] == "wait" else round(1 - chance, 3)
+
+    return rows.with_column("action", action).with_column("propensity", propensity)
+
+
+CHANGES: dict[str, Callable[[Rows], Rows]] = {
+    "shuffled": Rows.shuffled,
+    "labelled": lambda rows: rows.mapped("state", WARDS.__getitem__),
+    "by patient": lambda rows: rows.renamed(trajectory="patient"),
+    "broken": broken,
+    "unreadable rewards": lambda rows: rows.mapped("reward", lambda r: "?" if r > 2.8 else str(r)),
+    "dated": dated,
+    "ages": lambda rows: rows.mapped("state", lambda s: 10.0 * s + 5).renamed(state="age"),
+    "cut off": lambda rows: rows.with_column("cut", lambda row: row["trajectory"] % 7 == 0),
+    "in two arms": lambda rows: in_arms(rows, 2),
+    "in three arms": lambda rows: in_arms(rows, 3),
+    "acting": lambda rows: acting(rows, as_allowed=False),
+    "acting as allowed": lambda rows: acting(rows, as_allowed=True),
+    "logged": logged,
+}
 
 # Studies
+
+USUAL = {
+    "privacy": {"epsilon": 2.0, "delta": 1e-4, "unit": "trajectory"},
+    "values": {"discount": 0.9, "rewards": [0.0, 1.0]},
+}
 
 
 @dataclass(frozen=True)
@@ -255,8 +367,7 @@ class Frozen:
     rows: Rows
     source: Source
     engine: str = "local"
-    side_files: Mapping[str, str | Callable[[Path], None]] = field(default_factory=dict)
-    matrix: Any = None  # features that are given in Python
+    matrix: str | None = None  # features that are given in Python
     refit: Mapping[str, Any] | None = None  # what ``pv.refit`` is asked for
     improve: float | None = None  # the level of ``pv.improve``, which is also asked without one
 
@@ -267,13 +378,12 @@ class Frozen:
 
     def study(self, folder: Path) -> pv.Study:
         """The study as a user has it: from a file; a matrix of Python replaces its features."""
-        for name, content in self.side_files.items():
-            if isinstance(content, str):
-                (folder / name).write_text(content, encoding="utf-8", newline="")
-            else:
-                content(folder)
+        for keys in self.sections.values():
+            for value in keys.values():
+                if isinstance(value, str) and value.endswith((".csv", ".npy", ".npz")):
+                    write_side_file(folder, value)
         study = pv.Study.load(self.study_file(folder))
-        return study if self.matrix is None else study.replace(features=self.matrix)
+        return study if self.matrix is None else study.replace(features=MATRICES[self.matrix])
 
     def study_file(self, folder: Path) -> Path:
         lines = []
@@ -298,686 +408,33 @@ def _toml(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else repr(value)
 
 
-STUDIES: dict[str, Frozen] = {}
-
-
-def add(
-    seed: int,
-    name: str,
-    mechanism: str | dict[str, Any] = "dp-ssp",
-    *,
-    rows: Rows | None = None,
-    source: Source = as_episodes,
-    engine: str = "local",
-    side_files: Mapping[str, str | Callable[[Path], None]] | None = None,
-    matrix: Any = None,
-    refit: Mapping[str, Any] | None = None,
-    improve: float | None = None,
-    **sections: dict[str, Any],
-) -> None:
-    """Adds a study; its sections replace keys of the usual ones."""
-    chosen = {"name": mechanism} if isinstance(mechanism, str) else mechanism
-    described = {
-        "study": {"name": name, **sections.pop("study", {})},
-        "privacy": {
-            "epsilon": 2.0,
-            "delta": 1e-4,
-            "unit": "trajectory",
-            **sections.pop("privacy", {}),
-        },
-        "values": {"discount": 0.9, "rewards": (0.0, 1.0), **sections.pop("values", {})},
-        "states": sections.pop("states", {"count": 6}),
-        "mechanism": chosen,
-        **sections,
+def build(name: str, described: dict[str, Any]) -> Frozen:
+    """A study of the table: keys of the harness, and besides them the study's own sections."""
+    seed = described.pop("seed")
+    rows = made(**{"seed": seed, **described.pop("rows", {})})
+    for change in described.pop("then", []):
+        rows = CHANGES[change](rows)
+    for column, cells in described.pop("spoilt", {}).items():
+        rows = rows.spoilt(column, {int(row): cell for row, cell in cells.items()})
+    source = SOURCES[described.pop("source", "episodes")]
+    if dialect := described.pop("dialect", None):
+        source = partial(as_csv, **dialect)
+    refit = described.pop("refit", None)
+    if refit and "features" in refit:
+        refit["features"] = MATRICES[refit["features"]]
+    options = {
+        key: described.pop(key) for key in ("engine", "matrix", "improve") if key in described
     }
-    STUDIES[name] = Frozen(
-        name,
-        seed,
-        described,
-        made(seed) if rows is None else rows,
-        source,
-        engine,
-        side_files or {},
-        matrix,
-        refit,
-        improve,
-    )
-
-
-def _labelled(rows: Rows) -> Rows:
-    return rows.mapped("state", WARDS.__getitem__)
-
-
-LABELS = {"labels": list(WARDS)}
-SECRET = {"neighbours": "add-remove"}  # m is, and no plan is made of it, which takes longest
-UNIT = {"returns": (0.0, 1.0)}
-SHARES = (0.3, 0.3, 0.2, 0.1, 0.1, 0.0)
-START = {"start.csv": numbers("state,probability", range(6), SHARES)}
-VISITS = {"visits.csv": numbers("state,probability", range(6), (0.9, 0.8, 0.6, 0.4, 0.2, 0.05))}
-WEIGHTS = {"values": [1.0, 2.0, 0.5, 1.0, 3.0, 0.25]}
-AGGREGATE = {"kind": "aggregate", "size": 2}
-
-# DP-SSP: its choices
-add(1000, "ssp-plain", {"name": "dp-ssp", "stages": "auto"})
-add(
-    1001,
-    "ssp-tight",
-    {"name": "dp-ssp", "stages": "auto"},
-    values={**UNIT, "unvisited": 0.5},
-    study={"trajectories": 90},
-)
-add(1002, "ssp-shrinkage-off", {"name": "dp-ssp", "shrinkage": False}, values=UNIT)
-add(1003, "ssp-ridge-number", {"name": "dp-ssp", "ridge": 7.5}, features=AGGREGATE, values=UNIT)
-add(
-    1004,
-    "ssp-ridge-sqrt",
-    {"name": "dp-ssp", "ridge": "sqrt", "ridge_scale": 2.0},
-    features={"kind": "matrix", "file": "features.npy"},
-    side_files={"features.npy": matrix_file("features.npy")},
-)
-add(
-    1005,
-    "ssp-visits-prior",
-    states={"count": 6, "visits": "visits.csv"},
-    values=UNIT,
-    side_files=VISITS,
-    study={"trajectories": 90},
-)
-add(1007, "ssp-start", values={**UNIT, "start": "start.csv"}, side_files=START)
-add(
-    1008,
-    "ssp-level",
-    report={"level": 0.8},
-    features=AGGREGATE,
-    weights={"values": [1.0, 0.0, 2.0, 1.0, 1.0, 0.5]},
-)
-add(
-    1009,
-    "ssp-undiscounted",
-    values={"discount": 1.0, "rewards": (-1.0, 2.0), "returns": (-3.0, 5.0)},
-    privacy=SECRET,
-)
-add(
-    1010,
-    "ssp-negative",
-    values={"rewards": (-1.0, -0.25), "returns": (-4.0, -0.5), "unvisited": -2.0},
-)
-# Features and weights
-add(
-    1011, "ssp-aggregate", features=AGGREGATE, weights=WEIGHTS, values={**UNIT, "start": {"0": 1.0}}
-)
-add(1012, "ssp-matrix-python", matrix=dense(), values=UNIT)
-add(
-    1014,
-    "ssp-sparse-file",
-    features={"kind": "matrix", "file": "features.npz"},
-    side_files={"features.npz": matrix_file("features.npz")},
-)
-add(
-    1015,
-    "ssp-matrix-csv",
-    rows=_labelled(made(1)),
-    states={"file": "states.csv"},
-    features={"kind": "matrix", "file": "features.csv"},
-    weights={"file": "weights.csv"},
-    side_files={
-        "states.csv": '"admission"\n"ward, north"\n"ward ""B"""\nthéâtre\nhome\nelsewhere\n',
-        "features.csv": matrix_file("features.csv"),
-        "weights.csv": numbers(
-            "state,weight",
-            ("admission", '"ward, north"', '"ward ""B"""', "théâtre", "home", "elsewhere"),
-            (1, 1, 2, 0.5, 1, 1),
-        ),
-    },
-)
-# Units and relations
-add(1016, "ssp-add-remove", privacy={"neighbours": "add-remove"}, values=UNIT)
-add(1017, "ssp-max-states", privacy={"max_states_per_trajectory": 2}, values=UNIT)
-add(
-    1018,
-    "ssp-person-1",
-    rows=Rows(HEADING, made(2).cells).renamed(trajectory="patient"),
-    source=as_arrow,
-    privacy={"unit": "person"},
-    data={"person": "patient"},
-)
-add(
-    1019,
-    "ssp-person-2-add-remove",
-    rows=made(3, persons=40).shuffled(),
-    source=as_pandas,
-    privacy={"unit": "person", "max_trajectories_per_person": 2, "neighbours": "add-remove"},
-    study={"trajectories": 80},
-    values=UNIT,
-)
-add(
-    1020,
-    "ssp-person-3",
-    rows=made(4, persons=30),
-    source=as_polars,
-    privacy={
-        "unit": "person",
-        "max_trajectories_per_person": 3,
-        "max_states_per_trajectory": 3,
-        "epsilon": 4.0,
-    },
-    values=UNIT,
-)
-# Labels and groups
-add(
-    1021,
-    "ssp-labels",
-    rows=_labelled(made(5)),
-    states=LABELS,
-    values={**UNIT, "start": {"home": 1.0}},
-)
-add(
-    1022,
-    "ssp-groups",
-    rows=_labelled(made(6).shuffled()),
-    source=as_polars,
-    states={
-        "labels": ["in", "out"],
-        "groups": dict(zip(WARDS, ("in",) * 4 + ("out",) * 2, strict=True)),
-    },
-    values=UNIT,
-)
-# Cells that cannot be read
-BROKEN = {3: "x", 40: "", 41: "inf", 100: "1e400"}
-
-
-def _broken(rows: Rows) -> Rows:
-    """Rewards that are no numbers, a state that does not exist, and the same step twice."""
-    cells = [(*row[:3], BROKEN.get(at, row[3])) for at, row in enumerate(rows.cells)]
-    cells[150] = (*cells[150][:2], 17, 0.5)
-    cells.insert(200, cells[200])
-    cells.insert(250, ("", 1, 1, 0.5))
-    return Rows(rows.heading, cells)
-
-
-add(
-    1023,
-    "drop-unit",
-    rows=_broken(made(7)),
-    source=as_csv(),
-    data={"invalid": "drop-unit"},
-)
-add(
-    1024,
-    "drop-unit-of-persons",
-    rows=made(8, persons=30).mapped("reward", lambda r: "?" if r > 2.8 else str(r)).shuffled(),
-    source=as_arrow,
-    privacy={"unit": "person", "max_trajectories_per_person": 2, "neighbours": "add-remove"},
-    data={"invalid": "drop-unit"},
-)
-# Sources
-DATES = {"step": "day", "step_type": "date", "step_format": "%d.%m.%Y"}
-add(
-    1026,
-    "csv-ordered",
-    source=as_csv(),
-    privacy=SECRET,
-    data={"sorted": True, "id_type": "integer"},
-)
-add(
-    1027,
-    "csv-shuffled",
-    rows=made(10, persons=50).shuffled(),
-    source=as_csv(),
-    privacy=SECRET,
-    data={"person": "person", "trajectory": "trajectory"},
-)
-add(
-    1028,
-    "csv-decimal-comma",
-    rows=made(11).shuffled(),
-    source=as_csv(delimiter=";", decimal=","),
-    privacy=SECRET,
-    data={"delimiter": ";", "decimal": ","},
-    values={"rewards": (-1.0, 2.0)},
-)
-add(
-    1029,
-    "csv-quoted",
-    rows=_labelled(made(12)),
-    source=as_csv(quoting=csv.QUOTE_ALL, encoding="cp1252"),
-    states=LABELS,
-    privacy=SECRET,
-    data={"encoding": "cp1252"},
-    values=UNIT,
-)
-add(
-    1030,
-    "csv-dates",
-    rows=made(13)
-    .mapped("step", lambda s: f"{1 + s:02}.03.2026")
-    .renamed(step="day", reward="score")
-    .shuffled(),
-    source=as_csv(),
-    privacy=SECRET,
-    data={**DATES, "reward": "score"},
-)
-add(1031, "csv-gz", rows=made(14).shuffled(), source=as_gzip, privacy=SECRET, values=UNIT)
-add(
-    1032,
-    "parquet-ordered",
-    source=as_parquet,
-    privacy=SECRET,
-    data={"sorted": True, "id_type": "integer"},
-)
-add(1033, "parquet-shuffled", rows=made(15).shuffled(), source=as_parquet, privacy=SECRET)
-add(
-    1034,
-    "parquet-files",
-    rows=made(16, persons=40),
-    source=as_parquet_files,
-    privacy={"unit": "person", "max_trajectories_per_person": 2},
-)
-add(1035, "duckdb-file", rows=made(17).shuffled(), source=as_duckdb, privacy=SECRET)
-add(1036, "sqlite-file", rows=made(18).shuffled(), source=as_sqlite, privacy=SECRET)
-add(1037, "query", rows=made(19).shuffled(), source=as_query, privacy=SECRET)
-add(1038, "workbook", rows=made(20).shuffled(), source=as_workbook, privacy=SECRET)
-add(1039, "minari", rows=made(21, states=5), source=as_minari, privacy=SECRET, states={"count": 4})
-
-# Bins, and trajectories that were cut off
-add(
-    1060,
-    "bins",
-    rows=made(28).mapped("state", lambda s: 10.0 * s + 5).renamed(state="age"),
-    source=as_csv(),
-    states={"bins": {"age": [10, 20, 35, 40]}},
-    values=UNIT,
-)
-add(
-    1061,
-    "cut-off",
-    rows=made(29).with_column("cut", lambda row: row["trajectory"] % 7 == 0),
-    source=as_arrow,
-    values={"truncated": "drop-unit"},
-    data={"truncated": "cut"},
-)
-# Arms
-ARMS = {"column": "group", "labels": ["control", "treated", "both"]}
-
-
-def _in_arms(rows: Rows, arms: int = 2) -> Rows:
-    """Of a person, or of a trajectory; the arm is in the reward."""
-    unit = rows.heading[0]
-    units = enumerate(dict.fromkeys(rows.column(unit)))
-    arm = {name: ARMS["labels"][at % arms] for at, name in units}
-    return rows.with_column("group", lambda row: arm[row[unit]]).mapped_by(
-        "reward", lambda row: round(row["reward"] + (row["group"] != "control") / 4, 3)
-    )
-
-
-TWO_ARMS = {**ARMS, "labels": ARMS["labels"][:2]}
-add(1062, "arms", rows=_in_arms(made(30)), source=as_csv(), arms=TWO_ARMS)
-add(
-    1063,
-    "arms-start",
-    rows=_in_arms(made(31, trajectories=150), 3).shuffled(),
-    source=as_arrow,
-    arms=ARMS,
-    values={**UNIT, "start": "start.csv"},
-    side_files=START,
-    refit={"start": [0.0, 0.5, 0.5, 0.0, 0.0, 0.0], "level": 0.8, "weights": WEIGHTS["values"]},
-)
-add(
-    1064,
-    "arms-persons",
-    rows=_in_arms(made(32, persons=40)).shuffled(),
-    source=as_parquet,
-    arms=TWO_ARMS,
-    privacy={"unit": "person", "max_trajectories_per_person": 2, "max_states_per_trajectory": 3},
-    values={**UNIT, "start": {"0": 0.75, "1": 0.25}},
-    features=AGGREGATE,
-)
-add(
-    1065,
-    "arms-drop-unit",
-    rows=_in_arms(made(33, persons=40)).spoilt("group", {5: "", 60: "control"}),
-    source=as_csv(),
-    arms=TWO_ARMS,
-    privacy={
-        "epsilon": 12.0,
-        "unit": "person",
-        "max_trajectories_per_person": 3,
-        "neighbours": "add-remove",
-    },
-    data={"invalid": "drop-unit"},
-)
-# Actions
-ACTIONS = {"labels": ["wait", "treat", "refer"]}
-ALLOWED = {
-    "allowed.csv": "state,action\n"
-    + "".join(f"{s},{a}\n" for s in range(6) for a in ACTIONS["labels"][: 1 + (s + 1) % 3])
-}
-
-
-def _acting(rows: Rows, actions: int = 2) -> Rows:
-    """Later actions are rarer, and worth more; never more of them than the state allows."""
-    rng = random.Random(len(rows.cells))
-
-    def action(row: dict[str, Any]) -> str:
-        most = 1 + (row["state"] + 1) % 3 if actions == 3 else actions
-        return ACTIONS["labels"][min(rng.randrange(most), rng.randrange(most))]
-
-    return rows.with_column("action", action).mapped_by(
-        "reward",
-        lambda row: round(row["reward"] + 2 * ACTIONS["labels"].index(row["action"]), 3),
-    )
-
-
-TWO_ACTIONS = {"labels": ACTIONS["labels"][:2]}
-FEW = {"max_states_per_trajectory": 4}
-add(
-    1066,
-    "actions",
-    rows=_acting(made(34, trajectories=400)),
-    source=as_csv(),
-    actions=TWO_ACTIONS,
-    privacy=FEW,
-    improve=0.5,
-)
-add(
-    1067,
-    "actions-allowed",
-    rows=_acting(made(35, trajectories=1500), 3).shuffled(),
-    source=as_arrow,
-    actions={**ACTIONS, "allowed": "allowed.csv"},
-    privacy={**FEW, "epsilon": 8.0},
-    values={"rewards": (-1.0, 6.0), "returns": (-1.0, 12.0), "start": "start.csv"},
-    side_files={**ALLOWED, **START},
-    improve=0.8,
-    refit={"features": np.repeat(np.eye(3), 4, axis=0), "start": [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
-)
-add(
-    1068,
-    "actions-persons",
-    rows=_acting(made(36, persons=40)).spoilt("action", {7: "?", 90: ""}),
-    source=as_csv(),
-    actions={"file": "actions.csv"},
-    privacy={
-        **FEW,
-        "epsilon": 12.0,
-        "unit": "person",
-        "max_trajectories_per_person": 2,
-        "neighbours": "add-remove",
-    },
-    data={"invalid": "drop-unit"},
-    features=AGGREGATE,
-    values={**UNIT, "start": {"0": 1.0}},
-    side_files={"actions.csv": "wait\ntreat\n"},
-)
-# Tabular values that are shrunk to features
-add(
-    1069,
-    "shrink",
-    states=LABELS,
-    rows=_labelled(made(37)),
-    features={"file": "features.csv", "shrink": True},
-    side_files={"features.csv": matrix_file("features.csv")},
-    values=UNIT,
-    refit={"features": np.ones((6, 1)), "level": 0.5},
-)
-add(
-    1070,
-    "shrink-arms",
-    rows=_in_arms(made(38)),
-    source=as_pandas,
-    arms=TWO_ARMS,
-    features={"file": "features.npy", "shrink": True},
-    side_files={"features.npy": matrix_file("features.npy"), **START},
-    values={**UNIT, "start": "start.csv"},
-)
-add(
-    1071,
-    "shrink-actions",
-    rows=_acting(made(39)),
-    source=as_polars,
-    actions=TWO_ACTIONS,
-    features={"file": "pairs.csv", "shrink": True},
-    side_files={
-        "pairs.csv": "state,action,one,treated\n"
-        + "".join(f"{s},{a},1,{a == 'treat':d}\n" for s in range(6) for a in TWO_ACTIONS["labels"])
-    },
-    privacy=FEW,
-    values=UNIT,
-    improve=0.9,
-)
-# The same statistics, fitted otherwise
-add(
-    1072,
-    "refit",
-    values=UNIT,
-    refit={"features": dense(), "ridge": 5.0, "start": {"0": 0.5, "4": 0.5}},
-)
-# DP-OPE
-BEHAVIOUR = (0.5, 0.6, 0.7, 0.8, 0.5, 0.25)  # of waiting, by state
-TARGET = (0.3, 0.6, 1.0, 0.6, 0.2, 0.0)
-
-
-def _policy(waiting: tuple[float, ...]) -> str:
-    lines = [f"{s},wait,{p}\n{s},treat,{round(1 - p, 3)}\n" for s, p in enumerate(waiting)]
-    return f"state,action,probability\n{''.join(lines)}"
-
-
-POLICIES = {
-    "target.csv": _policy(TARGET),
-    "behaviour.csv": _policy(BEHAVIOUR),
-}
-
-
-def _logged(rows: Rows) -> Rows:
-    """Actions of the behaviour, with the probability that it gave them."""
-    rng = random.Random(len(rows.cells))
-    waiting = dict(enumerate(BEHAVIOUR))
-    acting = rows.with_column(
-        "action", lambda row: "wait" if rng.random() < waiting[row["state"]] else "treat"
-    )
-
-    def propensity(row: dict[str, Any]) -> float:
-        chance = waiting[row["state"]]
-        return chance if row["action"] == "wait" else round(1 - chance, 3)
-
-    return acting.with_column("propensity", propensity)
-
-
-def valued(**policy: Any) -> dict[str, dict[str, Any]]:
-    logged = {"behaviour": "column"} if "behaviour" not in policy else {}
-    return {
-        "actions": TWO_ACTIONS,
-        "policy": {"target": "target.csv", "clip": 4.0, **logged, **policy},
-        "values": UNIT,
-        "side_files": POLICIES,
+    mechanism = described.pop("mechanism", "dp-ssp")
+    sections = {
+        "study": {"name": name, **described.pop("study", {})},
+        "states": {"count": 6},
+        "mechanism": {"name": mechanism} if isinstance(mechanism, str) else mechanism,
+        **{section: {**keys, **described.pop(section, {})} for section, keys in USUAL.items()},
+        **described,
     }
+    return Frozen(name, seed, sections, rows, source, refit=refit, **options)
 
 
-PURE = {"delta": 0.0}
-PROPENSITY = {"probability": "propensity"}
-BY_PERSON = {"unit": "person", "max_trajectories_per_person": 2}
-add(
-    1073,
-    "ope-file",
-    "dp-ope",
-    rows=_logged(made(40)),
-    source=as_csv(),
-    privacy=PURE,
-    **valued(behaviour="behaviour.csv"),
-)
-add(
-    1074,
-    "ope-column",
-    "dp-ope",
-    rows=_logged(made(41, trajectories=200)).shuffled(),
-    source=as_parquet,
-    privacy={**PURE, "neighbours": "add-remove", "epsilon": 1.0},
-    data=PROPENSITY,
-    report={"level": 0.8},
-    **valued(clip=1.5),
-)
-add(
-    1075,
-    "ope-start",
-    "dp-ope",
-    rows=_logged(made(42, trajectories=200)),
-    source=as_arrow,
-    privacy={**PURE, "epsilon": 8.0},
-    **valued(behaviour="behaviour.csv", by="start"),
-)
-add(
-    1076,
-    "ope-persons",
-    "dp-ope",
-    rows=_logged(made(43, persons=40)).shuffled(),
-    source=as_csv(),
-    privacy={**PURE, **BY_PERSON, "epsilon": 4.0},
-    data=PROPENSITY,
-    **valued(),
-)
-add(
-    1077,
-    "ope-start-persons",
-    "dp-ope",
-    rows=_logged(made(44, persons=60, trajectories=150)).shuffled(),
-    source=as_pandas,
-    privacy={**PURE, **BY_PERSON, "neighbours": "add-remove", "epsilon": 20.0},
-    data=PROPENSITY,
-    **valued(by="start"),
-)
-add(
-    1078,
-    "ope-drop-unit",
-    "dp-ope",
-    rows=_logged(made(45)).spoilt("propensity", {3: "", 40: "1.5", 41: "x", 90: "0"}),
-    source=as_csv(),
-    privacy=PURE,
-    data={**PROPENSITY, "invalid": "drop-unit"},
-    **valued(),
-)
-add(
-    1079,
-    "ope-drop-unit-of-persons",
-    "dp-ope",
-    rows=_logged(made(46, persons=40)).spoilt("action", {7: "?", 90: ""}),
-    source=as_csv(),
-    privacy={**PURE, **BY_PERSON, "epsilon": 20.0},
-    data={"invalid": "drop-unit"},
-    **valued(behaviour="behaviour.csv", by="start"),
-)
-
-# DP-LSW
-add(1040, "lsw-exact", "dp-lsw", values=UNIT)
-add(
-    1041,
-    "lsw-isotropic",
-    {"name": "dp-lsw", "noise": "isotropic"},
-    rows=made(22).shuffled(),
-    source=as_pandas,
-    weights=WEIGHTS,
-    values={"rewards": (-1.0, 2.0), "returns": (-2.0, 6.0)},
-)
-add(1042, "lsw-nissim", {"name": "dp-lsw", "calibration": "nissim", "noise": "isotropic"})
-add(
-    1043,
-    "lsw-appendix",
-    {"name": "dp-lsw", "calibration": "appendix"},
-    features=AGGREGATE,
-    source=as_arrow,
-)
-add(
-    1044,
-    "lsw-pseudo-count",
-    {"name": "dp-lsw", "pseudo_count": 3.5},
-    values={**UNIT, "unvisited": 0.25},
-)
-add(
-    1045,
-    "lsw-start",
-    "dp-lsw",
-    values={**UNIT, "start": "start.csv"},
-    side_files=START,
-)
-add(
-    1046,
-    "lsw-persons",
-    {"name": "dp-lsw", "beta": 0.05},
-    rows=made(23, persons=40),
-    source=as_csv(),
-    privacy={
-        "unit": "person",
-        "max_trajectories_per_person": 2,
-        "max_states_per_trajectory": 2,
-        "neighbours": "add-remove",
-    },
-    weights=WEIGHTS,
-)
-add(
-    1047,
-    "lsw-matrix",
-    {"name": "dp-lsw", "beta": 0.05},
-    matrix=dense(),
-    weights=WEIGHTS,
-    values=UNIT,
-    privacy={"max_states_per_trajectory": 2},
-)
-add(
-    1048,
-    "lsw-visits-prior",
-    "dp-lsw",
-    states={"count": 6, "visits": "visits.csv"},
-    values=UNIT,
-    side_files=VISITS,
-)
-# DP-LSL
-add(1049, "lsl-exact", "dp-lsl", values=UNIT)
-add(
-    1050,
-    "lsl-ridge",
-    {"name": "dp-lsl", "ridge": 12.5, "beta": 0.05},
-    matrix=dense(),
-    weights=WEIGHTS,
-)
-add(
-    1051,
-    "lsl-nissim",
-    {"name": "dp-lsl", "calibration": "nissim"},
-    values={"rewards": (-1.0, 0.5), "returns": (-3.0, 1.0)},
-)
-add(
-    1052,
-    "lsl-appendix",
-    {"name": "dp-lsl", "calibration": "appendix", "ridge": 500.0},
-    weights=WEIGHTS,
-)
-add(
-    1053,
-    "lsl-persons",
-    {"name": "dp-lsl", "ridge": 20.0, "beta": 0.05},
-    rows=made(24, persons=40),
-    source=as_parquet,
-    privacy={"unit": "person", "max_trajectories_per_person": 3, "max_states_per_trajectory": 2},
-    features=AGGREGATE,
-    values={**UNIT, "start": {"0": 0.5, "3": 0.5}},
-    study={"trajectories": 80},
-)
-# Spark: one session for the three of them
-add(
-    1054,
-    "spark-parquet",
-    rows=made(25, persons=40).shuffled(),
-    source=as_parquet_files,
-    engine="spark",
-    privacy={"unit": "person", "max_trajectories_per_person": 2},
-    values=UNIT,
-)
-add(
-    1055,
-    "spark-csv",
-    {"name": "dp-lsw", "beta": 0.05},
-    rows=_labelled(made(26)).shuffled(),
-    source=as_csv(),
-    engine="spark",
-    states=LABELS,
-)
-add(1056, "spark-frame", rows=made(27).shuffled(), source=as_spark, engine="spark", privacy=SECRET)
+TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+STUDIES = {name: build(name, described) for name, described in TABLE.items()}

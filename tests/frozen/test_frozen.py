@@ -49,7 +49,6 @@ def test_studies_give_what_they_gave(names):
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_studies_give_what_they_gave_on_spark():
     """One process, and one session in it, for all of them."""
@@ -65,10 +64,6 @@ def test_what_is_kept_is_what_there_is():
     assert sum(file.stat().st_size for file in KEPT.iterdir()) < 400_000
 
 
-def test_seeds_are_not_used_twice():
-    assert len({study.seed for study in STUDIES.values()}) == len(STUDIES)
-
-
 def test_days_versions_and_descriptions_are_left_out_and_nothing_else(tmp_path):
     kept = loaded(SSP)
     added = {"release.created": "2031-01-02", "release.study.values.discount": 0.9}
@@ -78,13 +73,6 @@ def test_days_versions_and_descriptions_are_left_out_and_nothing_else(tmp_path):
         assert compared({**kept, **near, f"release.values.{name}": 1}) == {**kept, **near}
     saved({**kept, **added}, "copy", tmp_path)
     assert repr(loaded("copy", tmp_path)) == repr(kept)
-
-
-def test_names_are_the_same_for_objects_and_for_columns():
-    rows = [{"state": "a", "value": 1.0, "kept": {"low": 0.5}}, {"state": "b", "value": 2.0}]
-    columns = {"state": ["a", "b"], "value": [1.0, 2.0], "kept": {"low": [0.5, None]}}
-    assert named({"values": rows, "none": None}, "r") == named({"values": columns}, "r")
-    assert named({"theta": [], "sums": [[1, 2]]}, "r") == {"r.sums": [[1, 2]]}
 
 
 def test_the_command_line_gives_the_same(tmp_path, monkeypatch, capsys):

@@ -1,37 +1,35 @@
 """Damage bytes, at random."""
 
-import random
 import struct
-from collections.abc import Callable
 
 # Numbers at which programs have gone wrong.
 _EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 2**63 - 1, 2**63, 2**64 - 1)
 
 
-def flipped(content: bytearray, choose: random.Random) -> None:
+def flip(content, choose):
     """Flip some bits."""
     for _ in range(choose.choice((1, 1, 1, 2, 8))):
         content[choose.randrange(len(content))] ^= 1 << choose.randrange(8)
 
 
-def replaced(content: bytearray, choose: random.Random) -> None:
+def replace(content, choose):
     """Replace some bytes by others."""
     for _ in range(choose.choice((1, 1, 4))):
         content[choose.randrange(len(content))] = choose.randrange(256)
 
 
-def truncated(content: bytearray, choose: random.Random) -> None:
+def truncate(content, choose):
     """Cut the end off."""
     del content[choose.randrange(len(content)) :]
 
 
-def cut_out(content: bytearray, choose: random.Random) -> None:
+def cut_out(content, choose):
     """Take a piece out."""
     start = choose.randrange(len(content))
     del content[start : start + choose.randrange(1, 64)]
 
 
-def spliced(content: bytearray, choose: random.Random) -> None:
+def splice(content, choose):
     """Copy a piece to another place."""
     start, size = choose.randrange(len(content)), choose.randrange(1, 256)
     piece = content[start : start + size]
@@ -42,7 +40,7 @@ def spliced(content: bytearray, choose: random.Random) -> None:
         content[at : at + len(piece)] = piece
 
 
-def lied(content: bytearray, choose: random.Random) -> None:
+def lie(content, choose):
     """Write an extreme number over a few bytes, as a header that lies would have."""
     form = choose.choice(("<I", ">I", "<Q", ">Q", "<H"))
     size = struct.calcsize(form)
@@ -53,28 +51,18 @@ def lied(content: bytearray, choose: random.Random) -> None:
     content[at : at + size] = struct.pack(form, number)
 
 
-def inserted(content: bytearray, choose: random.Random) -> None:
+def insert(content, choose):
     """Put in what no file should hold there."""
     odd = (b"\x00", b"\r", b"\xff\xfe", b"\xc3\x28", b'"', b"\x1b[2J", b"9" * 5000, b"\n\n")
     at = choose.randrange(len(content) + 1)
     content[at:at] = choose.choice(odd)
 
 
-KINDS: tuple[Callable[[bytearray, random.Random], None], ...] = (
-    *(flipped, flipped, replaced, truncated, cut_out, spliced, lied, inserted),
-)
+KINDS = (flip, flip, replace, truncate, cut_out, splice, lie, insert)
 
 
-def damaged(
-    content: bytes, choose: random.Random, near: tuple[float, float] = (0.0, 1.0)
-) -> tuple[bytes, str]:
-    """Return the content with damage, and the name of the damage.
-
-    Args:
-        content: what to damage.
-        choose: the random numbers.
-        near: the part of the content to damage, as shares of its length.
-    """
+def damage(content, choose, near=(0.0, 1.0)):
+    """The content with damage in a part of it, given as shares of its length; and which damage."""
     first, last = (int(len(content) * share) for share in near)
     part = bytearray(content[first:last] or content)
     kind = choose.choice(KINDS)

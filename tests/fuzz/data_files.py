@@ -7,8 +7,8 @@ import json
 import random
 import sqlite3
 import tempfile
-from collections.abc import Callable
-from functools import cache
+from contextlib import closing
+from functools import cache, partial
 from pathlib import Path
 
 import duckdb
@@ -16,91 +16,44 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fuzz.damage import damaged
-from fuzz.outcome import Outcome
-from fuzz.runner import Case, Said, hunt
+from fuzz.damage import damage
 
-NAME = "data files"
 ROWS = [
     (trajectory, step, ("ill", "better", "well")[(trajectory + step) % 3], step / 4)
     for trajectory in range(60)
     for step in range(5)
 ]
 HEADING = ("trajectory", "step", "state", "reward")
-STUDY = b"""\
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-unit = "trajectory"
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-[states]
-labels = ["ill", "better", "well"]
-"""
+STUDY = (Path(__file__).parent / "texts" / "data_files.toml").read_bytes()
 
 
-def fuzz(seed: int, seconds: float | None = None, count: int | None = None) -> Outcome:
-    """Damage data files, and ask ``inspect`` how many rows they have."""
-    return hunt(NAME, case, seed, seconds, count)
-
-
-def case(choose: random.Random) -> Case:
-    """Return a data file with damage."""
+def case(choose):
+    """A data file with damage, of which ``inspect`` says how many rows it has."""
     name = choose.choice(sorted(_files()))
     content = _files()[name]
     near = (0.0, 1.0)
     if name.endswith(".parquet") and choose.random() < 0.7:
         near = (1 - _footer(content) / len(content), 1.0)
-    if name.endswith(".parquet") and choose.random() < 0.2:
-        broken, how = miscounted(content, choose), "miscounted"
-    else:
-        broken, how = damaged(content, choose, near)
-        if broken and choose.random() < 0.25:
-            broken, _ = damaged(broken, choose, near)
+    broken, how = damage(content, choose, near)
+    if broken and choose.random() < 0.25:
+        broken, _ = damage(broken, choose, near)
     data = f"{{}}/{name}" + _TABLES.get(Path(name).suffix, "")
-    return Case(
-        what=f"{name}, {how}",
-        files={"study.toml": STUDY, name: broken},
-        arguments=["inspect", "{}/study.toml", "--data", data, "--json"],
-        judge=lambda said: missing_rows(name, broken, said),
-    )
-
-
-def miscounted(content: bytes, choose: random.Random) -> bytes:
-    """Return a Parquet file whose footer declares another number of rows in one place.
-
-    The footer writes a number n as 2n, of a negative one -2n - 1, seven bits a byte.
-    """
-    start = len(content) - _footer(content)
-    sizes = [n for n in (len(ROWS), 150, 100, 40, 20) if _number(2 * n) in content[start:]]
-    old = choose.choice(sizes or [0])
-    new = choose.choice((2 * old - 1, 2 * (old - 1), 2 * (old + 1), 2 * (old // 2) + 128))
-    places = [at for at in range(start, len(content)) if content.startswith(_number(2 * old), at)]
-    at, size = choose.choice(places), len(_number(2 * old))
-    return content[:at] + _number(new)[:size].ljust(size, b"\0") + content[at + size :]
-
-
-def _number(code: int) -> bytes:
-    """Return a number in groups of seven bits."""
-    digits = bytearray()
-    while code >= 0x80:
-        digits.append(code & 0x7F | 0x80)
-        code >>= 7
-    return bytes([*digits, code])
+    words = ["inspect", "{}/study.toml", "--data", data, "--json"]
+    files = {"study.toml": STUDY, name: broken}
+    return f"{name}, {how}", files, words, partial(missing_rows, name, broken)
 
 
 _TABLES = {".sqlite": "::rows", ".duckdb": "::rows"}
 
 
-def _footer(content: bytes) -> int:
+def _footer(content):
     """Return the length of a Parquet file's footer."""
     return int.from_bytes(content[-8:-4], "little") + 8
 
 
-def missing_rows(name: str, content: bytes, said: Said) -> str | None:
+def missing_rows(name, content, answer):
     """Return what is wrong with the number of rows that were read, by another reader, or None."""
-    rows = json.loads(said.out)["rows"]
+    rows = json.loads(answer.out)["rows"]
     if rows == len(ROWS):
         return None
     there = _counted(name, content)
@@ -109,7 +62,7 @@ def missing_rows(name: str, content: bytes, said: Said) -> str | None:
     return f"{rows} rows were read, and {there} are there"
 
 
-def _counted(name: str, content: bytes) -> int | None:
+def _counted(name, content):
     """Return how many rows a file has, by plain means; None if that cannot be told."""
     if "parquet" in name:
         return len(ROWS)  # no damage takes rows away: the file has them, or it is to be refused
@@ -123,7 +76,7 @@ def _counted(name: str, content: bytes) -> int | None:
 
 
 @cache
-def _files() -> dict[str, bytes]:
+def _files():
     """Return sound files of every kind, with the same rows."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([HEADING, *ROWS])
@@ -153,13 +106,13 @@ def _files() -> dict[str, bytes]:
     return found
 
 
-def _shuffled(text: bytes) -> list[bytes]:
+def _shuffled(text):
     heading, *lines = text.splitlines()
     random.Random(0).shuffle(lines)
     return [heading, *lines]
 
 
-def _workbook() -> bytes:
+def _workbook():
     book = openpyxl.Workbook()
     for row in (HEADING, *ROWS):
         book.active.append(row)
@@ -168,29 +121,18 @@ def _workbook() -> bytes:
     return sink.getvalue()
 
 
-def _made(name: str, fill: Callable[[Path], None]) -> bytes:
-    """Return the bytes of a file that a function fills."""
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        path = Path(folder) / name
-        fill(path)
-        return path.read_bytes()
-
-
-def _sqlite() -> bytes:
-    def fill(path: Path) -> None:
-        connection = sqlite3.connect(path)
+def _sqlite():
+    with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE rows (trajectory INT, step INT, state TEXT, reward REAL)")
         connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", ROWS)
         connection.commit()
-        connection.close()
-
-    return _made("base.sqlite", fill)
+        return connection.serialize()
 
 
-def _duckdb(table: pa.Table) -> bytes:
-    def fill(path: Path) -> None:
+def _duckdb(table):
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        path = Path(folder) / "base.duckdb"
         with duckdb.connect(str(path)) as connection:
             connection.register("given", table)
             connection.execute("CREATE TABLE rows AS SELECT * FROM given")
-
-    return _made("base.duckdb", fill)
+        return path.read_bytes()

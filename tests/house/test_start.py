@@ -11,13 +11,6 @@ from privalue.cli import run
 
 HEAVY = ("matplotlib", "duckdb", "pandas", "scipy.stats", "scipy.optimize")
 ROOMS = ("planning", "report", "simulation", "paper", "readers", "estimate", "ledger", "core")
-PROGRAM = """
-import json, sys
-from privalue.cli import run
-code = run(sys.argv[1:])
-sys.stdout.flush()
-print("\\n" + json.dumps([code, sorted(sys.modules)]))
-"""
 
 
 def loaded(folder, program, *words):
@@ -61,61 +54,6 @@ def test_importing_the_package_loads_no_room(tmp_path):
     assert not among(modules, [f"privalue.{room}" for room in ROOMS])
 
 
-def test_using_every_name_compiles_and_draws_nothing(tmp_path):
-    program = (
-        "from privalue import *\nimport json, sys\nprint(json.dumps([0, sorted(sys.modules)]))"
-    )
-    assert not among(loaded(tmp_path, program), HEAVY)
-
-
-@pytest.mark.parametrize("words", [["--version"], ["--help"]])
-def test_the_program_itself_is_typer_and_nothing_else(tmp_path, words):
-    modules = loaded(tmp_path, PROGRAM, *words)
-    assert not among(modules, (*HEAVY, "numpy", "pyarrow", "scipy", "pydantic", "rich.console"))
-    ours = {name for name in modules if name.startswith("privalue.")}
-    assert ours == {
-        "privalue.cli",
-        "privalue.cli.app",
-        "privalue.errors",
-        "privalue.version",
-    }
-
-
-@pytest.mark.parametrize(
-    ("words", "heavy"),
-    [
-        (["init", "new.toml", "--force"], set()),
-        (["check", "study.toml"], set()),
-        (["plan", "study.toml", "--trajectories", "3000"], set()),
-        (["ledger", "show", "people"], set()),
-        (["ledger", "verify"], set()),
-        # Arrow looks for pandas when it makes its first array
-        (["inspect", "study.toml", "--data", "rows.csv"], {"pandas"}),
-        (
-            ["release", "study.toml", "--data", "rows.csv", "--no-ledger", "--out", "two"],
-            {"pandas"},
-        ),
-        (
-            ["release", "study.toml", "--data", "rows.csv", "--out", "new", "--no-report"],
-            {"pandas"},
-        ),
-        (["report", "one", "--force"], set()),
-        (["refit", "one", "--aggregate", "2", "--out", "three"], set()),
-        (
-            ["simulate", "chain:N=5", "--trajectories", "9", "--out", "made.csv"],
-            {"pandas"},
-        ),
-    ],
-    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
-)
-def test_a_command_loads_what_it_uses(folder, words, heavy, monkeypatch):
-    monkeypatch.setenv("PRIVALUE_LEDGER", str(folder / "ledger.db"))
-    modules = loaded(folder, PROGRAM, *words)
-    assert among(modules, HEAVY) == heavy
-    if words[0] != "reproduce":
-        assert "privalue.paper" not in modules
-
-
 def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(
     folder, tmp_path, monkeypatch, capsys
 ):
@@ -153,13 +91,3 @@ def test_nothing_of_ours_is_imported_after_the_charge(folder, tmp_path):
     words = ["release", "study.toml", "--data", "rows.csv", "--ledger", ledger, "--out"]
     modules = loaded(folder, program, *words, str(tmp_path / "out"))
     assert "privalue.report" in modules
-
-
-def test_without_a_report_there_is_no_page_and_it_can_be_made_later(folder, tmp_path):
-    words = ["release", str(folder / "study.toml"), "--data", str(folder / "rows.csv")]
-    assert run([*words, "--no-ledger", "--no-report", "--out", str(tmp_path / "out")]) == 0
-    made = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert made == ["registry.yaml", "release.json", "values.csv"]
-    assert run(["report", str(tmp_path / "out")]) == 0
-    assert (tmp_path / "out" / "report.html").exists()
-    assert run(["report", str(tmp_path / "out")]) == 2  # it is there now

@@ -38,7 +38,7 @@ def test_a_policy_is_paid_for_once_and_said_to_be_paid_for_as_it_was(tmp_path, a
         expected = Amount(mu2=mu2_of_pure(3 * 10**11))
     assert (account.spent, account.balance.releases) == (expected, 1)
     ways = {"plain": "basic composition", "gaussian": "Gaussian accounting"}
-    assert ways[accounting] in describe(made, account)["budget.text"]
+    assert ways[accounting] in describe(made, account=account)["budget.text"]
     pv.publish(made, tmp_path / "out", account=account)
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from oracles import group_privacy
-from oracles.ledgers import charge, request
+from oracles.ledgers import charge, coded, request
 from privalue.core import gaussian
-from privalue.errors import BudgetError, UsageError
+from privalue.errors import BudgetError
 from privalue.ledger import Amount, BudgetTerms, Protection, open_ledger, study_hash
 from privalue.ledger.terms import over_steps
 
@@ -83,21 +83,6 @@ def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
     ):
         with pytest.raises(AssertionError):
             check()
-
-
-def test_what_promises_nothing_has_a_delta_of_one():
-    for asked, count in (
-        (Amount(epsilon=EPSILON, delta=1), 43),
-        (Amount(epsilon=10 * EPSILON, delta=1), 1_000_000),
-        (Amount(epsilon=EPSILON, delta=DELTA // 2), 2),
-    ):
-        assert over_steps(asked, count).delta == DELTA
-    almost = over_steps(Amount(epsilon=EPSILON, delta=1), 41)
-    assert almost.delta < DELTA
-    assert over_steps(Amount(epsilon=EPSILON, delta=0), 2000) == Amount(
-        epsilon=2000 * EPSILON, delta=0
-    )
-    assert over_steps(Amount(epsilon=7, delta=3), 1) == Amount(epsilon=7, delta=3)
 
 
 # How many steps
@@ -176,7 +161,7 @@ def test_what_is_spent_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
     assert lost <= mpf(spent.delta) / DELTA
     other = tmp_path / "other"
     other.mkdir()
-    with pytest.raises(BudgetError, match=r"costs epsilon 200, delta 1\); left"):  # no promise
+    with pytest.raises(BudgetError, check=coded("budget-exceeded")):  # no promise
         spent_and_lost(other, 1.0, 1e-6)
 
 
@@ -221,38 +206,5 @@ def test_conversions_are_charged(ledger):
     steps = [over_steps(Amount(EPSILON // 2, 10**11), count) for count in (1, 2, 6)]
     assert ledger.account("people").spent == steps[0].plus(steps[1]).plus(steps[2])
     ledger.verify()
-    with pytest.raises(BudgetError, match=r"add-remove \(which costs epsilon 12"):
+    with pytest.raises(BudgetError, check=coded("budget-exceeded")):
         ask(ledger, 9, "trajectory", "add-remove", epsilon=2.0)
-
-
-def test_what_does_not_convert_is_refused_and_says_what_would(ledger, tmp_path):
-    with pytest.raises(BudgetError, match="release for persons, or with add-remove"):
-        ask(ledger, 1, "trajectory", "replace-one")
-    ledger.declare("others", epsilon=1.0, delta=1e-6, unit="trajectory", neighbours="add-remove")
-    for unit, neighbours, why in (
-        ("trajectory", "replace-one", "release with add-remove"),
-        ("person", "add-remove", "declare persons"),
-    ):
-        with pytest.raises(BudgetError, match=why):
-            charge(ledger, request(dataset="others", unit=unit, neighbours=neighbours))
-    ledger.declare("more", epsilon=1.0, delta=1e-6, unit="person")
-    with pytest.raises(BudgetError, match="declare max_trajectories_per_person with the total"):
-        charge(ledger, request(dataset="more", unit="trajectory", neighbours="add-remove"))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "why"),
-    [
-        ({"unit": "household"}, 'it must be "trajectory" or "person"'),
-        ({"unit": "person", "neighbours": "edit"}, 'it must be "replace-one" or "add-remove"'),
-        ({"unit": "trajectory", "max_trajectories_per_person": 2}, "whose unit is a person"),
-        ({"unit": "person", "max_trajectories_per_person": 0}, "a whole number from 1 to"),
-        ({"unit": "person", "max_trajectories_per_person": True}, "a whole number from 1 to"),
-        ({"unit": "person", "accounting": "renyi"}, 'it must be "plain"'),
-    ],
-)
-def test_terms_that_are_none(tmp_path, wrong, why):
-    ledger = open_ledger(tmp_path / "ledger.db")
-    with pytest.raises(UsageError, match=why):
-        ledger.declare("people", epsilon=1.0, delta=1e-6, **wrong)
-    assert not (tmp_path / "ledger.db").exists()

@@ -1,24 +1,17 @@
-"""Audits of the abstract worst pairs, for which no mechanism is needed."""
-
-from __future__ import annotations
+"""Audits of the abstract worst pairs, and of releases made through the public path."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from privalue.audit import Audit, audit_events
+import privalue as pv
+from privalue.core import Ope, Ssp, divergence
+from privalue.estimate import theta_of
+from privalue.planning.audit import Audit, audit_events
 
 
-def audit_worst_pairs(
-    alpha: float,
-    beta: float,
-    *,
-    dimension: int,
-    epsilon: float,
-    claimed: float,
-    draws: int = 200_000,
-    seed: int = 0,
-) -> list[Audit]:
+def audit_worst_pairs(alpha, beta, *, dimension, epsilon, claimed, draws=200_000, seed=0):
     """One audit for each of three ratios of scales, with the shift at its limit.
 
     N(0, I) against N(s e_1, r^2 I), r = e^{-beta/2}, 1, e^{beta/2} and s = min(1, r)/alpha: no
@@ -32,8 +25,107 @@ def audit_worst_pairs(
         hits = []
         for mean, scale in ((0.0, 1.0), (shift, r)):
             x = mean + scale * generator.standard_normal((draws, dimension))
-            here, there = (np.sum((x - at) ** 2, axis=1) / 2 for at in (0.0, shift))
-            loss = dimension * math.log(r) + there / r**2 - here
-            hits.append(int(np.count_nonzero(loss > epsilon)))
+            hits.append(int(np.count_nonzero(gaussian_loss(x, 0.0, shift, r) > epsilon)))
         audits.append(audit_events(*hits, draws=draws, epsilon=epsilon, claimed=claimed))
     return audits
+
+
+def gaussian_loss(x, center, other, ratio):
+    """The log of the density of N(center, I) over that of N(other, ratio^2 I), by row."""
+    here, there = (np.sum((x - at) ** 2, axis=1) / 2 for at in (center, other))
+    return x.shape[1] * math.log(ratio) + there / ratio**2 - here
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseAudit(Audit):
+    """With the delta of this very pair, where its laws are known."""
+
+    true: float | None
+
+    @property
+    def slack(self):
+        """How many times larger the claim is than the pair's true delta."""
+        return self.claimed / self.true if self.true else None
+
+
+def audit_release(study, data, neighbour, *, releases=500, entropy=lambda: None):
+    """Audit releases of two data sets that differ in one unit, made through the public path.
+
+    Releases are ranked by the loss that they should have; the threshold is chosen on one half of
+    them and counted on the other, so that noise which is not what it should be shows. ``true`` is
+    the delta of the two Gaussians as they should be, and ``slack`` what the worst case costs.
+    """
+    epsilon, claimed = study.privacy.epsilon, study.privacy.delta
+    inspected = [pv.inspect(study, rows) for rows in (data, neighbour)]
+    losses = []
+    for rows in (data, neighbour):
+        released = [
+            pv.release(study, rows, accept_large_delta=True, accept_useless=True, entropy=entropy())
+            for _ in range(2 * releases)
+        ]
+        losses.append(np.array(losses_of(study, inspected, released)))
+    threshold = best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
+    hits = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
+    found = audit_events(*hits, draws=releases, epsilon=epsilon, claimed=claimed)
+    return ReleaseAudit(**vars(found), true=true_delta(inspected, epsilon))
+
+
+def true_delta(inspected, epsilon):
+    """The delta of the two Gaussians; None of Laplace noise, and where a stage chose the bounds."""
+    mechanism, (here, there) = inspected[0].mechanism, (each.perturbation for each in inspected)
+    if isinstance(mechanism, Ope) or "bounds" in mechanism.stages:
+        return None
+    distance = float(np.linalg.norm((here.center - there.center) / here.deviations))
+    return divergence(
+        epsilon, len(here.center), float(np.max(there.deviations / here.deviations)), distance
+    ).estimate
+
+
+def losses_of(study, inspected, released):
+    """The log of the density of each release under one data set over that under the other."""
+    mechanism, (here, there) = inspected[0].mechanism, (each.perturbation for each in inspected)
+    if isinstance(mechanism, Ssp):
+        both = [each.statistics for each in inspected]
+        return [loss_in_stages(mechanism, *both, each) for each in released]
+    if isinstance(mechanism, Ope):
+        return [loss_of_weights(mechanism, here, there, each.weights) for each in released]
+    identity = np.eye(len(here.center))  # theta is linear in what was drawn
+    matrix = np.array([theta_of(study, mechanism, column) for column in identity])
+    drawn = np.linalg.solve(matrix.T, np.array([each.theta for each in released]).T).T
+    x, p, q = (each / here.deviations for each in (drawn, here.center, there.center))
+    return gaussian_loss(x, p, q, float(np.max(there.deviations / here.deviations)))
+
+
+def loss_of_weights(mechanism, here, there, weights):
+    units = np.repeat(mechanism.scales, mechanism.terms.limits.keys)
+    parts = (weights.weighted, weights.weights, weights.returns, weights.sizes)
+    drawn = np.concatenate([x / s for x, s in zip(parts, weights.scales, strict=False)])
+    return float((abs(drawn - there.center / units) - abs(drawn - here.center / units)).sum())
+
+
+def loss_in_stages(mechanism, here, there, released):
+    """Stage by stage: what earlier ones chose follows from what they released.
+
+    Given that, both laws of a stage are Gaussians of the same public scale.
+    """
+    loss, earlier = 0.0, {}
+    for stage in released.stages:
+        p, q = (mechanism.perturb(each, stage.name, earlier) for each in (here, there))
+        numbers = stage.numbers
+        if numbers is None:
+            kept = released.statistics
+            numbers = np.concatenate([kept.sums / mechanism.noise.step, kept.counts])
+        away = (numbers - q.center) ** 2 - (numbers - p.center) ** 2
+        loss += float(np.sum(away / (2 * np.square(p.deviations))))
+        earlier[stage.name] = numbers
+    return loss
+
+
+def best_threshold(in_p, in_q, epsilon):
+    """The threshold above which P(L > t) - e^epsilon Q(L > t) is largest in these draws."""
+    thresholds = np.concatenate([[epsilon], np.sort(np.concatenate([in_p, in_q]))])
+    above_p, above_q = (
+        1 - np.searchsorted(np.sort(each), thresholds, side="right") / len(each)
+        for each in (in_p, in_q)
+    )
+    return float(thresholds[np.argmax(above_p - math.exp(epsilon) * above_q)])

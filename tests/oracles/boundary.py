@@ -31,7 +31,11 @@ def literal(rows, limits):
     for _, rows_of_unit in groupby(sorted(trimmed), key=unit_of):
         unit = list(rows_of_unit)
         twice = len({row[:2] for row in unit}) < len(unit)
-        if limits.drop_invalid and (twice or any(key == limits.keys for _, _, key, _ in unit)):
+        bad = twice or any(key == limits.keys for _, _, key, _ in unit)
+        # A row after an end, of its own trajectory; an end is N + 1, and has no arm.
+        bad |= any(a[0] == b[0] and a[2] == limits.keys + 1 for a, b in pairwise(unit))
+        bad |= len({row[2] // limits.keys_per_arm for row in unit if row[2] < limits.keys}) > 1
+        if limits.drop_invalid and bad:
             scalars["units_dropped"] += 1
             continue
         trajectories = [list(own) for _, own in groupby(unit, key=lambda row: row[0])]
@@ -42,7 +46,7 @@ def literal(rows, limits):
         for trajectory in trajectories[: limits.max_trajectories_per_person]:
             scalars["trajectories"] += 1
             keys = [key for _, _, key, _ in trajectory]
-            distinct = list(dict.fromkeys(keys))
+            distinct = [key for key in dict.fromkeys(keys) if key < limits.keys]
             scalars["surplus_visits"] += max(len(distinct) - limits.max_states_per_trajectory, 0)
             rewards = [min(max(r, limits.reward_bounds[0]), limits.reward_bounds[1])
                        for *_, r in trajectory]  # fmt: skip
@@ -59,10 +63,10 @@ def literal(rows, limits):
                 grid = min(math.floor((inside - low) * (2**30 / (high - low)) + 0.5), 2**30)
                 sums[key] += grid
                 for j, total in enumerate(by_level):
-                    a, b = limits.interval(j)
+                    a, b = limits.clamping_interval(j)
                     total[key] += min(max(grid, a), b)
                 level = max(level, level_of(grid, limits))
-            largest[level] += 1
+            largest[level] += bool(distinct)
     return {
         "counts": counts,
         "return_steps": sums,
@@ -75,7 +79,9 @@ def literal(rows, limits):
 
 def level_of(grid, limits):
     """The first interval that holds a return."""
-    return next(j for j in range(limits.levels) for a, b in [limits.interval(j)] if a <= grid <= b)
+    return next(
+        j for j in range(limits.levels) for a, b in [limits.clamping_interval(j)] if a <= grid <= b
+    )
 
 
 def _trimmed(words):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from privalue.simulation import END, MDP, MarkovRewardProcess, Outcomes
+from privalue.simulation import END, MDP
 
 
 def outcomes_of(mdp: MDP) -> list[list[list[tuple[Fraction, int, Fraction]]]]:
@@ -71,50 +71,3 @@ def best_values(mdp: MDP, sweeps: int) -> list[float]:
             for state in plain
         ]
     return values
-
-
-def ever_taken(mdp: MDP, policy: Any, state: int, action: int) -> Fraction:
-    """The probability that the pair is ever taken: a trajectory stops there, and has succeeded."""
-    listed: Any = outcomes_of(mdp)
-    pi = [[Fraction(float(p)) for p in row] for row in policy]
-    system = [[Fraction(int(r == c)) for c in range(mdp.states)] for r in range(mdp.states)]
-    right = [Fraction(0)] * mdp.states
-    for here in range(mdp.states):
-        for choice in range(mdp.actions):
-            if (here, choice) == (state, action):
-                right[here] += pi[here][choice]
-                continue
-            for chance, successor, _ in listed[here][choice]:
-                if successor != END:
-                    system[here][successor] -= pi[here][choice] * chance
-    found = solved(system, right)
-    return sum((Fraction(float(p)) * h for p, h in zip(mdp.start, found, strict=True)), Fraction(0))
-
-
-def pairs_process(mdp: MDP, policy: Any) -> MarkovRewardProcess:
-    """The process of the pairs: its state s * A + a is taking a in s; its values are Q.
-
-    P((s, a), (s', a')) = P(s' | s, a) pi(a' | s'), and the start is mu(s) pi(a | s).
-    """
-    table, rows = mdp.outcomes, []
-    for row, chance, successor, reward in zip(
-        table.rows, table.probabilities, table.successors, table.rewards, strict=True
-    ):
-        if successor == END:
-            rows.append((row, chance, END, reward))
-            continue
-        for action, share in enumerate(policy[successor]):
-            rows.append((row, chance * share, successor * mdp.actions + action, reward))
-    row, chances, successors, rewards = zip(*rows, strict=True)
-    return MarkovRewardProcess(
-        outcomes=Outcomes(
-            states=mdp.states * mdp.actions,
-            actions=1,
-            rows=row,
-            probabilities=chances,
-            successors=successors,
-            rewards=rewards,
-        ),
-        start=(mdp.start[:, None] * policy).ravel(),
-        discount=mdp.discount,
-    )

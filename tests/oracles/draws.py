@@ -1,5 +1,7 @@
 """What was drawn, as whole multiples of the grid: exact, where doubles would round."""
 
+from unittest.mock import patch
+
 from privalue.core import OperatingSystemEntropy, noise
 
 
@@ -13,7 +15,21 @@ def gaussian_multiples(center, *, sigma, grid, entropy=None):
 
 def with_rare(center, *, sigma, grid, entropy=None):
     """The multiples that doubles decide, and those that they leave in doubt, by place."""
-    sigmas, grids = noise.require_drawable(center, sigma, grid)
-    entropy = entropy or OperatingSystemEntropy()
-    multiples, rare = noise.draw_multiples(center, sigmas, grids, entropy)
-    return multiples.tolist(), rare
+    fill, exactly = noise.fill, noise.round_exactly
+    in_doubt, rare = [0], {}
+
+    def filled(*args):
+        found = fill(*args)
+        in_doubt[0] = found[0]
+        return found
+
+    def noted(*args):
+        rare[in_doubt[0]] = exactly(*args)
+        return 0
+
+    with patch.object(noise, "fill", filled), patch.object(noise, "round_exactly", noted):
+        released = noise.gaussian_on_grid(
+            center, sigma=sigma, grid=grid, entropy=entropy or OperatingSystemEntropy()
+        )
+    # Exact: doubles decide below 2**53 steps.
+    return [int(multiple) for multiple in released / grid], rare

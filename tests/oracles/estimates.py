@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from privalue.estimate import Ratios, arm_differences, fit_statistics
+from privalue.estimate import Estimates, Ratios, arm_differences
 
 
 def noisy_statistics(*, return_bounds, **numbers):
@@ -13,16 +13,15 @@ def noisy_statistics(*, return_bounds, **numbers):
     )
 
 
-def estimate(noisy, design, *, start=None, arms=1, **choices):
+def estimate(noisy, design, *, start=None, **choices):
     """The columns of a table of values, theta, and the overall value from a start distribution."""
-    made = fit_statistics(noisy, design, arms=arms, **choices)
-    columns = {**made.columns, "values": made.values, "theta": made.fit.theta}
-    policy = (
-        None
-        if start is None
-        else SimpleNamespace(
-            **{name: float(column[0]) for name, column in made.overall(np.asarray(start)).items()}
-        )
+    made = Estimates(ratios=noisy, design=design, **choices)
+    overall = {} if start is None else made.overall(np.asarray(start))
+    return SimpleNamespace(
+        **made.columns,
+        values=made.values,
+        theta=made.fit.theta,
+        policy=SimpleNamespace(**{name: float(column[0]) for name, column in overall.items()}),
+        differences=arm_differences(made) if made.arms > 1 else None,
+        made=made,
     )
-    differences = arm_differences(made, arms) if arms > 1 else None
-    return SimpleNamespace(**columns, policy=policy, differences=differences, made=made)

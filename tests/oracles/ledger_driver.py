@@ -1,11 +1,10 @@
-"""Processes that race for a budget, or are killed at any step, or lack what they need.
+"""Processes that race for a budget, or lack what they need; and events, to be killed at.
 
 Run as a program, so that what dies is a process of its own, forked from one that has imported
 everything and has no threads::
 
     python ledger_driver.py race LOCATIONS ROUNDS UNITS PROCESSES   (LOCATIONS: one, or several
                                                           names of one ledger with | in between)
-    python ledger_driver.py crash FOLDER LOCATION KILLS   (LOCATION with {} for a run's number)
     python ledger_driver.py starve LOCATION MODE
     python ledger_driver.py hold FILE
 
@@ -15,12 +14,10 @@ database, before a file is synced or closed, and after each step of a release.
 
 import contextlib
 import functools
-import itertools
 import json
 import math
 import multiprocessing
 import os
-import random
 import resource
 import secrets
 import signal
@@ -37,7 +34,6 @@ from privalue.ledger import open_ledger, store, study_hash
 SETTINGS = ("PRAGMA", "SELECT set_config")
 PLANTED = "LEDGER_PLANTED_MISTAKE"
 ACCOUNTING = "LEDGER_ACCOUNTING"  # "plain", if not said
-KILLED = study_hash({"study": "killed"})
 
 
 def total_of(units):
@@ -102,67 +98,6 @@ class Events:
             for name in ("execute", "close"):
                 method = getattr(psycopg.Connection, name)
                 setattr(psycopg.Connection, name, self.around(method, "postgres"))
-
-
-def one_release(location, out, event):
-    """Everything from a total to a published release; ``out`` is the world outside."""
-    ledger = open_ledger(location)
-    ledger.declare(DATASET, **total_of(10))
-    event("declared")
-    made = charge(ledger, asked(10, KILLED))
-    event("charged")
-    text = text_of(made, values=[1.0, 2.0])
-    event("drawn")
-    ledger.commit(made, text)
-    event("committed")
-    Path(out).write_text(text)
-    event("published")
-
-
-def crash(folder, pattern, kills):
-    """At every event, or at ``kills`` of them; then as often when the process does not choose."""
-    moments = random.Random(20260101)  # seeds choose when to kill, nothing else
-    runs = itertools.count(1)
-
-    def release(crash_at=0, after=None):
-        run = next(runs)
-        out = Path(folder) / f"published-{run}"
-        died, events = _forked(pattern.format(run), out, crash_at, after)
-        say(run=run, killed=died, last=events[-1] if events else "nothing")
-        return events
-
-    started = time.monotonic()
-    steps = len(release())
-    longest = time.monotonic() - started
-    for at in moments.sample(range(1, steps + 1), min(kills, steps)):
-        release(crash_at=at)
-    for _ in range(kills):
-        release(after=moments.uniform(0, longest))
-
-
-def _forked(location, out, crash_at, after):
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.close(reader)
-            event = Events(crash_at, writer)
-            event.watch()
-            one_release(location, out, event)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writer)
-    if after is not None:
-        time.sleep(after)
-        os.kill(child, signal.SIGKILL)
-    with os.fdopen(reader) as trace:
-        events = trace.read().splitlines()
-    _, status = os.waitpid(child, 0)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
-        raise RuntimeError(f"the release failed after {events[-3:]}")
-    return os.WIFSIGNALED(status), events
 
 
 # Racing for the last unit
@@ -263,25 +198,14 @@ def plant(mistake):
 
 
 def starve(location, mode):
-    """A release on a disk that is full, or in a folder that cannot be written."""
+    """A release on a disk that is full, from the beginning or from the commit on."""
     ledger = open_ledger(location, wait=0.2)
-    if mode in {"full", "full-at-commit"}:
-        if mode == "full":
-            _limit()
-        made = _tell(lambda: charge(ledger, asked(10, "a" * 64)))
-        if made is not None:
-            _limit()
-            _tell(lambda: ledger.commit(made, text_of(made, pad="x" * 10**5)))
-    else:
-        if os.geteuid() == 0:  # root may write anywhere
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
-        if mode == "declare":
-            _tell(lambda: ledger.declare(DATASET, epsilon=1.0, delta=1e-6, **WHOM))
-        else:
-            _tell(lambda: charge(ledger, request("a" * 64)))
-            _tell(lambda: ledger.account(DATASET))
+    if mode == "full":
+        _limit()
+    made = _tell(lambda: charge(ledger, asked(10, "a" * 64)))
+    if made is not None:
+        _limit()
+        _tell(lambda: ledger.commit(made, text_of(made, pad="x" * 10**5)))
 
 
 def _limit():
@@ -311,8 +235,9 @@ def hold(path):
 def write(location, number):
     """Charges and commits, again and again; whatever is not answered is asked again."""
     ledger = open_ledger(location)
+    say(ready=True)
     for turn in range(int(number)):
-        wanted, token = asked(10**4, study_hash({"by": os.getpid(), "turn": turn})), None
+        wanted = asked(10**4, study_hash({"by": os.getpid(), "turn": turn}))
         token = secrets.token_hex(8)
         made = _patiently(lambda wanted=wanted, token=token: ledger.charge(wanted, token=token))
         _patiently(lambda made=made: ledger.commit(made, text_of(made)))
@@ -332,8 +257,6 @@ def main(arguments):
     command, *rest = arguments
     if command == "race":
         race(rest[0], *map(int, rest[1:]))
-    elif command == "crash":
-        crash(*rest[:2], int(rest[2]))
     else:
         {"starve": starve, "hold": hold, "write": write}[command](*rest)
 

@@ -26,6 +26,11 @@ def declare(ledger, dataset=DATASET, *, epsilon=1.0, delta=1e-6, **more):
     return ledger.declare(dataset, epsilon=epsilon, delta=delta, **{"unit": "trajectory", **more})
 
 
+def coded(code):
+    """Whether an error has a code: for ``pytest.raises(..., check=...)``."""
+    return lambda problem: problem.code == code
+
+
 def charge(ledger, asked):
     return ledger.charge(asked, token=secrets.token_hex(8))
 
@@ -50,10 +55,6 @@ class SqlitePlace:
 
     def __init__(self, path):
         self.location = str(path)
-        self.pattern = str(path.parent / "crashed-{}.db")
-
-    def prepare(self, runs):
-        pass
 
     def open(self, **options):
         return open_ledger(self.location, **options)
@@ -93,12 +94,6 @@ class PostgresPlace:
         if user == "keeper":
             server.execute(f"CREATE SCHEMA {schema}")
         self.location = server.address(schema, user=user)
-        self.pattern = server.address(f"{schema}_RUN").replace("RUN", "{}")
-
-    def prepare(self, runs):
-        self.server.execute(
-            ";".join(f"CREATE SCHEMA {self.schema}_{run}" for run in range(1, runs))
-        )
 
     def open(self, **options):
         return open_ledger(self.location, **options)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from privalue import core
 from privalue.core import Limits
+from privalue.core import sensitivity as sensitivities
 
 
 def limits(**changes):
@@ -22,6 +23,7 @@ def limits(**changes):
         "levels": 1,
         "clip": 0.0,
         "drop_invalid": False,
+        "has_ends": False,
         "drop_truncated": False,
     }
     given = {**usual, **changes}
@@ -52,18 +54,19 @@ def block_sensitivity(
         trajectories_per_person=most_trajectories,
         add_remove=add_remove,
     )
-    return core.block_sensitivity(held, shape, largest, furthest)
+    return sensitivities.block_sensitivity(held, shape, largest, furthest)
 
 
 def smooth_lsw(counts, weights, beta, *, pseudo_count=0.0, per_person=1, touched=None):
     """psi^w; all states may be touched if it is left out."""
-    held = SimpleNamespace(max_trajectories_per_person=per_person, touched=touched or len(counts))
-    return core.smooth_lsw(held, counts, weights, beta, pseudo_count)
+    changed = touched or len(counts)
+    held = SimpleNamespace(max_trajectories_per_person=per_person, max_keys_changed=changed)
+    return core.LswSensitivity(held, weights, 0, pseudo_count).smooth(counts, beta)
 
 
 def smooth_lsl(counts, weights, cap, beta, *, slope, offset, per_person=1):
     held = SimpleNamespace(max_trajectories_per_person=per_person)
-    return core.smooth_lsl(held, counts, weights, beta, cap, core.Line(slope, offset))
+    return core.LslSensitivity(held, weights, cap, slope, offset).smooth(counts, beta)
 
 
 def count_weight(states, most_states=None, *, add_remove=False):
@@ -73,9 +76,8 @@ def count_weight(states, most_states=None, *, add_remove=False):
 
 def sensitivity(shape, *, count_weight, most_states=None, **unit):
     """Delta of DP-SSP, by plain arguments."""
-    block = core.visit_block(count_weight)
     held = of_sums(max(len(shape), 1), most_states, **unit)
-    return core.block_sensitivity(held, shape, *block)
+    return core.visit_sensitivity(held, shape, count_weight)
 
 
 def shape_weights(prior, states, *, expected_trajectories=None, alpha=None, shrinkage=True, **unit):

@@ -75,12 +75,6 @@ def appendix(epsilon, delta, d):
     return alpha, 2 * math.log(2) * epsilon / (5 * root**2)
 
 
-def least_squares(phi, weights, counts, means):
-    """[BGP16] equation 5, the solution of least norm, by the explicit pseudo-inverse."""
-    root = np.diag(np.sqrt(np.asarray(weights) * counts))
-    return np.linalg.pinv(root @ phi) @ root @ means
-
-
 def lsw(phi, weights, means):
     """[BGP16] equation 8, by the explicit pseudo-inverse."""
     root = np.diag(np.sqrt(weights))
@@ -109,44 +103,3 @@ def dp_lsl(phi, rho, counts, means, returns, m, ridge, alpha, beta):
     psi = psi_lsl(counts, rho, m, beta, slope)
     sigma = 2 * alpha * reach * norm / (ridge - norm**2 * max(rho)) * math.sqrt(psi)
     return lsl(phi, rho, counts, means, m, ridge), psi, sigma
-
-
-def psi_ridge_indicator(phi, rho, counts, m, ridge, beta, returns):
-    """The sharper psi for features with exactly one 1 a row (docs/proofs/dp-lsl.md)."""
-    reach = max(returns[1], 0) - min(returns[0], 0)
-    best = 0.0
-    for k in range(m + 1):
-        total = 0.0
-        for g in range(phi.shape[1]):
-            members = [s for s in range(len(rho)) if phi[s, g] == 1]
-            mass = sum(rho[s] for s in members)
-            left = sum(rho[s] * max(counts[s] - k, 0) for s in members)
-            total += (mass / (ridge / 2 + left)) ** 2
-        best = max(best, math.exp(-k * beta) * reach**2 * total)
-    return best
-
-
-def psi_ridge_general(phi, rho, counts, m, ridge, beta, returns):
-    """The sharper psi for any features, with the eigenvalue falling by B a step."""
-    reach, largest = max(returns[1], 0) - min(returns[0], 0), max(map(abs, returns))
-    norm = np.linalg.norm(phi, 2)
-    start = max(float(np.linalg.eigvalsh(phi.T @ np.diag(np.array(rho) * counts) @ phi)[0]), 0.0)
-    step = np.linalg.norm(np.diag(np.sqrt(rho)) @ phi, 2) ** 2
-
-    def mu(k):
-        return max(start - k * step, 0.0)
-
-    def numerator(k):
-        capped = sum(r * min(n + k, m) for n, r in zip(counts, rho, strict=True))
-        if mu(k) <= ridge / 2:
-            gain = 1 / math.sqrt(2 * ridge)
-        else:
-            gain = math.sqrt(mu(k)) / (mu(k) + ridge / 2)
-        change = reach * math.sqrt(sum(r * r for r in rho))
-        return norm * (norm * max(rho) * largest * math.sqrt(capped) * gain + change)
-
-    return max(
-        math.exp(-k * beta)
-        * min(numerator(k) / (ridge / 2 + mu(k + 1)), numerator(k + 1) / (ridge / 2 + mu(k))) ** 2
-        for k in range(m + 1)
-    )

@@ -19,6 +19,10 @@ WIDTHS, SCHEMES = (390, 1280), ("light", "dark")
 LEAST_GRAPHIC, LEAST_TEXT = 3.0, 11.0
 
 
+def _script(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.js").read_text(encoding="utf-8")
+
+
 def chromium() -> str | None:
     """Where the browser is, if anywhere."""
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -69,69 +73,15 @@ def faults(browser, file: Path, *, width: int, scheme: str) -> list[str]:
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found.append("the page scrolls sideways")
         page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
-        found += page.evaluate(_LOOK, [LEAST_GRAPHIC, LEAST_TEXT])
+        found += page.evaluate(_script("look"), [LEAST_GRAPHIC, LEAST_TEXT])
         found += axe_faults(opened)
         found += _keyboard(page)
         return found
 
 
-_LOOK = """
-([leastGraphic, leastText]) => {
-  const found = new Set();
-  const channels = (text) => text.match(/[0-9.]+/g).map(Number);
-  const luminance = (c) => {
-    const [r, g, b] = c.slice(0, 3).map((x) => x / 255)
-      .map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const contrast = (a, b) => {
-    const [high, low] = [luminance(a), luminance(b)].sort((x, y) => y - x);
-    return (high + 0.05) / (low + 0.05);
-  };
-  const paper = channels(getComputedStyle(document.body).backgroundColor);
-  for (const mark of document.querySelectorAll(".plot .line, .plot .dot")) {
-    const style = getComputedStyle(mark);
-    const drawn = mark.classList.contains("line") || parseFloat(style.borderTopWidth)
-      ? style.borderTopColor : style.backgroundColor;
-    const ratio = contrast(channels(drawn), paper);
-    if (ratio < leastGraphic) found.add(`contrast ${ratio.toFixed(2)} of a ${mark.className}`);
-  }
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    const text = walker.currentNode.textContent.trim();
-    if (!text || !element.checkVisibility() || element.tagName === "SUP") continue;
-    const size = parseFloat(getComputedStyle(element).fontSize);
-    if (size < leastText) found.add(`"${text.slice(0, 30)}" is ${size.toFixed(1)} pixels high`);
-  }
-  return [...found];
-}
-"""
-
-
-_LISTEN = """
-() => {
-  const usable = "a[href], button, input, select, summary, [tabindex='0']";
-  const all = [...document.querySelectorAll(usable)].filter((element) => element.checkVisibility());
-  window.reached = [];
-  document.addEventListener("focusin", ({ target }) => {
-    const style = getComputedStyle(target);
-    const box = target.getBoundingClientRect();
-    window.reached.push({
-      place: all.indexOf(target),
-      what: (target.textContent || target.className.toString()).trim().slice(0, 30),
-      seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
-        && box.right > 0 && box.left < innerWidth,
-    });
-  });
-  return all.length;
-}
-"""
-
-
 def _keyboard(page) -> list[str]:
     """Whether Tab goes to everything that can be used, in order, and shows where it is."""
-    wanted = page.evaluate(_LISTEN)
+    wanted = page.evaluate(_script("listen"))
     for _ in range(wanted):
         page.keyboard.press("Tab")
     reached = page.evaluate("window.reached")
@@ -162,21 +112,9 @@ def hidden_mark(browser, file: Path, *, width: int, scheme: str) -> list[str]:
         whole = page.evaluate("document.documentElement.scrollHeight - innerHeight")
         for tenth in range(11):
             page.evaluate("(y) => scrollTo(0, y)", whole * tenth / 10)
-            if not page.evaluate(_BANNER):
+            if not page.evaluate(_script("banner")):
                 found.append(f"PRIVATE is not in sight at {10 * tenth}% of the page")
     return found
-
-
-_BANNER = """
-() => {
-  const banner = document.querySelector(".banner");
-  if (!banner || !banner.innerText.includes("PRIVATE")) return false;
-  const box = banner.getBoundingClientRect();
-  if (box.top < 0 || box.bottom > innerHeight || box.height < 15) return false;
-  const there = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
-  return banner.contains(there);
-}
-"""
 
 
 def printed(browser, file: Path, target: Path, paper: str = "A4") -> Path:

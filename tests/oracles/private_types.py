@@ -19,8 +19,6 @@ ROWS = {
     "state": [0, 1, 1, 0],
     "reward": [0.5] * 4,
 }
-DECIDED = [[(state, 0, reward) for state, reward in steps] for steps in DATA]
-EVERY = {"0": {"0": 1.0}, "1": {"0": 1.0}}
 SECRETS = ("977", "1008", "0.1234", "0.7654", "123457", "765432")
 
 
@@ -51,13 +49,4 @@ def instances():
         found["Diagnostics"] = diagnostics = pv.inspect(described, DATA)
         found["Statistics"] = diagnostics.statistics
         found["Perturbation"] = diagnostics.perturbation
-        found["PolicyDiagnostics"] = pv.inspect(another_policy(), DECIDED)
     return found
-
-
-def another_policy():
-    """Return a study that values another policy."""
-    return pv.Study(
-        states=2, actions=1, discount=1.0, returns=(0, 1), epsilon=1.0, unit="trajectory",
-        mechanism="dp-ope", policy={"target": EVERY, "behaviour": EVERY, "clip": 2.0},
-    )  # fmt: skip

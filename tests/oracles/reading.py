@@ -1,5 +1,8 @@
 """The statistics of data, by the door of the readers, and rows on the way there."""
 
+from os.path import isdir
+from pathlib import Path
+
 from privalue.readers import read_statistics
 from privalue.readers.declaration import Declaration
 from privalue.readers.open import open_source
@@ -7,7 +10,17 @@ from privalue.readers.rows import Encoder
 
 
 def statistics(data, study, **options):
+    study = answering(data, study)
     return read_statistics(data, study, study.limits, **options)
+
+
+def answering(data, study):
+    """The study, with an answer to what Minari's datasets ask: what becomes of truncated ones."""
+    named = isinstance(data, str) and data.startswith("minari:")
+    folder = isinstance(data, str | Path) and isdir(data) and any(Path(data).rglob("metadata.json"))
+    if study.data.truncated_rows is None and (named or folder or hasattr(data, "storage")):
+        return study.replace(truncated_rows="keep")
+    return study
 
 
 def declaration(study):
@@ -15,15 +28,18 @@ def declaration(study):
 
 
 def opened(data, study):
+    study = answering(data, study)
     return open_source(data, declaration(study).dialect)
 
 
 def batches(data, study):
     """The batches of a source, each as it is read."""
+    study = answering(data, study)
     return (task() for task in opened(data, study).tasks(declaration(study).text_types))
 
 
 def encoded(data, study):
     """The rows of each batch as numbers."""
+    study = answering(data, study)
     encode = Encoder(declaration(study))
     return map(encode, batches(data, study))

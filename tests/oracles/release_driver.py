@@ -5,7 +5,6 @@
     python release_driver.py FOLDER steps STEP...    (STEP: Owner.name.before or Owner.name.after,
                                                       on a Gaussian total with "@gaussian" added)
     python release_driver.py FOLDER events           (every event of ``ledger_driver`` in turn)
-    python release_driver.py FOLDER moments COUNT    (at moments that the process does not choose)
 
 Each runs ``privalue release`` in a folder of its own, FOLDER/0, FOLDER/1, ...; the answer is one
 JSON object a line: the number, whether it was killed, and the last event.
@@ -13,11 +12,9 @@ JSON object a line: the number, whether it was killed, and the last event.
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -117,10 +114,9 @@ def kill_at(step):
     setattr(OWNERS[owner], name, killed)
 
 
-def released(folder, before, after=None, accounting=None):
-    """Run the command in a fork; whether it was killed, and how long it took."""
+def was_killed(folder, before, accounting=None):
+    """Run the command in a fork."""
     prepare(folder, accounting)
-    began = time.monotonic()
     child = os.fork()
     if child == 0:
         code = 1
@@ -132,38 +128,38 @@ def released(folder, before, after=None, accounting=None):
             code = run([*COMMAND, "out"])
         finally:
             os._exit(code)
-    if after is not None:
-        time.sleep(after)
-        os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status):
         raise RuntimeError((folder / "said").read_text())
-    return os.WIFSIGNALED(status), time.monotonic() - began
+    return os.WIFSIGNALED(status)
+
+
+def warm_up():
+    """Import and compile here what every fork would otherwise import and compile again."""
+    import pandas  # noqa: F401 - Arrow looks for it
+
+    import privalue as pv
+    from privalue.cli import release_commands  # noqa: F401
+
+    pv.release(pv.Study.parse(STUDY).replace(dataset=None), [[(0, 0.5), (1, 1.0)]] * 600)
 
 
 def main(folder, what, *rest):
     folder, runs = Path(folder), 0
+    warm_up()
     if what == "steps":
         for number, named in enumerate(rest):
             step, _, accounting = named.partition("@")
             kill = partial(kill_at, step)
-            killed, _ = released(folder / str(number), kill, accounting=accounting)
+            killed = was_killed(folder / str(number), kill, accounting=accounting)
             say(run=number, killed=killed, step=step)
-    elif what == "events":
+    else:
         killed = True
         while killed:
             runs += 1
             events = Events(runs)
-            killed, _ = released(folder / str(runs), events.watch)
+            killed = was_killed(folder / str(runs), events.watch)
             say(run=runs, killed=killed)
-    else:
-        moments = random.Random(20260101)  # seeds choose when to kill, nothing else
-        _, longest = released(folder / "whole", lambda: None)
-        for number in range(int(rest[0])):
-            killed, _ = released(
-                folder / str(number), lambda: None, moments.uniform(0, 1.2 * longest)
-            )
-            say(run=number, killed=killed)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 
 def repeats(name, usual, long):
     """The number that the environment variable says, or the one for this kind of run."""
@@ -9,4 +11,13 @@ def repeats(name, usual, long):
 
 
 RACES = repeats("PRIVALUE_RACES", 4, 100)  # rounds of each race, on each store
-KILLS = repeats("PRIVALUE_KILLS", 3, 200)  # at steps, and as many at moments that nobody chose
+
+
+def crossed(one, other):
+    """Each of one with some of the other, and the other way round; the product in ``make long``."""
+    one, other = list(one), list(other)
+    return [
+        pytest.param(a, b, marks=() if i % len(other) == j % len(one) else pytest.mark.long)
+        for i, a in enumerate(one)
+        for j, b in enumerate(other)
+    ]

@@ -18,12 +18,13 @@ def most_ridge_psi(design, **public):
 
 def of_ridge(design, *, trajectories, ridge, largest, reach, per_person=1, touched=None):
     """Returns of any size and reach, also of such as no bounds have: mistakes are planted here."""
-    plain = {"largest": largest, "reach": reach, "touched": touched or design.states}
+    plain = {"reach": reach, "max_keys_changed": touched or design.states}
     held = limits(
         unit="person",
         neighbours="add-remove",
         keys=design.states,
         max_trajectories_per_person=per_person,
+        return_bounds=(-largest, largest),
     )
     kind = type("PlainRidge", (RidgeSensitivity,), plain)
-    return kind(limits=held, design=design, ridge=ridge, cap=trajectories)
+    return kind(held, design, cap=trajectories, ridge=ridge)

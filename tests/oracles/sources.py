@@ -193,7 +193,6 @@ TABLES = {
     "list of dicts": lambda _, heading, rows: [
         dict(zip(heading, row, strict=True)) for row in rows
     ],
-    "list of batches": lambda _, heading, rows: arrow(heading, rows).to_batches(3),
     "duckdb": as_duckdb,
     "sqlite": as_sqlite,
     "postgresql": as_postgres,

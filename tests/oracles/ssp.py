@@ -52,29 +52,6 @@ def sensitivity(shape, most_states, count_weight, times=1, add_remove=False):
     )
 
 
-def by_common_states(shape, most_states, count_weight, times=1, add_remove=False):
-    """The sensitivity from the number t of states that either trajectory visits, t by t."""
-    squares = sorted((omega**2 for omega in shape), reverse=True)
-    states = len(squares)
-    limit = states if most_states is None else min(most_states, states)
-    kappa = 0.25 + count_weight**2
-
-    def largest(count):
-        return math.fsum(squares[:count])
-
-    either = min(states, 2 * limit)
-    if add_remove:
-        squared = kappa * largest(limit)
-    elif kappa >= 1:
-        squared = kappa * largest(either)
-    else:
-        squared = max(
-            (1 - kappa) * largest(2 * limit - t) + kappa * largest(t)
-            for t in range(limit, either + 1)
-        )
-    return times * math.sqrt(squared)
-
-
 def quotient(v, total, count, sum_noise, count_noise, centre):
     """(T~ - y n~)^2/(s_T^2 + y^2 s_n^2) at y = v - c."""
     y = v - centre

@@ -1,14 +1,12 @@
 """The stages of DP-SSP, written out slowly: every unit, every pair of neighbours.
 
-Nothing here imports the package. A visit is (key, steps) with 0 <= steps <= GRID; a trajectory is a
+Nothing here imports the package. A visit is (key, steps) with 0 <= steps <= 2^30; a trajectory is a
 list of visits to different keys, a unit a list of trajectories, of which those are given that
 count.
 """
 
 import itertools
 import math
-
-GRID = 2**30
 
 
 def trajectories(keys, most_keys, steps):

@@ -12,11 +12,6 @@ def in_sections(**sections):
     return pv.Study.from_sections(sections)
 
 
-def with_sections(study, **sections):
-    """The same study with other sections."""
-    return pv.Study.from_sections({**study.sections(), **sections}, *study.folders)
-
-
 def mechanism_for(study, design, size):
     """The mechanism of a study, from public numbers alone."""
     terms = resolve(study, size, design)

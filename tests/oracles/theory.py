@@ -7,7 +7,6 @@ trajectory visits is all that the theorems know about it.
 import itertools
 import math
 
-import mpmath
 import numpy as np
 
 
@@ -56,31 +55,6 @@ def over_binomial(function, m, p):
     )
 
 
-def over_large_binomial(function, m, p, deviations=14):
-    """The same for large m, in 50 digits, by the ratio of neighbouring terms, around the mean."""
-    with mpmath.workdps(50):
-        p = mpmath.mpf(p)
-        spread = float(mpmath.sqrt(m * p * (1 - p)))
-        middle = min(max(int(m * p), 0), m)
-        top = mpmath.exp(
-            mpmath.loggamma(m + 1)
-            - mpmath.loggamma(middle + 1)
-            - mpmath.loggamma(m - middle + 1)
-            + middle * mpmath.log(p)
-            + (m - middle) * mpmath.log1p(-p)
-        )
-        reach = int(deviations * spread) + 300
-        total, odds = top * function(middle), p / (1 - p)
-        up = down = top
-        for n in range(middle, min(middle + reach, m)):
-            up *= odds * (m - n) / (n + 1)
-            total += up * function(n + 1)
-        for n in range(middle, max(middle - reach, 0), -1):
-            down *= n / (odds * (m - n + 1))
-            total += down * function(n - 1)
-        return float(total)
-
-
 def lsw_published(w, p, m, beta, c):
     """[BGP16] appendix D, theorem: C^2 (...), term by term."""
     zero = sum(w_s for w_s, p_s in zip(w, p, strict=True) if p_s == 0)
@@ -105,21 +79,6 @@ def lsw_short_published(w, p, m, beta, c):
         if p_s > 0
     )
     return c**2 * (zero + 6 * rest)
-
-
-def lsw_corrected(w, p, m, beta, c):
-    """The same with e^beta for e^2 beta^2/4."""
-    zero = sum(w_s for w_s, p_s in zip(w, p, strict=True) if p_s == 0)
-    rest = sum(
-        w_s
-        * (
-            6 / (p_s**2 * (m + 1) * (m + 2))
-            + math.exp(beta) * (1 - (1 - math.exp(-beta)) * p_s) ** m
-        )
-        for w_s, p_s in zip(w, p, strict=True)
-        if p_s > 0
-    )
-    return c**2 * (zero + rest)
 
 
 def lsl_published(phi, rho, single, joint, m, ridge, beta, c):

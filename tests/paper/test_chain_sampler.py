@@ -1,12 +1,9 @@
 import numpy as np
 import pytest
 
-from oracles.worlds import first_visits
 from privalue.core import GRID_STEPS
-from privalue.errors import UsageError
 from privalue.paper import chain_statistics
-from privalue.paper.chain import _in_steps, _powers
-from privalue.simulation import chain, parse_world, simulate_episodes
+from privalue.simulation import chain, parse_world
 
 
 def test_without_staying_nothing_is_random_but_the_start():
@@ -21,14 +18,6 @@ def test_without_staying_nothing_is_random_but_the_start():
     assert drawn.return_steps.tolist() == (drawn.counts * steps).tolist()
 
 
-def test_from_the_first_state_without_staying_all_is_fixed():
-    drawn = chain_statistics(
-        chain(states=3, stay=0, start="first", discount=0.5), trajectories=7, seed=1
-    )
-    assert drawn.counts.tolist() == [7, 7, 7]
-    assert drawn.return_steps.tolist() == [7 * GRID_STEPS // 4, 7 * GRID_STEPS // 2, 7 * GRID_STEPS]
-
-
 def test_one_trajectory_is_a_trajectory():
     world = chain(states=6, stay=0.4, discount=0.7)
     for seed in range(50):
@@ -40,33 +29,6 @@ def test_one_trajectory_is_a_trajectory():
         assert waits == pytest.approx(np.round(waits), abs=1e-6)
         assert np.all(waits >= 1 - 1e-6)
         assert drawn.return_steps[-1] == GRID_STEPS
-
-
-def test_a_grid_of_returns_as_the_statistics_have_it():
-    gamma = 0.97
-    world = chain(states=8, stay=0.6, discount=gamma)
-    rows = simulate_episodes(world, trajectories=300, seed=2)
-    visited, returns = first_visits(rows, 8, gamma)
-    powers = _powers(gamma, 400)
-    # Every simulated return is, to the last bit, one of the powers.
-    assert set(returns[visited]) <= set(powers)
-
-
-@pytest.mark.parametrize(
-    ("value", "bounds", "steps"),
-    [
-        (0.0, (0, 1), 0),
-        (1.0, (0, 1), GRID_STEPS),
-        (2.0, (0, 1), GRID_STEPS),
-        (-1.0, (0, 1), 0),
-        (0.5 / GRID_STEPS, (0, 1), 1),
-        (0.49 / GRID_STEPS, (0, 1), 0),
-        (0.25, (-1, 1), 5 * GRID_STEPS // 8),
-        (0.1, (0, 0.1), GRID_STEPS),
-    ],
-)
-def test_rounding_to_the_grid(value, bounds, steps):
-    assert _in_steps(np.array([value]), *bounds).tolist() == [steps]
 
 
 def test_returns_are_clamped():
@@ -83,27 +45,3 @@ def test_ten_million_and_the_most():
     most = chain_statistics(parse_world("chain"), trajectories=2**33 - 1, seed=0)
     assert most.counts[-1] == 2**33 - 1
     assert most.return_steps[-1] == (2**33 - 1) * GRID_STEPS
-
-
-def test_a_seed_decides():
-    one, again, other = (
-        chain_statistics(chain(states=4), trajectories=50, seed=seed) for seed in (1, 1, 2)
-    )
-    assert one.return_steps.tolist() == again.return_steps.tolist()
-    assert one.return_steps.tolist() != other.return_steps.tolist()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"trajectories": 0}, "trajectories is 0"),
-        ({"trajectories": 2**33}, "it must be from 1 to 8589934591"),
-        ({"returns": (1.0, 0.0)}, "two finite numbers, the lower first"),
-        ({"returns": (0.0, np.inf)}, "two finite numbers"),
-        ({"world": parse_world("garnet")}, "direct statistics are for 'chain' only"),
-    ],
-)
-def test_what_is_wrong_is_named(changes, message):
-    fields = {"world": chain(states=3), "trajectories": 1, "seed": 0}
-    with pytest.raises(UsageError, match=message):
-        chain_statistics(**(fields | changes))

@@ -6,14 +6,13 @@ except what docs/errata.md prints.
 """
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from oracles.limits import smooth_lsl, smooth_lsw
-from privalue.core import Design, nissim, privacy_profile
+from privalue.core import Design, privacy_profile, published
 from privalue.paper import chain_statistics, theory
 from privalue.simulation import MarkovRewardProcess, parse_world
 from privalue.study import aggregation
@@ -27,7 +26,7 @@ def tabular(process, m, ridge=math.inf):
     states = process.states
     return theory.Setting(
         design=Design(phi=aggregation(states, 1), weights=np.ones(states)),
-        calibration=nissim(0.1, 0.1, states),
+        calibration=published("nissim", 0.1, 0.1, states),
         chances=process.visits.single,
         joint=process.visits.joint,
         trajectories=m,
@@ -82,31 +81,6 @@ def numbers(cells):
 # 1. DP-LSW
 
 
-def test_the_published_bounds_of_lsw_are_100_000_times_too_small_on_the_papers_chain():
-    x = chain(10**5)
-    true = theory.expected_lsw_excess(x).lower
-    assert true / theory.lsw_excess_bound_as_published(x) == pytest.approx(1.34e5, rel=1e-2, abs=0)
-    assert true / theory.lsw_excess_short_bound_as_published(x) == pytest.approx(
-        6.8e4, rel=1e-2, abs=0
-    )
-
-
-def test_where_the_published_bounds_of_lsw_are_worst():
-    grid = range(90_000, 180_001, 1000)
-    for bound, worst, at in (
-        (theory.lsw_excess_bound_as_published, 1.474e5, 140_000),
-        (theory.lsw_excess_short_bound_as_published, 6.9e4, 117_000),
-    ):
-        # Up there one state decides: the bound from below is its own term, summed.
-        ratios = []
-        for m in grid:
-            x = chain(m)
-            term = theory.expected_lsw_term(1 / 40, m, x.calibration.beta)
-            ratios.append(theory.lsw_factor(x) * float(term) / bound(x))
-        assert max(ratios) == pytest.approx(worst, rel=2e-3, abs=0)
-        assert abs(grid[int(np.argmax(ratios))] - at) <= 2000
-
-
 @pytest.mark.parametrize("m", SIZES)
 def test_the_corrected_bounds_of_lsw_hold_on_the_chain(m):
     x = chain(m)
@@ -140,19 +114,6 @@ def test_the_table_of_lsw():
         assert 0.95 * low <= drawn <= 1.05 * high
 
 
-def test_the_numbers_of_the_lemma_of_lsw():
-    assert theory.largest_lsw_term_as_published(100, 0.03) == pytest.approx(8.3e-5, rel=1e-2, abs=0)
-    assert theory.largest_lsw_term(100, 0.03) == pytest.approx(0.051, rel=1e-2, abs=0)
-
-
-@pytest.mark.parametrize("beta", [1e-3, 1e-4])
-def test_one_state_is_wrong_by_a_fraction_of_the_inverse_square_of_beta(beta):
-    p = 0.01
-    m = round(2 / beta / p)
-    ratio = theory.expected_lsw_term(p, m, beta) / theory.lsw_term_bound_as_published(p, m, beta)
-    assert float(ratio) * beta**2 == pytest.approx(0.077, rel=0.02, abs=0)
-
-
 # 2. DP-LSL
 
 
@@ -161,14 +122,6 @@ def test_the_published_bound_of_lsl_is_72_times_too_small_on_a_ward():
     mean, error = ward_excess(240, 2400)
     assert (mean - 5 * error) / theory.lsl_excess_bound_as_published(x) > 72
     assert mean / theory.lsl_excess_bound_as_published(x) == pytest.approx(72.2, rel=1e-3, abs=0)
-
-
-@pytest.mark.parametrize("m", [30, 50, 100, 200])
-def test_the_published_bound_of_lsl_fails_on_the_chain_too(m):
-    mean, error = simulated(theory.lsl_excess_given_counts, m, ridge=10.0)
-    published = theory.lsl_excess_bound_as_published(chain(m, 10.0))
-    assert mean - 5 * error > 1.05 * published
-    assert mean + 5 * error < 1.45 * published
 
 
 @pytest.mark.parametrize("m", SIZES)
@@ -199,38 +152,6 @@ def test_the_table_of_lsl():
         assert (published, summed, corrected) == pytest.approx(found, rel=7e-3, abs=0)
         assert drawn == pytest.approx(mean, rel=7e-3, abs=6 * error)
         assert ratio == pytest.approx(drawn / published, rel=2e-2, abs=0)
-
-
-def test_the_numbers_of_the_lemma_of_lsl():
-    assert theory.largest_lsl_term_as_published(10, 0.01, 1000) == 10
-    assert theory.largest_lsl_term(10, 0.02, 1000) == pytest.approx(22.5, rel=2e-3, abs=0)
-
-
-def test_one_state_of_lsl_is_wrong_without_limit():
-    """docs/proofs/utility.md, section 5: at least about T/(5 + ln T), T = 1/(2 e beta)."""
-    from scipy import stats
-
-    from privalue.core import Calibration
-
-    previous = 1.0
-    for beta in (1e-3, 1e-4, 1e-5):
-        size = 1 / (2 * math.e * beta)
-        m = round(200 / beta)
-        p = math.log(size) / m
-        x = theory.Setting(
-            design=Design(phi=np.ones((1, 1)), weights=np.ones(1)),
-            calibration=Calibration(name="any", alpha=1.0, beta=beta),
-            chances=np.array([p]),
-            joint=np.array([[p]]),
-            trajectories=m,
-            largest=1.0,
-            ridge=2.0,
-        )
-        n = np.arange(80)
-        excess = [theory.lsl_excess_given_counts(x, np.array([k])) for k in n]
-        ratio = stats.binom.pmf(n, m, p) @ excess / theory.lsl_excess_bound_as_published(x)
-        assert ratio > max(0.99 * size / (5 + math.log(size)), 5 * previous)
-        previous = ratio
 
 
 # 3. Rates
@@ -270,7 +191,7 @@ def test_lemma_1_fails_from_some_epsilon_on(d, delta, first):
 
 def test_other_numbers_about_lemma_1():
     assert theory.lemma_1_delta(60.0, 0.1, 1).estimate == pytest.approx(0.17, abs=5e-3)
-    pair = nissim(0.1, 0.1, 40)
+    pair = published("nissim", 0.1, 0.1, 40)
     assert theory.lemma_1_delta(0.1, 0.1, 40).estimate == pytest.approx(1.5e-22, rel=0.03, abs=0)
     twice = privacy_profile(pair.alpha, 2 * pair.beta, 40, 0.1)
     assert twice.estimate == pytest.approx(2.1e-16, rel=0.03, abs=0)
@@ -298,25 +219,14 @@ def test_max_for_min_costs_noise_but_no_privacy(m, ridge, ratio):
     assert literal >= true
 
 
-def test_the_second_half_of_lemma_9_needs_min():
-    x, counts = chain(100, 10.0), np.full(40, 60)
-    assert theory.phi_lsl(x, counts, 40) == theory.phi_lsl(x, counts, 41)
-    assert theory.phi_lsl_as_published(x, counts, 41) > theory.phi_lsl_as_published(x, counts, 40)
-
-
 # 8. sigma
 
 
 def test_sigma_tells_neighbours_apart():
     counts = 250 * np.arange(1, 41)
     near = counts + (np.arange(40) < 39)  # one starts in state 0 and not in state 39
-    pair = nissim(0.1, 0.1, 40)
+    pair = published("nissim", 0.1, 0.1, 40)
     one, other = (
         pair.alpha * math.sqrt(smooth_lsw(n, np.ones(40), pair.beta)) for n in (counts, near)
     )
     assert (one, other) == pytest.approx((194.740, 194.684), abs=6e-4)
-
-
-def test_the_page_says_what_stands_and_links_the_proof():
-    assert "The privacy of both algorithms holds" in PAGE
-    assert re.search(r"\]\(proofs/utility\.md", PAGE)

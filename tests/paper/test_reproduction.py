@@ -4,9 +4,6 @@ import csv
 import json
 import math
 import re
-import subprocess
-import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
@@ -15,19 +12,15 @@ import typer
 from typer.testing import CliRunner
 
 from privalue.cli.reproduce_command import reproduce
-from privalue.core import nissim
-from privalue.errors import UsageError
+from privalue.core import published
 from privalue.paper import EXPERIMENTS, theory
-from privalue.paper.claims import CLAIMS
 from privalue.paper.experiments import EXACT, PSEUDO, SSP_PLAIN, SSP_PRIOR, our_methods
-from privalue.paper.figures import FIGURES
 from privalue.paper.methods import (
     DELTA,
     DP_LSW,
     EPSILON,
     LSW,
     Features,
-    Method,
     design_of,
     dp_lsl,
     excess,
@@ -61,39 +54,11 @@ def test_the_command_makes_everything(quick):
     folder, told = quick
     assert told["private"] is False
     assert (told["effort"], told["runs"]) == ("quick", 5)
-    assert len(told["claims"]) == len(CLAIMS)
     for name in [*told["pictures"], *told["files"]]:
         assert Path(name).stat().st_size > 200
-    for picture in FIGURES:
-        assert (folder / f"{picture}.png").read_bytes()[:4] == b"\x89PNG"
-        assert ET.parse(folder / f"{picture}.svg").getroot().tag.endswith("svg")
     for name in EXPERIMENTS:
         with (folder / f"{name}.csv").open() as opened:
             assert {row["run"] for row in csv.DictReader(opened)} == set("01234")
-    targets = {saving["rmse"] for saving in told["savings"]}
-    assert targets == {0.05, 0.01}
-
-
-def test_help_needs_no_matplotlib():
-    code = (
-        "import sys; sys.modules['matplotlib'] = None; "
-        "from privalue.cli import run; run(['reproduce', '--help'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "--quick" in done.stdout
-
-
-def test_what_the_command_refuses(tmp_path):
-    (tmp_path / "file").write_text("")
-    for arguments, words in (
-        (("--out", tmp_path / "file"), "must be a folder"),
-        (("--out", tmp_path / "new", "--processes", 0), "from 1 to 256"),
-        (("--out", tmp_path / "file" / "below", "--quick"), "cannot write"),
-    ):
-        done = command(*arguments)
-        assert isinstance(done.exception, UsageError)
-        assert words in str(done.exception)
-    assert not (tmp_path / "new").exists()
 
 
 # Numbers that are known
@@ -135,45 +100,22 @@ def test_ours_are_as_good_as_the_independent_computation_or_better():
     assert clipped(by_name[SSP_PRIOR], 10**4) <= 0.008
 
 
-@pytest.mark.parametrize("m", [10**4, 10**5, 10**6, 10**7])
-def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m):
-    """docs/errata.md: between two sums over binomials; nothing is simulated there."""
+@pytest.mark.parametrize(
+    ("m", "scale", "fits"), [(10**4, 1.0, True), (10**6, 1.0, True), (10**7, 0.9, False)]
+)
+def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m, scale, fits):
+    """docs/errata.md: between two sums over binomials. Planted: noise that is a tenth too small."""
     described = theory.Setting(
         design=design_of(Features()),
-        calibration=nissim(EPSILON, DELTA, 40),
+        calibration=published("nissim", EPSILON, DELTA, 40),
         chances=world().visits,
         trajectories=m,
         largest=1.0,
     )
     true = theory.expected_lsw_excess(described)
-    found = []
-    for run in range(60):
-        found.append(excess(DP_LSW, Features(), m, run))
+    found = [scale**2 * excess(DP_LSW, Features(), m, run) for run in range(60)]
     error = np.std(found) / math.sqrt(len(found))
-    assert true.lower - 4 * error <= np.mean(found) <= true.upper + 4 * error
-
-
-def test_noise_that_is_a_tenth_too_small_would_be_seen():
-    """A planted mistake: the test above rejects it."""
-    described = theory.Setting(
-        design=design_of(Features()),
-        calibration=nissim(EPSILON, DELTA, 40),
-        chances=world().visits,
-        trajectories=10**7,
-        largest=1.0,
-    )
-    true = theory.expected_lsw_excess(described)
-    found = []
-    for run in range(60):
-        found.append(0.9**2 * excess(DP_LSW, Features(), 10**7, run))
-    error = np.std(found) / math.sqrt(len(found))
-    assert not true.lower - 4 * error <= np.mean(found)
-
-
-def test_an_unpublished_method_runs_with_a_page_of_code():
-    """The keys of a study are all that a new algorithm needs."""
-    method = Method(name="mine", keys=(("mechanism", "dp-lsw"), ("beta", 0.04)))
-    assert clipped(method, 10**4, Features(aggregation=4)) < 0.2
+    assert (true.lower - 4 * error <= np.mean(found) <= true.upper + 4 * error) == fits
 
 
 # The page
@@ -195,14 +137,3 @@ def test_the_page_says_what_a_quick_run_says(quick):
     _, told = quick
     page = {row[0].strip("| "): row[1].strip("*| ") for row in rows_between("claims")}
     assert page == {claim["sentence"]: claim["verdict"] for claim in told["claims"]}
-
-
-def test_the_page_shows_the_pictures_and_the_factors():
-    text = PAGE.read_text(encoding="utf-8")
-    for picture in FIGURES:
-        name = picture if picture == "surpassed" else f"reproduction-{picture}"
-        assert f"pictures/{name}.png" in text
-    (ours,) = (row for row in rows_between("savings") if row[0].strip("| ") == "DP-SSP")
-    factors = [float(f.replace(",", "")) for f in re.findall(r"\(([\d,.]+) x\)", " ".join(ours))]
-    assert len(factors) == 6
-    assert min(factors) > 20

@@ -11,9 +11,6 @@ import privalue as pv
 from oracles import ssp
 from privalue.planning import HalfWidth, mechanism_of_study
 
-STUDY = pv.Study(
-    states=20, discount=0.9, returns=(-1, 3), epsilon=1.0, delta=1e-6, unit="trajectory"
-)
 noises = st.floats(0.01, 1000)
 visit_numbers = st.floats(0.1, 1e6)
 
@@ -95,38 +92,3 @@ def test_the_number_of_visits_is_the_inverse(law, share):
     visits = float(law.visits_for(half_width))
     assert law.at(visits * (1 + 1e-9)) <= half_width * (1 + 1e-6)
     assert law.at(visits * 0.99) > half_width
-
-
-@given(laws(), visit_numbers)
-def test_more_people_make_it_narrower_and_privacy_wider(law, visits):
-    assert law.at(2 * visits) <= law.at(visits) <= law.reach / 2
-    assert law.without_privacy.at(visits) <= law.at(visits) <= law.surely(visits)
-
-
-def test_without_noise_it_is_wilsons():
-    law = replace(widths_of(STUDY).middle, reach=1.0).without_privacy
-    n, z = 50, law.z
-    wilson = z / (1 + z**2 / n) * np.sqrt(0.25 / n + z**2 / (4 * n**2))
-    assert law.at(n) == pytest.approx(wilson)
-
-
-def test_a_prior_gives_every_state_its_own():
-    visits = {str(state): 0.05 + 0.045 * state for state in range(20)}
-    widths = widths_of(STUDY.replace(visits=visits), 10_000)
-    assert widths.sum_noise.min() < widths.sum_noise.max()
-    below = np.mean(widths.sum_noise < float(widths.middle.sum_noise))
-    assert below <= 0.5
-
-
-@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
-@pytest.mark.parametrize("looser", [20, 12, 9, 5])
-def test_a_tighter_limit_is_of_use_no_later(neighbours, looser):
-    """So that it never adds a warning that the looser study did not have."""
-    study = STUDY.replace(neighbours=neighbours, max_states_per_trajectory=looser)
-    for tighter in range(1, looser):
-        limited = study.replace(max_states_per_trajectory=tighter)
-        for share in (0.5, 0.1, 0.01):
-            before, after = (
-                float(widths_of(each).middle.visits_for(share * 2)) for each in (study, limited)
-            )
-            assert after <= before * (1 + 1e-12)

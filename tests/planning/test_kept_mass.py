@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles import kept_mass
-from privalue.errors import UsageError
 from privalue.planning import least_kept, plan
 from privalue.simulation import parse_world, simulate_episodes
 
@@ -86,17 +85,6 @@ def own(found):
     return next(row for row in found.clips if row.clip == 5.0)
 
 
-def test_without_a_bound_of_rows_nothing_is_certain_and_the_plan_says_so():
-    found = plan(described(), 5000)
-    assert own(found).error == 20.0
-    assert "no-length-bound" in [notice.code for notice in found.notices]
-    logged = described()
-    policy = dict(logged.policy.model_dump(exclude_none=True), behaviour="column")
-    rows = plan(described(policy={k: policy[k] for k in ("target", "behaviour", "clip")}), 5000)
-    assert own(rows).error == 20.0
-    assert "behaviour-in-rows" in [notice.code for notice in rows.notices]
-
-
 def test_a_cautious_end_is_the_bias_and_the_noise():
     found = plan(described(), 5000, steps=5)
     for row in found.clips:
@@ -150,21 +138,3 @@ def test_no_error_is_above_the_cautious_end():
             cautious = own(plan(study, 2000, steps=longest)).error
             above.append(abs(release.policy_value - truth) > cautious)
     assert not any(above)
-
-
-def test_by_start_numbers_are_those_of_one_start():
-    policy = described().policy.model_dump(exclude_none=True)
-    keys = {k: policy[k] for k in ("target", "behaviour", "clip")}
-    found = plan(described(policy={**keys, "by": "start"}), 5000, steps=5)
-    assert own(found).error > own(plan(described(), 5000, steps=5)).error
-    assert "by-start" in [notice.code for notice in found.notices]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"trajectories": None}, {"steps": 0}, {"target_rmse": 0.1}, {"half_width": 0.1}],
-    ids=str,
-)
-def test_what_does_not_fit_is_refused(wrong):
-    with pytest.raises(UsageError):
-        plan(described(), **({"trajectories": 5000} | wrong))

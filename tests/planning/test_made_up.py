@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.repeats import crossed
 from privalue.core import Contributions, SeededForExperimentsOnly, draw
-from privalue.errors import StudyError
-from privalue.estimate import values_of
+from privalue.estimate import theta_of
 from privalue.planning import FromVisits, FromWorld, mechanism_of_study, predict
 from privalue.planning import predict as predict_error
 from privalue.simulation import parse_world, simulate_episodes
@@ -65,14 +65,14 @@ def realised(study, world, values, m, releases=80):
     mechanism, errors = mechanism_of_study(study, m), []
     for seed in range(releases):
         drawn = draw(mechanism, simulated(study, world, m, seed), SeededForExperimentsOnly(seed))
-        level = mechanism.level(drawn.stages)
-        released = values_of(study, mechanism, drawn.numbers, level=level)
+        level = mechanism.level(drawn)
+        theta = theta_of(study, mechanism, drawn["values"], level=level)
+        released = np.clip(mechanism.design.values(theta), *mechanism.noise_at(level).bounds)
         errors.append(np.sqrt(np.mean(np.square(released - values))))
     return np.mean(errors)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("m", [1024, 8192])
+@pytest.mark.parametrize(("name", "m"), crossed(SETTINGS, [1024, 8192]))
 def test_predicted_errors_are_those_of_releases(name, m):
     world, changes = SETTINGS[name]
     study = study_of(world, **changes)
@@ -106,50 +106,6 @@ def test_noise_of_another_law_would_be_found_out(monkeypatch):
     assert abs(right / truth - 1) < 0.1 < wrong / truth - 1
 
 
-def test_values_are_exact_where_nothing_is_clamped_and_known_where_nobody_goes():
-    study = study_of(CHAIN)
-    assert FromWorld(study, CHAIN).values == pytest.approx(CHAIN.process.values, abs=0.01)
-    late = parse_world("chain:N=5,start=first")
-    assert np.isfinite(FromWorld(study_of(late), late).values).all()
-    # Clamped returns lower what is counted, never what is true.
-    clamped = study_of(GARNET, returns=(0, 2))
-    assert FromWorld(clamped, GARNET).values == pytest.approx(GARNET.process.values, abs=0.1)
-
-
-def test_groups_pairs_arms_and_persons_have_as_many_keys_as_the_study():
-    groups = {str(raw): raw // 4 for raw in range(12)}
-    merged = study_of(CHAIN, states=3, groups=groups)
-    assert len(FromWorld(merged, CHAIN).values) == 3
-    pairs = study_of(GARNET, actions=3, returns=(0, 20))
-    of_pairs = FromWorld(pairs, GARNET)
-    assert of_pairs.values == pytest.approx(
-        GARNET.decisions[0].q(GARNET.decisions[1]).ravel(), abs=0.1
-    )
-    arms = study_of(CHAIN, arms=["a", "b"])
-    of_arms = FromWorld(arms, CHAIN)
-    assert of_arms.visits[:12] == pytest.approx(of_arms.visits[12:])
-    assert of_arms.visits.sum() == pytest.approx(FromWorld(study_of(CHAIN), CHAIN).visits.sum())
-    person = study_of(CHAIN, unit="person", max_trajectories_per_person=3)
-    generator = np.random.default_rng(0)
-    assert FromWorld(person, CHAIN).statistics(3000, generator).persons == 1000
-    for study, world in ((merged, CHAIN), (pairs, GARNET), (arms, CHAIN), (person, CHAIN)):
-        assert 0 < predict(study, FromWorld(study, world), 4000, draws=8).rmse < 5
-
-
-@pytest.mark.parametrize(
-    ("changes", "world"),
-    [
-        ({"states": 5}, CHAIN),
-        ({"states": 2, "groups": {"0": 0, "1": 1}}, CHAIN),
-        ({"actions": 2}, GARNET),
-    ],
-    ids=["other states", "a state in no group", "other actions"],
-)
-def test_a_world_of_other_states_is_refused(changes, world):
-    with pytest.raises(StudyError):
-        FromWorld(study_of(world, **changes), world)
-
-
 def test_from_visits_alone_counts_are_binomial_and_returns_vary_most():
     study = study_of(CHAIN)
     visits = np.linspace(0.1, 1, 12)
@@ -166,11 +122,3 @@ def test_from_visits_alone_counts_are_binomial_and_returns_vary_most():
     few, many = (predict(study, made_up, m).rmse for m in (1000, 100_000))
     assert many < few / 5
     assert predict(study, made_up, 1000).rmse == few  # the same every time
-
-
-def test_what_has_no_weight_does_not_count():
-    """The value of two tied states is that of the one with a weight: there it is no misfit."""
-    weights = {str(state): float(state % 2) for state in range(12)}
-    study, tied = (study_of(CHAIN, size=2, weights=w) for w in (weights, None))
-    some, every = (predict(s, FromWorld(s, CHAIN), 10**6).rmse for s in (study, tied))
-    assert some < every / 3

@@ -55,12 +55,3 @@ def test_all_neighbours_of_the_public_path_stay_within_the_noise(most):
     assert largest * alpha <= 1 + 1e-9
     if most is not None:  # with two steps, three pairs cannot all be visited
         assert largest * alpha == pytest.approx(1.0, rel=1e-6)
-
-
-def test_releases_count_actions_as_they_were_taken():
-    """Another action is another key, and each counts from its own first visit."""
-    chosen = study(2, mechanism=SSP, actions={"count": 2})
-    one = [[(0, 0, 1.0), (0, 1, 1.0), (0, 0, 1.0), (1, 1, 0.0)]]
-    found = pv.inspect(chosen, one).private_columns()
-    assert list(found["counts"]) == [1, 1, 0, 1]
-    assert list(found["mean_returns"][:2]) == pytest.approx([1 + 0.9 + 0.81, 1 + 0.9])

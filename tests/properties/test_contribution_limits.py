@@ -1,6 +1,5 @@
 """Bounded contribution in the statistics: the first H distinct states, the first L trajectories."""
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -98,28 +97,6 @@ def test_a_rule_across_persons_is_caught():
     careless = statistics(frame_of(people).assign(person=1, trajectory=[0, 1, 2, 3]), by_person(2))
     assert found.trajectories == 4
     assert careless.trajectories == 2
-
-
-def test_persons_must_be_named():
-    with pytest.raises(pv.DataError, match="no column 'person'"):
-        statistics(frame_of({1: [[(0, 1.0)]]}).drop(columns="person"), by_person(1))
-    with pytest.raises(pv.DataError, match="episodes name no person"):
-        statistics([[(0, 1.0)]], by_person(1))
-
-
-def test_persons_straddle_batches(tmp_path):
-    """Many short trajectories of few persons, over several Parquet files and batches."""
-    rng = np.random.default_rng(5)
-    people = {
-        person: [[(int(rng.integers(4)), float(rng.random()))] * 3 for _ in range(40_000)]
-        for person in range(2)
-    }
-    frame = frame_of(people)
-    halves = [frame.iloc[: len(frame) // 2], frame.iloc[len(frame) // 2 :]]
-    for number, half in enumerate(halves):
-        half.to_parquet(tmp_path / f"{number}.parquet")
-    found = statistics(tmp_path, by_person(30_000))
-    assert (found.persons, found.trajectories, found.surplus_trajectories) == (2, 60_000, 20_000)
 
 
 def test_empty_data_is_an_answer_where_its_size_is_secret():

@@ -82,9 +82,9 @@ def described(mechanism, features, returns, weights, epsilon=1.0, ridge=2.0):
 def assert_conditions_of_lemma_1(here: Perturbation, there: Perturbation):
     alpha, beta = here.calibration.alpha, here.calibration.beta
     moved = float(np.linalg.norm(here.center - there.center))
-    assert moved <= min(here.sigma, there.sigma) / alpha * (1 + 1e-9)
-    assert abs(2 * math.log(here.sigma / there.sigma)) <= beta + 4e-9
-    assert min(here.sigma, there.sigma) >= 1024 * here.grids  # the grid is public
+    assert moved <= min(here.deviations, there.deviations) / alpha * (1 + 1e-9)
+    assert abs(2 * math.log(here.deviations / there.deviations)) <= beta + 4e-9
+    assert min(here.deviations, there.deviations) >= 1024 * here.grids  # the grid is public
     assert here.grids == there.grids
 
 
@@ -137,7 +137,8 @@ def test_the_conditions_hold_at_the_extremes(mechanism, features):
         prepared = prepare(chosen)
         for pair in extreme_statistics(chosen.limits):
             here, there = (
-                prepared.mechanism_for(public_size(chosen, found)).perturb(found) for found in pair
+                prepared.mechanism_for(public_size(chosen, found)).perturb(found, "values", {})
+                for found in pair
             )
             assert_conditions_of_lemma_1(here, there)
 
@@ -147,8 +148,8 @@ def test_what_is_shared_there_is_what_the_curator_sees(mechanism):
     chosen = described(mechanism, FEATURES[0], BOUNDS[0], [1.0, 0.5, 2.0, 1.0])
     data, (found, _) = next(extreme_pairs())[0], extreme_statistics(chosen.limits)[0]
     mechanism = prepare(chosen).mechanism_for(public_size(chosen, found))
-    inspected, here = pv.inspect(chosen, data).perturbation, mechanism.perturb(found)
-    assert (here.sigma, here.grids) == (inspected.sigma, inspected.grids)
+    inspected, here = pv.inspect(chosen, data).perturbation, mechanism.perturb(found, "values", {})
+    assert (here.deviations, here.grids) == (inspected.deviations, inspected.grids)
     assert np.array_equal(here.center, inspected.center)
 
 
@@ -160,7 +161,7 @@ def test_the_bound_of_lsw_is_tight():
         for data in ([[(s, 1e9) for s in range(STATES)]], [[(s, -1e9) for s in range(STATES)]])
     )
     moved = float(np.linalg.norm(here.center - there.center))
-    assert moved * here.calibration.alpha / here.sigma == pytest.approx(1.0, rel=1e-9)
+    assert moved * here.calibration.alpha / here.deviations == pytest.approx(1.0, rel=1e-9)
 
 
 # Planted mistakes: each weakens one part of a bound, and some pair above must show it.
@@ -178,9 +179,11 @@ def test_the_bound_of_lsw_is_tight():
 def test_planted_mistakes_in_the_sensitivity_are_caught(mechanism, returns, mistake):
     chosen = described(mechanism, FEATURES[0], returns, [1.0] * STATES)
     weakened = {
-        "counts one too high": lambda p, n: p.sigma * math.sqrt(np.sum(1 / (n + 1.0) ** 2) / p.psi),
-        "range instead of M": lambda p, n: p.sigma * (returns[1] - returns[0]) / returns[1],
-        "half the range": lambda p, n: p.sigma / 2,
+        "counts one too high": lambda p, n: (
+            p.deviations * math.sqrt(np.sum(1 / (n + 1.0) ** 2) / p.psi)
+        ),
+        "range instead of M": lambda p, n: p.deviations * (returns[1] - returns[0]) / returns[1],
+        "half the range": lambda p, n: p.deviations / 2,
     }[mistake]
     broken = 0
     for pair in extreme_pairs():

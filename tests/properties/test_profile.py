@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oracles.divergence import BITS, by_chi_square, exactly
-from privalue.core import calibration as profile
 from privalue.core import divergence, exact_alpha, largest_beta, privacy_profile
 
 
@@ -160,22 +159,3 @@ def test_alpha_is_enough_and_hardly_more_than_enough(epsilon, delta, d, share):
     alpha = exact_alpha(epsilon, delta, d, beta)
     assert privacy_profile(alpha, beta, d, epsilon).upper <= delta * (1 - 1e-6)
     assert privacy_profile(alpha / 1.001, beta, d, epsilon).lower > delta * (1 - 1e-6)
-
-
-@settings(max_examples=40)
-@given(EPSILON, DELTA, DIMENSION, st.floats(1.001, 3.0))
-def test_the_largest_beta_grows_with_epsilon_and_delta_and_falls_with_dimension(
-    epsilon, delta, d, more
-):
-    beta = largest_beta(epsilon, delta, d) * (1 - 1e-4)
-    assert largest_beta(min(20.0, epsilon * more), delta, d) >= beta
-    assert largest_beta(epsilon, min(0.5, delta * more), d) >= beta
-    assert largest_beta(epsilon, delta, max(1, int(d / more))) >= beta
-
-
-@given(EPSILON, DIMENSION, ALPHA, logarithmic(1e-6, 3.0), st.integers(8, 200))
-def test_bounds_with_few_nodes_agree_with_bounds_with_many(epsilon, d, alpha, beta, most):
-    fine = privacy_profile(alpha, beta, d, epsilon)
-    rough = profile._worst(alpha, beta, d, epsilon, (1e-3, most))
-    assert rough.lower <= fine.upper
-    assert fine.lower <= rough.upper

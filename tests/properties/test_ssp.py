@@ -20,27 +20,6 @@ from privalue.study import aggregation
 # Sensitivity
 
 OMEGA = st.sampled_from([1e-3, 0.3, 1.0, 1.7, 40.0])
-WEIGHT = st.sampled_from([0.05, 0.4, 0.5, 0.65, math.sqrt(3) / 2, 0.9, 3.0])
-
-
-@settings(max_examples=150)
-@given(
-    shape=st.lists(OMEGA, min_size=1, max_size=3),
-    most=st.one_of(st.none(), st.integers(1, 4)),
-    weight=WEIGHT,
-    times=st.integers(1, 2),
-    add_remove=st.booleans(),
-)
-def test_it_is_the_largest_of_all_distances(shape, most, weight, times, add_remove):
-    exact = ssp.sensitivity(shape, most, weight, times, add_remove)
-    found = sensitivity(
-        np.array(shape),
-        most_states=most,
-        trajectories_per_person=times,
-        add_remove=add_remove,
-        count_weight=weight,
-    )
-    assert exact <= found <= exact * (1 + 1e-13)
 
 
 BOUNDS = [(0.0, 1.0), (-3.0, -1.0), (-1e3, 1e3)]
@@ -239,29 +218,6 @@ def test_the_total_interval_of_extreme_numbers(sums, count, noise, alike, z, bou
     assert bounds[0] <= low[0] <= inside[0] <= high[0] <= bounds[1]
 
 
-def test_more_visits_narrow_a_total_interval_and_more_alike_widen_it():
-    """Without noise it is the interval of Wilson, at n/L visits."""
-
-    def width(visits, alike=1):
-        ratios = Ratios(
-            sums=np.array([0.2 * visits]),
-            counts=np.array([visits]),
-            sum_noise=np.array([1e-9]),
-            count_noise=np.array([1e-9]),
-            centre=0.5,
-            bounds=(0.0, 1.0),
-        )
-        low, high = total_intervals(ratios, 2.0, ratio_intervals(ratios, 2.0), alike=alike)
-        return float(high[0] - low[0])
-
-    def wilson(visits):
-        return 4 / (visits + 4) * math.sqrt(0.7 * 0.3 * visits + 1)
-
-    for visits in (5.0, 100.0, 1e6):
-        assert width(visits) == pytest.approx(wilson(visits), rel=1e-6)
-        assert width(visits, alike=5) == pytest.approx(wilson(visits / 5), rel=1e-6)
-
-
 @settings(max_examples=200)
 @given(noisy=releases(states=12), place=st.floats(0, 1))
 def test_shrinkage_is_what_its_page_says(noisy, place):
@@ -278,26 +234,6 @@ def test_shrinkage_is_what_its_page_says(noisy, place):
     )
     twin = np.clip(twin, *ratio_intervals(noisy, normal_quantile(1 - 1e-9, 12)))
     assert made.values == pytest.approx(twin, abs=1e-6 * (high - low))
-
-
-@given(noisy=releases(), order=st.permutations(range(9)), shrinkage=st.booleans())
-def test_the_order_of_the_states_does_not_matter(noisy, order, shrinkage):
-    turned = noisy_statistics(
-        return_bounds=noisy.bounds,
-        **{
-            name: getattr(noisy, name)[list(order)]
-            for name in ("sums", "counts", "sum_noise", "count_noise")
-        },
-    )
-    unvisited = noisy.bounds[1]
-    here = estimate(noisy, tabular(), unvisited=unvisited, shrinkage=shrinkage)
-    there = estimate(turned, tabular(), unvisited=unvisited, shrinkage=shrinkage)
-    tolerance = 1e-9 * (noisy.bounds[1] - noisy.bounds[0])
-    for name in ("values", "low", "high", "total_low", "total_band_low"):
-        assert getattr(there, name) == pytest.approx(
-            getattr(here, name)[list(order)], abs=tolerance
-        )
-    assert (there.supported == here.supported[list(order)]).all()
 
 
 @given(

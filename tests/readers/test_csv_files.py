@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.reading import batches, encoded, statistics
+from oracles.reading import encoded, statistics
 from oracles.studies import study
 from privalue.readers import csv as csv_files
 
@@ -56,7 +56,6 @@ def expected(count=9):
 
 
 NOTED = HEAD + ",nötiz\n" + rows().replace("\n", ",müde\n")
-
 PACKED = {
     ".csv": lambda text: text,
     ".csv.gz": gzip.compress,
@@ -80,12 +79,9 @@ PACKED = {
         ((HEAD + "\n" + rows()).replace(",", "|"), {"delimiter": "|"}),
         ((HEAD + "\n" + rows()).replace(",", ";").replace(".", ","), {"decimal": ","}),
         ("".join(f'"{x}"\n' for x in (HEAD + "\n" + rows()).split()).replace(",", '","'), {}),
-        (
-            (HEAD + ",nötiz\n" + rows().replace("\n", ",müde\n")).encode("cp1252"),
-            {"encoding": "cp1252"},
-        ),
-        ((HEAD + ",nötiz\n" + rows().replace("\n", ",müde\n")).encode("utf-16"), {}),
-        ((HEAD + ",nötiz\n" + rows().replace("\n", ",müde\n")).encode("utf-8"), {}),
+        (NOTED.encode("cp1252"), {"encoding": "cp1252"}),
+        (NOTED.encode("utf-16"), {}),
+        (NOTED.encode("utf-8"), {}),
         (HEAD + "\n" + rows().replace(",", " , "), {"id_type": "integer"}),
     ],
 )
@@ -104,49 +100,10 @@ def test_the_delimiter_is_told_from_the_heading_alone(tmp_path):
     assert statistics(path, STUDY) == expected()
 
 
-@pytest.mark.parametrize(
-    ("declared", "message"),
-    [
-        ({"delimiter": "ab"}, 'delimiter = "ab" is not allowed'),
-        ({"delimiter": '"'}, "cannot separate cells"),
-        ({"delimiter": "1"}, "cannot separate cells"),
-        ({"encoding": "shift_jis"}, "is not read"),
-        ({"encoding": "nonsense"}, "is not read"),
-        ({"encoding": "utf-7"}, "is not read"),
-        ({"encoding": "unicode_escape"}, "is not read"),
-        ({"decimal": ";"}, 'it must be "." or ","'),
-    ],
-)
-def test_what_cannot_be_declared(declared, message):
-    with pytest.raises(pv.StudyError, match=message.replace('"', ".")):
-        described(**declared)
-
-
-def test_missing_cells_are_what_the_study_says(tmp_path):
-    text = HEAD + "\n" + rows(2) + "2,0,NA,1\n2,1,3,.\n2,2,4,1.5\n"
-    path = write(tmp_path, text)
-    assert "line 8: state = 'NA' is not a state" in outcome(path)
-    missing = described(missing=["NA", "."])
-    assert "line 8: state is missing" in outcome(path, missing)
-    found = statistics(path, described(missing=["NA", "."], invalid="drop-unit"))
-    assert (found.units_dropped, found.trajectories) == (1, 2)
-
-
-def test_booleans_are_1_and_0(tmp_path):
-    path = write(tmp_path, HEAD + "\n1,0,0,TRUE\n1,1,1,false\n1,2,true,True\n")
-    literal = write(tmp_path, HEAD + "\n1,0,0,1\n1,1,1,0\n1,2,1,1\n", "e.csv")
-    assert statistics(path, STUDY) == statistics(literal, STUDY)
-
-
 # A physical line is a row
 
 
-SWALLOWING = [
-    '90,0,1,"1\n',
-    '"90,0,1,1\n',
-    '90,0,"1,1\n',
-    '90,0,1,1,"a note\n',
-]
+SWALLOWING = ['90,0,1,"1\n', '"90,0,1,1\n', '90,0,"1,1\n', '90,0,1,1,"a note\n']
 
 
 @pytest.mark.parametrize("line", SWALLOWING)
@@ -157,8 +114,7 @@ def test_a_quote_does_not_swallow_other_rows(tmp_path, line):
     good = rows().replace("\n", ",\n") if note else rows()
     text = head + good + line + good.replace("\n", "\n") + line
     path = write(tmp_path, head + good + line)
-    assert "line 29: the line has quotes" in outcome(path)
-    assert "Parquet" in outcome(path)
+    assert "line 29: the line is no row" in outcome(path)
     found = statistics(path, DROPPING)
     assert np.array_equal(found.counts, expected().counts)
     assert np.array_equal(found.return_steps, expected().return_steps)
@@ -167,25 +123,16 @@ def test_a_quote_does_not_swallow_other_rows(tmp_path, line):
     assert len(naive) - 1 < 2 * 27
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("30,0,1", "3 cells where the heading has 4"),
-        ("30,0,1,1,1", "5 cells where the heading has 4"),
-        ('30,0,1,"1"1', "quotes"),
-        ('3"0,0,1,1', "quotes"),
-        ("30,0,1\r,1", "a CR inside it"),
-        (b"\xff\xfe,0,1,1", "bytes that are no utf-8"),
-        (b"30,0,1,1\xc3", "bytes that are no utf-8"),
-    ],
-)
-def test_a_line_that_is_no_row_is_named_or_left_out(tmp_path, line, message):
+NO_ROWS = ["30,0,1", "30,0,1,1,1", '30,0,1,"1"1', '30,"0"0",1,1', "30,0,1\r,1", '30,0,1,"1\r"']
+
+
+@pytest.mark.parametrize("line", [*NO_ROWS, b"\xff\xfe,0,1,1", b"30,0,1,1\xc3"])
+def test_a_line_that_is_no_row_is_named_or_left_out(tmp_path, line):
     line = line if isinstance(line, bytes) else line.encode()
     text = (HEAD + "\n" + rows()).encode() + line + b"\n" + b"90,0,1,1\n"
     path = write(tmp_path, text)
     said = outcome(path)
     assert "d.csv, line 29: " in said
-    assert message in said
     assert "\n" not in said
     literal = write(tmp_path, HEAD + "\n" + rows() + "90,0,1,1\n", "e.csv")
     found, without = statistics(path, DROPPING), statistics(literal, DROPPING)
@@ -230,19 +177,3 @@ def test_one_line_decides_nothing_about_another(tmp_path_factory, made, odd, dat
     assert whole[: len(before)] == before
     assert whole[len(whole) - len(after) :] == after
     assert len(whole) - len(before) - len(after) in {0, 1, 2}  # a bare CR is no end of line
-
-
-def test_lines_of_a_file_are_not_shown(tmp_path):
-    path = write(tmp_path, HEAD + "\n" + "123457,0,1,0.765432\n")
-    chunk = next(batches(str(path), STUDY))
-    assert repr(chunk) == "Batch(episode_ids=False)"
-
-
-def test_ids_are_the_texts_that_stand_there(tmp_path):
-    path = write(tmp_path, HEAD + "\n12,0,1,0.25\n007,0,1,1\n7,0,1,1\n1e3,0,1,1\nx,0,1,1\n")
-    assert statistics(path, STUDY).trajectories == 5
-    numbers = write(tmp_path, HEAD + "\n12,0,1,0.25\n007,0,1,1\n7,1,1,1\n1e3,0,1,1\n", "e.csv")
-    assert statistics(numbers, described(id_type="integer")).trajectories == 3
-    assert "line 6: trajectory = 'x' must be a whole number" in outcome(
-        path, described(id_type="integer")
-    )

@@ -79,18 +79,6 @@ def test_a_row_whose_person_cannot_be_told_belongs_to_nobody():
         assert (found.units_dropped, found.rows_left_out) == (0, 1)
 
 
-def test_across_every_boundary_of_chunks(monkeypatch):
-    """A person's first trajectory is read long before the invalid row of the second."""
-    from privalue.readers import tables
-
-    dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
-    others = statistics(frame([row for row in GOOD if row[0] != 2]), dropping)
-    rows = [*GOOD[:17], (2, 1, 2, 9, 0.5), *GOOD[18:]]
-    for size in range(1, 8):
-        monkeypatch.setattr(tables, "BATCH_ROWS", size)
-        assert numbers(statistics(frame(rows), dropping)) == numbers(others)
-
-
 CELLS = st.one_of(
     st.none(),
     st.integers(-2, 4),
@@ -132,11 +120,6 @@ def test_no_size_is_counted_where_units_may_vanish():
     assert public_size(counted, one).trajectories == 7
     assert declared_size(study(3)).units is None
     assert public_size(study(3), statistics([[(0, 0.5)]], study(3))).units == 1
-
-
-def test_sorted_rows_and_dropped_units_do_not_go_together():
-    with pytest.raises(pv.StudyError, match=r"sorted = true goes with invalid = .refuse. only"):
-        study(3, data={"sorted": True, "invalid": "drop-unit"})
 
 
 # What is said, and to whom
@@ -191,12 +174,3 @@ def test_the_curator_sees_what_was_dropped_and_the_public_does_not(tmp_path, cap
         assert not re.search(r"(?<![\d.])3,?99[78](?![\d.])", text), file
     page = (out / "report.html").read_text()
     assert "counts as if it were not there" in page
-
-
-def test_no_row_decides_what_kind_of_file_it_is_in(tmp_path):
-    """A Parquet file begins with PAR1, as this heading does, and holds zeros, as a cell does."""
-    dropping = study(2, data={"trajectory": "PAR1", "invalid": "drop-unit"})
-    for cell, expected in (("0.5", [2, 1]), ("\0", [1, 1])):
-        file = tmp_path / "rows.csv"
-        file.write_text(f"PAR1,step,state,reward\n1,0,0,{cell}\n2,0,0,0.5\n3,0,1,0.25\n")
-        assert statistics(file, dropping).counts.tolist() == expected

@@ -14,7 +14,6 @@ from oracles.reading import statistics
 from privalue.core import GRID_STEPS
 
 TARGET = {"ill": {"wait": 0.25, "treat": 0.75}, "well": {"wait": 1.0}}
-BEHAVIOUR = {"ill": {"wait": 0.5, "treat": 0.5}, "well": {"wait": 0.5, "treat": 0.5}}
 STATES, CLIP, RETURNS = tuple(TARGET), 2.5, (0.0, 3.0)
 COLUMNS = ["person", "trajectory", "step", "state", "action", "reward", "probability"]
 PASSES, ONE_PASS = 1, 2 << 30
@@ -64,14 +63,9 @@ def literal(rows):
                 own.state, own.action, own.probability, strict=True
             )
         ]
-        found = slow.contribution(
-            list(zip(own.reward, ratios, strict=True)),
-            discount=0.875,
-            bounds=RETURNS,
-            rewards=(0.0, 1.0),
-            clip=CLIP,
-            steps=GRID_STEPS,
-        )
+        limits = {"discount": 0.875, "bounds": RETURNS, "rewards": (0.0, 1.0), "clip": CLIP}
+        weighed = list(zip(own.reward, ratios, strict=True))
+        found = slow.contribution(weighed, **limits, steps=GRID_STEPS)
         start = own.state.iloc[0]
         sums[start] = [a + b for a, b in zip(sums[start], (*found, 1), strict=True)]
     return [list(column) for column in zip(*sums.values(), strict=True)]
@@ -157,23 +151,3 @@ def test_units_with_invalid_probabilities_are_dropped(small_batches):
         found = statistics(spoilt, study, memory=memory)
         assert sums_of(found) == literal(rows[~rows.trajectory.isin([4, 9, 17, 30])])
         assert found.units_dropped == 4
-
-
-# One error
-
-
-@pytest.mark.parametrize("again", [True, False], ids=["a table", "a stream"])
-def test_a_step_that_is_there_twice_names_both_rows(again, small_batches):
-    rows = mixed(made_rows()).reset_index(drop=True)
-    rows = pd.concat([rows, rows.iloc[[20]].assign(probability=0.25)], ignore_index=True)
-    of_both = r"step = \d appears twice in trajectory '\d+'"
-    if again:
-        of_both = rf"row {len(rows)}: {of_both} \(the other is .*row 21\)"
-    table, said = pa.Table.from_pandas(rows), set()
-    for behaviour in ("column", BEHAVIOUR):
-        for memory in (PASSES, ONE_PASS)[0 if again else 1 :]:
-            data = table if again else table.to_reader(9)
-            with pytest.raises(pv.DataError, match=of_both) as caught:
-                statistics(data, described(behaviour=behaviour), memory=memory)
-            said.add(str(caught.value))
-    assert len(said) == 1

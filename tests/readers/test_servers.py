@@ -19,68 +19,13 @@ from privalue.ledger.addresses import divide_address, is_unanswered, postgres_se
 from privalue.readers import column_names
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
-SOCKET = 'connection failed: connection to server on socket "/run/.s.PGSQL.5432" failed: '
-HOST = 'connection failed: connection to server at "10.0.0.7", port 5432 failed: '
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        HOST + "Connection refused\n\tIs the server running on that host?",
-        HOST + "timeout expired",
-        SOCKET + "No such file or directory",
-        SOCKET + "FATAL:  the database system is starting up",
-        SOCKET + "FATAL:  the database system is shutting down",
-        SOCKET + "FATAL:  the database system is in recovery mode",
-        SOCKET + "FATAL:  the database system is not yet accepting connections",
-        SOCKET + "FATAL:  sorry, too many clients already",
-        SOCKET + "FATAL:  remaining connection slots are reserved for roles with SUPERUSER",
-        "connection timeout expired",
-        "failed to resolve host 'db.example': Name or service not known",
-        "consuming input failed: server closed the connection unexpectedly",
-        "consuming input failed: SSL SYSCALL error: EOF detected",
-        "the connection is closed",
-        "the connection is lost",
-    ],
-)
-def test_nobody_answered(said):
-    assert is_unanswered(psycopg.OperationalError(said), psycopg)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        SOCKET + 'FATAL:  database "none" does not exist',
-        SOCKET + 'FATAL:  role "nobody" does not exist',
-        HOST + 'FATAL:  password authentication failed for user "nobody"',
-        HOST + "fe_sendauth: no password supplied",
-        HOST + 'FATAL:  no pg_hba.conf entry for host "10.0.0.7", user "x", no encryption',
-        HOST + "server does not support SSL, but SSL was required",
-        HOST + "SSL error: certificate verify failed",
-    ],
-)
-def test_the_server_refused(said):
-    assert not is_unanswered(psycopg.OperationalError(said), psycopg)
 
 
 def test_a_code_says_more_than_words():
     errors = psycopg.errors
-    for away in (
-        errors.AdminShutdown,
-        errors.CrashShutdown,
-        errors.CannotConnectNow,
-        errors.TooManyConnections,
-        errors.ConnectionFailure,
-    ):
+    for away in (errors.AdminShutdown, errors.TooManyConnections, errors.ConnectionFailure):
         assert is_unanswered(away("FATAL: in any language"), psycopg)
-    for answered in (
-        errors.DiskFull,
-        errors.OutOfMemory,
-        errors.UndefinedTable,
-        errors.InsufficientPrivilege,
-        errors.DivisionByZero,
-        errors.QueryCanceled,
-    ):
+    for answered in (errors.DiskFull, errors.DivisionByZero, errors.QueryCanceled):
         assert not is_unanswered(answered("starting up"), psycopg)
     assert not is_unanswered(psycopg.ProgrammingError("the connection is closed"), psycopg)
     assert not is_unanswered(UnicodeError("the connection is closed"), psycopg)
@@ -188,6 +133,8 @@ def shown_of(address):
 @example(password="ЖЩ ЮЭÞ")
 @example(password="ЖЩ%41ЮЭÞ")
 @example(password="ЖЩЮ.xlsx")
+@example(password="/Æ::: ")
+@example(password="/Æ::Þ ß")
 def test_no_part_of_a_password_is_ever_shown(written, password):
     address = written(password)
     with tempfile.TemporaryDirectory() as empty, contextlib.chdir(empty):
@@ -231,34 +178,3 @@ def test_the_command_line_shows_no_address_either(variable, tmp_path, monkeypatc
         assert run(["ledger", "show", *arguments]) in {5, 7}
         assert not set("".join(capsys.readouterr())) & set(LETTERS)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_of_that_name_is_a_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "host=1"
-    folder.mkdir()
-    (folder / "rows.csv").write_text("trajectory,step,state,reward\n1,0,0,0.5\n")
-    assert column_names("host=1").names == ["trajectory", "step", "state", "reward"]
-    folder.rename("user=1")
-    assert column_names("user=1/*.csv").names == ["trajectory", "step", "state", "reward"]
-
-
-def test_names_of_files_that_look_like_addresses_are_those_of_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "me@work"
-    folder.mkdir()
-    (folder / "passwords.csv").write_text("trajectory,step,state,reward\n1,0,0,0.5\n")
-    for name in ("me@work", "me@work//passwords.csv", "me@work/*words.csv"):
-        assert column_names(name).names == ["trajectory", "step", "state", "reward"]
-    ledger = open_ledger("me@work//ledger.db")
-    ledger.declare("people", epsilon=1.0, delta=1e-6, unit="trajectory")
-    assert open_ledger("me@work//ledger.db").account("people").balance.releases == 0
-
-
-def test_names_that_no_file_can_have_are_errors_of_one_line(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("x" * 300 + ".xlsx", "x" * 300, "x" * 300 + ".db::rows", "a\0b", "a\0b.xlsx"):
-        with pytest.raises(DataError):
-            opened(name, STUDY)
-        with pytest.raises(PrivalueError):
-            open_ledger(name).account("people")

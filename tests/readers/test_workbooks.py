@@ -1,13 +1,8 @@
 """Excel sheets, and the names of columns of whatever holds rows."""
 
-import sqlite3
-import sys
-from contextlib import closing
 from datetime import date, datetime
 
-import duckdb
 import openpyxl
-import pandas as pd
 import pytest
 
 import privalue as pv
@@ -59,35 +54,3 @@ def test_cells_of_a_workbook_have_their_own_types(tmp_path):
     assert (found.persons, found.rows) == (1, 3)
     expected = statistics([[(0, 0.5), (1, 1.0), (2, 0.25)]], study(3))
     assert found.return_steps.tolist() == expected.return_steps.tolist()
-
-
-def test_workbooks_that_cannot_be_read(tmp_path, monkeypatch):
-    (tmp_path / "bad.xlsx").write_text("no workbook")
-    for name, words in {
-        "bad.xlsx": "cannot be read as a workbook",
-        "absent.xlsx": "does not exist; give an Excel workbook",
-    }.items():
-        with pytest.raises(pv.DataError, match=words):
-            statistics(tmp_path / name, study(3))
-    empty = workbook(tmp_path / "empty.xlsx", {"Sheet1": []})
-    with pytest.raises(pv.DataError, match="is empty; it needs a heading"):
-        statistics(empty, study(3))
-    monkeypatch.setitem(sys.modules, "python_calamine", None)
-    with pytest.raises(pv.errors.MissingComponentError, match="pip install python-calamine"):
-        statistics(empty, study(3))
-
-
-def test_names_of_columns_of_every_source(tmp_path):
-    made = pd.DataFrame(rows_of(EPISODES), columns=COLUMNS)
-    made.to_parquet(tmp_path / "d.parquet")
-    made.to_csv(tmp_path / "d.csv", index=False)
-    made.to_csv(tmp_path / "e.csv.gz", index=False, sep=";")
-    with closing(duckdb.connect(str(tmp_path / "d.duckdb"))) as connection:
-        connection.execute(f"CREATE TABLE rows AS FROM '{tmp_path}/d.parquet'")
-    with closing(sqlite3.connect(tmp_path / "d.sqlite")) as connection, connection:
-        made.to_sql("rows", connection, index=False)
-    for name in ("d.parquet", "d.csv", "e.csv.gz", "d.duckdb", "d.sqlite", "d.duckdb::rows"):
-        assert column_names(f"{tmp_path}/{name}").names == COLUMNS
-    assert column_names(tmp_path / "d.csv").names == COLUMNS
-    with pytest.raises(pv.DataError, match="a query is asked of a database"):
-        column_names(f"SELECT * FROM '{tmp_path}/d.csv'")

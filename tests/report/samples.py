@@ -98,7 +98,9 @@ STUDIES = {
     "off-policy": off_policy_study,
     "by-start": lambda: off_policy_study(by="start"),
     "no-intervals": lambda: study(mechanism="dp-lsw"),
-    "restricted": lambda: study(discount=0.999, returns=None),
+    "restricted": lambda: study(
+        discount=0.999, returns=None, outcome="days at home", outcome_unit="days"
+    ),
 }
 
 

@@ -28,18 +28,12 @@ APPROVED = Path(__file__).parent / "approved"
 
 def shown(description, **how):
     text = StringIO()
-    terminal.show(SafeConsole(file=text, width=100), description, **how)
+    terminal.show(description, console=SafeConsole(file=text, width=100), **how)
     return text.getvalue()
 
 
 def of_release(kind):
-    return shown(
-        describe(samples.release(kind)),
-        sentence="privacy.sentence",
-        sections=("result",),
-        with_verdict=True,
-        listings=False,
-    )
+    return shown(describe(samples.release(kind)), sections=("result",), with_verdict=True)
 
 
 class Text(HTMLParser):
@@ -72,13 +66,16 @@ def page():
 
 
 def plan():
-    return shown(describe_plan(pv.plan(samples.study(), trajectories=5000)), sections=("plan",))
+    visits = dict.fromkeys(samples.WARDS, 0.9)
+    found = pv.plan(samples.study(), trajectories=5000, visits=visits)
+    return shown(describe_plan(found), sections=("plan",))
 
 
 OUTPUTS = {
     "check": lambda: shown(pv.check(samples.study()).description, sections=("study",)),
     "plan": plan,
-    **{kind: lambda kind=kind: of_release(kind) for kind in samples.STUDIES},
+    "release": lambda: of_release("states"),
+    **{kind: lambda kind=kind: of_release(kind) for kind in samples.STUDIES if kind != "states"},
     "inspect": lambda: shown(
         describe_diagnostics(pv.inspect(samples.study(), samples.rows_of("states"))),
         sections=("private",),
@@ -97,7 +94,3 @@ def test_an_output_is_as_approved(output):
     if os.environ.get("PRIVALUE_APPROVE"):
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")
-
-
-def test_the_page_of_two_arms_is_short():
-    assert len(page().split()) <= 2500

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from privalue.errors import MissingComponentError, PrivalueWarning, StudyError, UsageError
-from privalue.simulation import END, from_gymnasium, parse_world
+from privalue.errors import PrivalueWarning
+from privalue.simulation import parse_world
 
 gymnasium = pytest.importorskip("gymnasium")
-TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-v"))
 CLIFF = max(name for name in gymnasium.registry if name.startswith("CliffWalking-v"))
 
 
@@ -57,46 +56,6 @@ def test_a_terminated_transition_ends_after_its_row():
     assert world.visits[15] == world.values[15] == 0
 
 
-def test_the_time_limit_is_not_part_of_the_world():
-    assert gymnasium.spec("FrozenLake-v1").max_episode_steps == 100
-    never = pv.world("gym:FrozenLake-v1,is_slippery=false", policy=lambda _: 0)
-    with pytest.raises(StudyError, match="may never end"):
-        never.process.require_end()
-
-
-def test_two_rewards_for_one_transition_of_the_slippery_cliff():
-    if "CliffWalkingSlippery-v1" not in gymnasium.registry:
-        pytest.skip("this Gymnasium has no slippery cliff")
-    outcomes = parse_world("gym:CliffWalkingSlippery-v1").process.outcomes
-    back = (outcomes.rows == 36) & (outcomes.successors == 36)
-    # From the start one comes back to it by the edge, at -1, or by the cliff, at -100.
-    share = {
-        reward: outcomes.probabilities[back & (outcomes.rewards == reward)].sum()
-        for reward in set(outcomes.rewards[back])
-    }
-    assert share == pytest.approx({-100.0: 0.25, -1.0: 0.5})
-
-
-@pytest.mark.parametrize(("name", "states"), [("FrozenLake-v1", 16), (CLIFF, 48), (TAXI, 500)])
-def test_tables_come_whole(name, states):
-    for policy in ("uniform", "greedy"):
-        world = parse_world(f"gym:{name},policy={policy}")
-        assert world.process.states == states
-        world.process.require_end()
-        assert END in world.process.outcomes.successors
-        assert world.text == f"gym:{name},policy={policy},discount=0.99"
-        assert world.under("optimal:0.5").value <= world.under("optimal").value + 1e-9
-
-
-def test_options_reach_the_environment():
-    world = parse_world("gym:FrozenLake-v1,map_name=8x8,is_slippery=false,discount=0.9")
-    assert world.process.states == 64
-    assert world.text == (
-        "gym:FrozenLake-v1,policy=uniform,discount=0.9,map_name=8x8,is_slippery=false"
-    )
-    assert parse_world(world.text).value == world.value
-
-
 def test_published_values():
     world = parse_world("gym:FrozenLake-v1,policy=greedy")
     # The value of the first state under value iteration at 0.99, in many a tutorial: 0.542.
@@ -107,37 +66,6 @@ def test_published_values():
     cliff = parse_world(f"gym:{CLIFF},policy=greedy,discount=1")
     assert cliff.value == pytest.approx(-13)
     assert cliff.process.visits.expected_length == pytest.approx(13)
-
-
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("gym:FrozenLake-v7", "FrozenLake"),
-        ("gym:Nowhere", "Nowhere"),
-        ("gym:FrozenLake-v1,slippery=no", "slippery"),
-        ("gym:FrozenLake-v1,policy=expert", "uniform, greedy"),
-        ("gym:FrozenLake-v1,map_name=9x9", "9x9"),
-        ("gym:Blackjack-v1", "no transition table"),
-    ],
-)
-def test_what_names_no_world_is_refused_with_a_hint(text, hint):
-    with pytest.raises(UsageError, match=hint):
-        pv.world(text)
-
-
-def test_dynamics_outside_the_table_are_refused():
-    try:
-        env = gymnasium.make(TAXI, fickle_passenger=True)
-    except TypeError:
-        pytest.skip("this Gymnasium has no fickle passengers")
-    with pytest.raises(StudyError, match="outside its table"):
-        from_gymnasium(env)
-
-
-def test_without_gymnasium_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "gymnasium", None)
-    with pytest.raises(MissingComponentError, match="pip install gymnasium"):
-        parse_world("gym:FrozenLake-v1")
 
 
 # Rollouts
@@ -179,13 +107,6 @@ def test_one_row_per_transition_and_none_for_the_final_observation():
     assert (rows.trajectories, rows.truncated) == (2, 0)
 
 
-def test_seeds_decide_everything():
-    one, again, other = (pv.rollout(Corridor(), "uniform", 20, seed=seed) for seed in (1, 1, 2))
-    assert one.state.tolist() == again.state.tolist()
-    assert one.state.tolist() != other.state.tolist()
-    assert set(one.probability) == {0.5}
-
-
 def test_a_policy_table_is_indexed_by_state():
     table = [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
     for policy in (table, np.array(table), dict(enumerate(table))):
@@ -208,31 +129,3 @@ def test_truncated_episodes_are_marked_and_said():
     with pytest.warns(PrivalueWarning):
         rows = pv.rollout(Corridor(), lambda _: 0, 2, truncate_at=3)
     assert rows.step.tolist() == [0, 1, 2, 0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"episodes": 0},
-        {"episodes": 1.5},
-        {"seed": -1},
-        {"truncate_at": 0},
-        {"policy": "greedy"},
-        {"policy": np.full((3, 3), 1 / 3)},
-        {"policy": lambda _: [0.5, 0.5]},
-    ],
-)
-def test_what_cannot_be_rolled_out_is_refused(changes):
-    with pytest.raises((UsageError, StudyError)):
-        pv.rollout(Corridor(), **({"policy": "uniform", "episodes": 1} | changes))
-
-
-def test_observations_must_be_discrete_and_other_actions_need_a_function():
-    env = Corridor()
-    env.action_space = gymnasium.spaces.MultiDiscrete([2, 2])
-    with pytest.raises(UsageError, match="give a function"):
-        pv.rollout(env, "uniform", 1)
-    assert pv.rollout(env, advance, 1).columns == ("trajectory", "step", "state", "reward", "cut")
-    env.observation_space = gymnasium.spaces.MultiDiscrete([2, 2])
-    with pytest.raises(UsageError, match="Discrete"):
-        pv.rollout(env, "uniform", 1)

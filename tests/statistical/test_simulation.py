@@ -53,7 +53,7 @@ def means_fit(mean, error, expected):
 def fits(rows, process):
     """Whether rows look like trajectories of a process: values, visits, pairs, length.
 
-    At most 4 LEVEL false alarms, since there are four comparisons.
+    At most 3 LEVEL false alarms, since there are three comparisons.
     """
     visited, returns = first_visits(rows, process.states, process.discount)
     m = rows.trajectories
@@ -67,7 +67,6 @@ def fits(rows, process):
     return (
         means_fit(mean, spread / np.sqrt(counts[often]), process.values[often])
         and frequencies_fit(both, m, exact.joint)
-        and frequencies_fit(counts[:, None] - both, m, exact.without)
         and means_fit(lengths.mean(), lengths.std() / np.sqrt(m), exact.expected_length)
     )
 
@@ -136,13 +135,6 @@ def no_last_row(process):
     )
 
 
-def row_for_the_final_observation(process):
-    """A process in which an end becomes one more row, without reward, in state 15."""
-    outcomes = process.outcomes
-    ends = (outcomes.successors == END) & (outcomes.rows != 15)
-    return changed(process, successors=np.where(ends, 15, outcomes.successors))
-
-
 @pytest.mark.parametrize("mistake", [reward_on_arrival, no_last_row])
 def test_a_changed_convention_of_the_chain_is_caught(mistake):
     right = chain(states=6, stay=0.5, discount=0.95).process
@@ -153,14 +145,6 @@ def test_a_changed_convention_of_the_chain_is_caught(mistake):
     assert fits(wrong_rows, wrong)  # a consistent world, but not ours
     assert not fits(wrong_rows, right)  # the simulator alone was changed
     assert not fits(right_rows, wrong)  # the solver alone was changed
-
-
-def test_a_changed_convention_for_gymnasium_is_caught():
-    pytest.importorskip("gymnasium")
-    right = parse_world("gym:FrozenLake-v1").process
-    wrong = row_for_the_final_observation(right)
-    assert not fits(simulate_episodes(wrong, trajectories=20_000, seed=15), right)
-    assert not fits(simulate_episodes(right, trajectories=20_000, seed=15), wrong)
 
 
 @pytest.mark.parametrize("mistake", ["probabilities five per cent off", "the last outcome never"])
@@ -282,21 +266,14 @@ def all_together(arriving, leave, generator):
     return histogram
 
 
+chain_sampler_waited = chain_sampler._waited
+
+
 def five_per_cent_slow(arriving, leave, generator):
     return chain_sampler_waited(arriving, 0.95 * leave, generator)
-
-
-chain_sampler_waited = chain_sampler._waited
 
 
 @pytest.mark.parametrize("mistake", [one_step_early, all_together, five_per_cent_slow])
 def test_wrong_waiting_times_are_caught(slow, mistake, monkeypatch):
     monkeypatch.setattr(chain_sampler, "_waited", mistake)
     assert not same_moments(slow, direct_statistics())
-
-
-def test_the_checkers_accept_what_is_right():
-    """Twenty fresh seeds raise no alarm, as they should all but once in some 10^4 runs."""
-    process = chain(states=4, stay=0.3).process
-    for seed in range(20):
-        assert fits(simulate_episodes(process, trajectories=5_000, seed=100 + seed), process)

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.sources import minari_dataset
 from oracles.studies import mechanism_for, study
-from privalue._described import described as described_terms
-from privalue.study import declared_size, design, public_size, study_template
+from privalue.study import declared_size, design, public_size
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 ARMS = {"labels": ["control", "treated"]}
 
 
 def described(**sections):
-    mechanism = sections.pop("mechanism", SSP)
-    return study(3, mechanism=mechanism, arms=sections.pop("arms", ARMS), **sections)
+    return study(3, **{"mechanism": SSP, "arms": ARMS, **sections})
 
 
 def test_keys_are_states_of_every_arm():
@@ -24,16 +23,7 @@ def test_keys_are_states_of_every_arm():
     assert (limits.keys, limits.arms, limits.max_states_per_trajectory) == (6, 2, 3)
     assert chosen.key_names[:4] == ("control: 0", "control: 1", "control: 2", "treated: 0")
     assert chosen.arms.column == "arm"
-
-
-def test_without_arms_nothing_is_said_of_them():
-    """Hashes of studies, and the terms of releases, stay what they were."""
-    plain = study(3, mechanism=SSP)
-    assert "arms" not in plain.public_description()
-    terms = mechanism_for(plain, design(plain), declared_size(plain)).terms
-    assert not {"arms", "drop_truncated"} & described_terms(terms).keys()
-    assert "truncated" not in plain.public_description()["values"]
-    assert plain.key_names == range(3)
+    assert described(arms={"labels": [0, 1]}).arms.names == ("0", "1")
 
 
 def test_the_constants_are_those_of_the_proof():
@@ -43,38 +33,6 @@ def test_the_constants_are_those_of_the_proof():
         mechanism = mechanism_for(chosen, design(chosen), declared_size(chosen))
         assert mechanism.terms.constants.count_weight == 0.5
         assert mechanism.noise.squared_sensitivity == pytest.approx(3, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("arms", "words"),
-    [
-        ({"labels": ["one"]}, "at least two arms are needed"),
-        ({"labels": []}, "at least two arms are needed"),
-        ({"column": "arm"}, "at least two arms are needed"),
-        ({"labels": ["a", ""]}, "none empty"),
-        ({"labels": ["a", " a "]}, "each with a label of its own"),
-        ({"labels": ["a\0", "b"]}, "each with a label of its own"),
-        ({"labels": "ab"}, "it must be a list of two or more texts"),
-        ({"labels": ["a", "b"], "column": ""}, "it must be a text"),
-        ({"labels": ["a", "b"], "column": "reward"}, 'both name the column "reward"'),
-        ({"labels": ["a", "b"], "groups": 2}, "groups is not a key of a study"),
-    ],
-)
-def test_what_arms_may_not_be(arms, words):
-    with pytest.raises(pv.StudyError, match=words):
-        described(arms=arms)
-
-
-@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
-def test_only_dp_ssp_has_arms(name):
-    with pytest.raises(pv.StudyError, match="no bound is proved for a unit that moves") as told:
-        described(mechanism={"name": name})
-    assert 'use "dp-ssp"' in str(told.value)
-
-
-def test_very_many_arms_of_very_many_states_are_refused():
-    with pytest.raises(pv.StudyError, match="are 3000000000 values"):
-        described(states={"count": 1_000_000}, arms={"labels": list(range(3000))})
 
 
 def test_features_weights_and_priors_apply_to_each_arm():
@@ -94,36 +52,12 @@ def test_features_weights_and_priors_apply_to_each_arm():
     assert tied.values(np.arange(4.0)).tolist() == [0.0, 0.0, 1.0, 2.0, 2.0, 3.0]
 
 
-def test_a_description_gives_the_study_back():
-    chosen = described(
-        states={"labels": ["a", "b", "c"]},
-        data={"truncated": "cut"},
-        values={"truncated": "drop-unit"},
-    )
-    again = pv.Study.from_description(chosen.public_description())
-    assert again == chosen
-    assert (again.arm_labels, again.drops_cut) == (("control", "treated"), True)
-
-
-def test_labels_may_be_numbers():
-    assert described(arms={"labels": [0, 1]}).arm_labels == ("0", "1")
-
-
 # Trajectories that were cut off
 
 
-def test_a_rule_for_cuts_needs_the_column():
-    with pytest.raises(pv.StudyError, match=r"needs the column .* \[data\] truncated"):
-        study(3, values={"truncated": "keep"})
-    with pytest.raises(pv.StudyError, match='it must be "keep"'):
-        study(3, values={"truncated": "drop"}, data={"truncated": "cut"})
-    with pytest.raises(pv.StudyError, match='both name the column "reward"'):
-        study(3, data={"truncated": "reward"})
-
-
 def test_what_is_dropped_makes_sizes_private():
-    kept = study(3, mechanism=SSP, data={"truncated": "cut"})
-    dropped = study(3, mechanism=SSP, data={"truncated": "cut"}, values={"truncated": "drop-unit"})
+    kept = study(3, mechanism=SSP, data={"truncated": "cut", "truncated_rows": "keep"})
+    dropped = study(3, mechanism=SSP, data={"truncated_rows": "drop-unit"})
     assert (kept.limits.size_is_public, kept.limits.drop_truncated) == (True, False)
     assert (dropped.limits.size_is_public, dropped.limits.drop_truncated) == (False, True)
     assert not dropped.limits.drop_invalid
@@ -138,10 +72,18 @@ def test_what_is_dropped_makes_sizes_private():
     assert public_size(dropped, statistics).units is None
 
 
-def test_the_template_shows_arms_and_is_a_study():
-    text = study_template()
-    assert '# labels = ["control", "treated"]' in text
-    assert '# truncated = "drop-unit"' in text
-    assert pv.Study.parse(text).arm_labels == ()
-    wanted = study_template({("arms", "labels"): '["a", "b"]'})
-    assert pv.Study.parse(wanted).arm_labels == ("a", "b")
+CELLS = [(0, 0, 1.0, 0, False, True)]  # state, action, reward, next state, terminated, truncated
+RECORDED = {"observations": [0, 1], "rewards": [1.0, 0.0], "truncations": [False, True]}
+
+
+def test_flags_of_environments_ask_what_becomes_of_cut_trajectories(tmp_path):
+    silent = study(4, mechanism=SSP)
+    minari = minari_dataset(tmp_path, [[(0, 1.0)]], "hdf5")
+    for data in ([CELLS], RECORDED, minari):
+        with pytest.raises(pv.DataError, match="truncated_rows"):
+            pv.inspect(silent, data)
+        kept = pv.inspect(silent.replace(truncated_rows="keep"), data).statistics
+        assert (kept.trajectories, kept.units_dropped) == (1, 0)
+    for data in ([CELLS, [(1, 1.0, False)]], RECORDED):
+        dropped = pv.inspect(silent.replace(truncated_rows="drop-unit"), data).statistics
+        assert dropped.units_dropped == 1

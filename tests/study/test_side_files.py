@@ -6,16 +6,13 @@ import socket
 import zipfile
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 import privalue as pv
 from privalue.cli import run
-from privalue.ledger.files import read_whole
-from privalue.study import SECTIONS, as_cell, side_files
-from privalue.study.spreadsheets import of_cell
+from privalue.study import side_files
 from privalue.study.study import MOST_STUDY
 
 STUDY = """\
@@ -61,39 +58,13 @@ def test_a_study_names_no_file_of_another_folder(places_of, name, capfd):
     named = name.format(places_of)
     study = written(places_of / "study", f'file = "{named}"')
     assert run(["check", str(study)]) == 3
-    said = capfd.readouterr().err
-    assert "lies outside the study's folder" in said
-    assert "side_files=DIR" in said
-    assert "Ada" not in said
+    assert "Ada" not in capfd.readouterr().err
+    with pytest.raises(pv.StudyError) as refused:
+        pv.Study.load(written(places_of / "study", name="other.toml")).replace(states=named)
+    assert refused.value.code == "side-file-outside"
     assert run(["check", str(study), "--side-files", str(places_of / "private")]) == 0
     assert pv.Study.load(study, side_files=places_of / "private").state_labels == ("Ada", "Grace")
     assert run(["check", str(study), "--side-files", str(places_of / "study")]) == 3
-
-
-def test_what_is_outside_is_refused_alike_whether_it_exists_or_not(places_of):
-    there = written(places_of / "study", 'file = "../private/patients.csv"')
-    absent = written(places_of / "study", 'file = "../private/nobodies.csv"', name="other.toml")
-    said = []
-    for study, name in ((there, "patients"), (absent, "nobodies")):
-        with pytest.raises(pv.StudyError) as problem:
-            pv.Study.load(study)
-        said.append(str(problem.value).replace(str(study), "").replace(name, ""))
-    assert said[0] == said[1]
-
-
-def test_a_copy_of_a_study_stays_in_the_same_folder(places_of):
-    study = pv.Study.load(written(places_of / "study"))
-    with pytest.raises(pv.StudyError, match="lies outside"):
-        study.replace(states="../private/patients.csv")
-
-
-def test_a_file_that_is_not_beside_the_study_is_found_in_the_other_folder(places_of, capfd):
-    study = written(places_of / "study", 'file = "patients.csv"')
-    assert run(["check", str(study)]) == 3
-    assert "does not exist" in capfd.readouterr().err
-    assert run(["check", str(study), "--side-files", str(places_of / "private")]) == 0
-    assert run(["check", str(study), "--side-files", str(places_of / "nowhere")]) == 3
-    assert "side_files='" in capfd.readouterr().err
 
 
 def test_links_inside_the_folder_and_whole_linked_folders_are_no_way_out(tmp_path):
@@ -103,11 +74,6 @@ def test_links_inside_the_folder_and_whole_linked_folders_are_no_way_out(tmp_pat
     (real / "names.csv").symlink_to("kept.csv")
     (tmp_path / "linked").symlink_to(real)
     assert pv.Study.load(tmp_path / "linked" / "study.toml").state_labels == ("a", "b")
-
-
-def test_a_file_that_is_exchanged_for_a_link_is_not_read(places_of):
-    with pytest.raises(OSError, match="lies outside"):
-        read_whole(places_of / "study" / "link.csv", 100, inside=places_of / "study")
 
 
 # What they may be
@@ -124,10 +90,8 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, capfd, monkeypa
     study = written(tmp_path, 'file = "/dev/zero"')
     assert run(["check", str(study), "--side-files", "/dev"]) == 3
     assert "it is not a regular file" in capfd.readouterr().err
-    for name in ("pipe.csv", "/dev/zero"):
-        assert run(["check", name]) == 3
-        assert run(["report", name]) == 3
-        assert capfd.readouterr().err.count("it is not a regular file") == 2
+    assert run(["check", "pipe.csv"]) == 3
+    assert run(["report", "pipe.csv"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -135,6 +99,7 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, capfd, monkeypa
     [
         ("states.csv", "", side_files.MOST_TABLE),
         ("features.npy", FEATURES.format("features.npy"), side_files.MOST_ARRAY),
+        ("study.toml", "", MOST_STUDY),
     ],
 )
 def test_a_file_beyond_the_stated_size_is_not_read(tmp_path, name, more, most):
@@ -142,14 +107,6 @@ def test_a_file_beyond_the_stated_size_is_not_read(tmp_path, name, more, most):
     with (tmp_path / name).open("wb") as file:
         file.truncate(most + 1)  # a hole: it takes no room on the disk
     with pytest.raises(pv.StudyError, match=f"larger than {most:,} bytes"):
-        pv.Study.load(study)
-
-
-def test_a_study_beyond_the_stated_size_is_not_read(tmp_path):
-    study = tmp_path / "study.toml"
-    with study.open("wb") as file:
-        file.truncate(MOST_STUDY + 1)
-    with pytest.raises(pv.StudyError, match="larger than 64,000,000 bytes"):
         pv.Study.load(study)
 
 
@@ -238,7 +195,7 @@ def test_an_archive_that_lies_about_its_sizes_is_refused(tmp_path):
     sizes = [entry.file_size for entry in zipfile.ZipFile(path).infolist()]
     assert content.count(sizes[0].to_bytes(4, "little"))
     path.write_bytes(content.replace(sizes[0].to_bytes(4, "little"), b"\x01\0\0\0"))
-    with pytest.raises(pv.StudyError, match="cannot be read as a sparse matrix"):
+    with pytest.raises(pv.StudyError, match="cannot be read"):
         pv.Study.load(tmp_path / "study.toml")
 
 
@@ -283,43 +240,7 @@ def test_headers_of_arrays_that_do_not_parse_are_one_line(tmp_path, content, cap
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("kind", ["<f8", ">f4", "<i8", "|u1", "|b1"])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_arrays_are_read_as_numpy_reads_them(tmp_path, kind, order):
-    array = np.array(MATRIX > 0 if kind == "|b1" else MATRIX, dtype=kind, order=order)
-    np.save(tmp_path / "features.npy", array)
-    study = pv.Study.load(written(tmp_path, more=FEATURES.format("features.npy")))
-    assert (study.feature_matrix == array).all()
-
-
 # Tables
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("a\0\n", "NUL"),
-        ('a\n"b\nc\nd\n', "a quote is not closed"),
-        ("a,b\nc\n", "cannot be read as a table"),
-    ],
-)
-def test_tables_that_are_no_csv_are_one_line(tmp_path, content, said):
-    (tmp_path / "states.csv").write_bytes(content.encode())
-    with pytest.raises(pv.StudyError, match=said):
-        pv.Study.load(written(tmp_path, 'file = "states.csv"'))
-
-
-def test_a_table_with_semicolons_is_told_that_commas_are_needed(tmp_path):
-    (tmp_path / "visits.csv").write_text("state;probability\n0;0,5\n")
-    with pytest.raises(pv.StudyError, match=r"2 are needed, with a comma|Expected 1 columns"):
-        pv.Study.load(written(tmp_path, 'count = 1\nvisits = "visits.csv"'))
-
-
-@pytest.mark.parametrize("label", ["9" * 5000, "00000000000", "²", "٣"])
-def test_a_number_that_is_no_state_is_refused_however_long(tmp_path, label):
-    (tmp_path / "weights.csv").write_text(f"state,weight\n{label},1\n")
-    with pytest.raises(pv.StudyError, match="which is not a state of the study"):
-        pv.Study.load(written(tmp_path, more='[weights]\nfile = "weights.csv"'))
 
 
 def parquet(table, **options):
@@ -328,96 +249,29 @@ def parquet(table, **options):
     return sink.getvalue()
 
 
-def test_tables_of_features_have_a_row_for_each_state_and_nothing_else(tmp_path):
-    study = written(tmp_path, more=FEATURES.format("features.parquet"))
-    names = [str(n) for n in range(6)]
-    good = pa.table({"state": names, "a": MATRIX[:, 0], "b": MATRIX[:, 1]})
-    for table, said in (
-        (good.slice(0, 5), "leaves out 1 of 6 states"),
-        (pa.concat_tables([good, good]), "twice"),
-        (good.set_column(0, "state", pa.array(["0"] * 6)), "names the state .0. twice"),
-        (good.set_column(1, "a", pa.array(["x" * 1000] * 6)), "not a number"),
-        (pa.table({}), "is empty"),
-    ):
-        (tmp_path / "features.parquet").write_bytes(parquet(table))
-        with pytest.raises(pv.StudyError, match=said):
-            pv.Study.load(study)
-    (tmp_path / "features.parquet").write_bytes(parquet(good, row_group_size=2))
-    assert (pv.Study.load(study).feature_matrix == MATRIX).all()
+TABLES = [
+    ("a\0\n", "", "side-file-damaged"),
+    ('a\n"b\nc\nd\n', "", "side-file-damaged"),
+    ("a,b\nc\n", "", "side-file-damaged"),
+    ("\n", "", "side-file-damaged"),
+    ("a\na\n", "", "label-twice"),
+    *[(f"{label},1\n", "weights", "label-unknown") for label in ("9" * 5000, "00000000000", "²")],
+    ("0;1\n", "weights", "side-file-columns"),
+    ("state,weight\n", "weights", "label-missing"),
+    ("0,1\n1,x\n", "weights", "side-file-number"),
+]
 
 
-# Labels in tables that people open
-
-
-LABELS = ["-", "=1+1", "+cmd", "-1", "+1.5", "-1e3", "-x", "@sum", "\uff1d1", "a", "'=1+1", "'tis"]
-
-
-def test_no_label_is_a_formula_and_each_can_be_read_back():
-    cells = [as_cell(label) for label in LABELS]
-    assert cells == [
-        *("-", "'=1+1", "'+cmd", "-1", "+1.5", "-1e3", "'-x", "'@sum", "'\uff1d1", "a"),
-        *("''=1+1", "'tis"),
-    ]
-    assert [of_cell(cell) for cell in cells] == LABELS
-    assert as_cell("\t=1") == "'\t=1"
-
-
-@pytest.mark.parametrize(
-    "unseen", ["\ufeff", "\u200b", "\u00ad", "\u2060", "\0", " ", "\u00a0", "\U000e0001", "\u200b'"]
-)
-@pytest.mark.parametrize("sign", "=+-@\uff1d\ufe66")
-def test_a_formula_behind_what_is_not_seen_is_none_either(unseen, sign):
-    for label in (f"{unseen}{sign}1+1", f"'{unseen}{sign}1+1", f"{unseen}{unseen}{sign}x"):
-        assert as_cell(label) == "'" + label
-        assert of_cell(as_cell(label)) == label
-        assert of_cell(as_cell(as_cell(label))) == as_cell(label)
-    assert as_cell(f"{unseen}a") == f"{unseen}a"
-
-
-def test_side_files_take_labels_as_values_csv_has_them(tmp_path):
-    labels = ["=1+1", "-1", "a"]
-    (tmp_path / "weights.csv").write_text("state,value\n'=1+1,1\n-1,2\na,3\n")
-    study = written(tmp_path, f"labels = {labels}", '[weights]\nfile = "weights.csv"')
-    assert pv.Study.load(study).state_weights.tolist() == [1, 2, 3]
-    (tmp_path / "weights.csv").write_text("state,value\n'=1+1,1\n=1+1,1\n-1,2\na,3\n")
-    with pytest.raises(pv.StudyError, match="twice"):
-        pv.Study.load(study)
+@pytest.mark.parametrize(("content", "key", "code"), TABLES, ids=lambda text: str(text)[:20])
+def test_tables_that_are_none_are_refused_by_code(tmp_path, content, key, code):
+    (tmp_path / "table.csv").write_bytes(content.encode())
+    states = "count = 6" if key else 'file = "table.csv"'
+    with pytest.raises(pv.StudyError) as refused:
+        pv.Study.load(written(tmp_path, states, '[weights]\nfile = "table.csv"' if key else ""))
+    assert refused.value.code == code
 
 
 # The study itself
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("[privacy]", "features = 3\n[privacy]", "[features] must be a section"),
-        ("count = 6", "count = " + "9" * 5000, "not valid TOML"),
-        ("count = 6", "count = 0x" + "f" * 5000, "too long to show"),
-        ("count = 6", "labels = [0x" + "f" * 5000 + "]", "labels"),
-        ("count = 6", "labels = " + "[" * 3000 + "]" * 3000, "not valid TOML"),
-        ("count = 6", "labels = " + "[" * 300 + "]" * 300, "labels"),
-        ("count = 6", "count = 6\n[privacy.unit]\nx = 1", ""),
-        (
-            'unit = "trajectory"',
-            'unit = "trajectory"\nmax_states_per_trajectory = 1' + "0" * 99,
-            "",
-        ),
-    ],
-)
-def test_a_study_that_is_none_is_one_line(tmp_path, old, new, said, capfd):
-    study = written(tmp_path)
-    study.write_text(study.read_text().replace(old, new))
-    assert run(["check", str(study)]) == 3
-    err = capfd.readouterr().err
-    assert err.count("\n") == 1
-    assert said in err
-
-
-@pytest.mark.parametrize("section", sorted(SECTIONS))
-@pytest.mark.parametrize("value", ["3", '"x"', "[]", "true", "1979-05-27", "[{}]"])
-def test_a_section_that_is_none_is_one_line(tmp_path, section, value, capfd):
-    study = written(tmp_path)
-    text = f"{section} = {value}\n" + study.read_text().replace(f"[{section}]", f"[{section}x]")
-    study.write_text(text)
-    assert run(["check", str(study)]) == 3
-    assert capfd.readouterr().err.count("\n") == 1
+# What identifies them

@@ -3,59 +3,31 @@
 A name is split into words, whatever its case and separators: ``StayID`` and ``stay-id`` are stay
 and id. A match of the whole name (``t``, ``obs``) counts more than a match of its last meaningful
 word (``visit_date`` is a date, ``patient number`` a patient). Where several columns match a role
-equally well, or none does, the role stays a question for the author of the study.
+equally well, or none does, the role stays a question for the author of the study. The words of
+roles and the questions are in ``column_names.toml``.
 """
 
+import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+Key = tuple[str, str]  # section and key of a study
 QUESTION = "?"  # written in a study file in place of an answer
 ROLES = ("person", "trajectory", "step", "state", "reward")
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_ROLE_OF = {word: role for role in ROLES for word in _TEXTS["words"][role].split()}
+_SILENT = set(_TEXTS["words"]["silent"].split())
 
-_WORDS: Mapping[str, str] = {
-    "person": "person patient pat subject user customer client member participant individual "
-    "pupil student mrn pid "
-    "patienten patientin proband probanden teilnehmer kunde kunden versicherte versicherter "
-    "patiente individu sujet personne paciente persona sujeto participante",
-    "trajectory": "trajectory traj episode ep stay icustay hadm admission encounter session spell "
-    "rollout run sequence",
-    "step": "step timestep t time day date datum datetime timestamp charttime visit bloc hour week "
-    "month when seq turn",
-    "state": "state s obs observation status condition stage ward unit",
-    "reward": "reward rew r score outcome payoff",
-}
-_ROLE_OF = {word: role for role, words in _WORDS.items() for word in words.split()}
-_OF_TIME: Mapping[str, str | None] = {  # the type of steps with such a name; None: unknown
-    "date": "date",
-    "datum": "date",
-    "datetime": "datetime",
-    "timestamp": "datetime",
-    "charttime": "datetime",
-    "time": None,
-    "when": None,
-}
-_SAY_NOTHING = {"id", "ids", "nr", "no", "num", "number", "key", "code", "name", "label"}
-_SAY_NOTHING |= {"nummer", "numéro", "numero", "número"}
 
-_ASKED: Mapping[str, str] = {
-    "person": "which column identifies persons",
-    "trajectory": "which column identifies trajectories (stays, episodes)",
-    "step": "which column orders the rows of a trajectory",
-    "state": "which column holds the state",
-    "reward": "which column holds the reward",
-}
-_PROTOCOL = "from your protocol, never from the data"
-_ALWAYS_ASKED: Mapping[tuple[str, str], str] = {
-    ("states", "count"): f"which states are there ({_PROTOCOL})? their number, or labels = [...]",
-    ("values", "rewards"): f"between which bounds are rewards ({_PROTOCOL})? [low, high]",
-    ("values", "returns"): "between which bounds are discounted sums of rewards? [low, high], or "
-    "remove the line; what lies outside is clamped, and noise grows with the range",
-}
-_WHOM = (
-    'whom does the promise protect? "trajectory": each stay by itself; "person": everybody with '
-    "all of their stays (then [data] person names the column that identifies people)"
-)
+def _by_key(table: str) -> dict[Key, str]:
+    sections = _TEXTS[table].items()
+    return {(section, key): text for section, keys in sections for key, text in keys.items()}
+
+
+_ALWAYS, _ASKED, _HINTS = map(_by_key, ("always", "asked", "hints"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,97 +35,72 @@ class Guesses:
     """The result of guessing: TOML values for keys, and the questions that are left."""
 
     columns: Mapping[str, str]  # role: name
-    values: Mapping[tuple[str, str], str]
-    questions: Mapping[tuple[str, str], str]
-    hints: Mapping[tuple[str, str], str]  # questions that need no answer
+    values: Mapping[Key, str]
+    questions: Mapping[Key, str]
+    hints: Mapping[Key, str]  # questions that need no answer
     unread: Sequence[str]
 
-    def as_dict(self) -> dict[str, object]:
-        """Return what ``init --data --json`` prints beside the name of the study."""
-        return {
-            "columns": dict(self.columns),
-            "questions": {key_name(about): asked for about, asked in self.questions.items()},
-            "hints": {key_name(about): asked for about, asked in self.hints.items()},
-        }
 
-
-def guess(names: Sequence[str], encoding: str | None = None) -> Guesses:
+def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Guesses:
     """Return which of the columns hold what.
 
     Args:
         names: of all columns, in order.
-        encoding: in which a heading that is not UTF-8 was read.
+        heading: "delimiter" and "encoding" of a CSV file's heading.
 
     >>> guess(["patient_id", "visit_date", "ward", "score"]).columns
     {'person': 'patient_id', 'step': 'visit_date', 'state': 'ward', 'reward': 'score'}
     """
-    known = {role: _best_known(names, role) for role in ROLES}
-    columns = {role: best[0] for role, best in known.items() if len(best) == 1}
-    steps = known["step"] if len(known["step"]) > 1 else []  # a visit may be one, or have many
-    questions = dict(_ALWAYS_ASKED)
-    for role, best in known.items():
+    matches = {role: _best_matches(names, role) for role in ROLES}
+    columns = {role: best[0] for role, best in matches.items() if len(best) == 1}
+    values = {("data", role): _quote(name) for role, name in columns.items()}
+    asked = dict[Key, str]()  # what a question quotes, by its key
+    hinted: dict[Key, str] = {("states", "ends"): ""}
+    steps = matches["step"] if len(matches["step"]) > 1 else []  # a visit may be one, or have many
+    for role, best in matches.items():
         # A column of persons is optional; where there is one, each may have a single trajectory.
-        spare = role == "person" or (role == "trajectory" and known["person"])
+        spare = role == "person" or (role == "trajectory" and matches["person"])
         if role not in columns and (best or not spare):
             also = steps if role == "trajectory" else []
-            among = best or [name for name in names if _known_for(name) is None or name in also]
-            questions["data", role] = (
-                f"{_ASKED[role]}? {join_columns(among) or 'none is left for it'}"
-            )
-    values = {("data", role): _toml(name) for role, name in columns.items()}
-    if known["person"]:
-        values["privacy", "unit"] = '"person"'
-        if known["trajectory"]:
-            questions["privacy", "max_trajectories_per_person"] = (
-                f"how many trajectories of one person count at most ({_PROTOCOL})?"
-            )
+            among = best or [name for name in names if _match(name) is None or name in also]
+            asked["data", role] = join_columns(among) or "none is left for it"
+    if not matches["person"]:
+        asked["privacy", "unit"] = ""
     else:
-        questions["privacy", "unit"] = _WHOM
-    hints = {}
-    if encoding is not None:
-        values["data", "encoding"] = _toml(encoding)
-        hints["data", "encoding"] = (
-            f"the heading is not UTF-8, and was read as {encoding}; is that what the file is "
-            "written in? if names look wrong, name another encoding"
-        )
-    step = columns.get("step", "")
-    of_time = [_OF_TIME[word] for word in _words(step) if word in _OF_TIME]
-    if of_time:
-        hints["data", "step_type"] = (
-            f'is {join_columns([step])} a date or a time? then step_type = "date" or "datetime"'
-        )
-        if of_time[-1] is not None:
-            values["data", "step_type"] = _toml(of_time[-1])
-            hints["data", "step_type"] = (
-                f'{join_columns([step])} is taken as a {of_time[-1]}; set it to "datetime" if it '
-                'has a time of day, or to "integer" if it is a number'
-            )
-    if known["person"] and not known["trajectory"]:
-        hints["data", "trajectory"] = (
-            "left out, all rows of a person are one trajectory; if a person has several, name the "
-            "column that identifies them"
-        )
-    values |= dict.fromkeys(questions, _toml(QUESTION))
-    unread = [name for name in names if name not in columns.values()]
-    return Guesses(columns=columns, values=values, questions=questions, hints=hints, unread=unread)
+        values["privacy", "unit"] = '"person"'
+    if matches["person"] and matches["trajectory"]:
+        asked["privacy", "max_trajectories_per_person"] = ""
+    elif matches["person"]:
+        hinted["data", "trajectory"] = ""
+    for key, shown in (heading or {}).items():
+        values["data", key] = _quote(shown)
+        if key == "encoding" and not shown.startswith("utf"):  # others fit any bytes
+            hinted["data", key] = shown
+    times = [word for word in _words(columns.get("step", "")) if word in _TEXTS["times"]]
+    if times:
+        hinted["data", "step_type"] = join_columns([columns["step"]])
+        if _TEXTS["times"][times[-1]]:
+            values["data", "step_type"] = _quote(_TEXTS["times"][times[-1]])
+    questions = _ALWAYS | {key: _ASKED[key].format(about) for key, about in asked.items()}
+    return Guesses(
+        columns=columns,
+        values=values | dict.fromkeys(questions, _quote(QUESTION)),
+        questions=questions,
+        hints={key: _HINTS[key].format(about) for key, about in hinted.items()},
+        unread=[name for name in names if name not in columns.values()],
+    )
 
 
-def key_name(about: tuple[str, str]) -> str:
-    """Return a key with its section, as messages name it."""
-    return f"[{about[0]}] {about[1]}"
-
-
-def _best_known(names: Sequence[str], role: str) -> list[str]:
+def _best_matches(names: Sequence[str], role: str) -> list[str]:
     """Return the columns that match a role best."""
-    known = [(name, *(_known_for(name) or ("", 0))) for name in names]
-    best = min((how for _, its_role, how in known if its_role == role), default=0)
-    return [name for name, its_role, how in known if (its_role, how) == (role, best)]
+    ranks = {name: rank for name in names for of, rank in [_match(name) or ("", 0)] if of == role}
+    return [name for name, rank in ranks.items() if rank == min(ranks.values())]
 
 
-def _known_for(name: str) -> tuple[str, int] | None:
-    """Return the role that a name matches, and how well: a smaller number is a better match."""
+def _match(name: str) -> tuple[str, int] | None:
+    """Return the role that a name matches, and its rank: a smaller number is a better match."""
     words = _words(name)
-    telling = [word for word in words if word not in _SAY_NOTHING]
+    telling = [word for word in words if word not in _SILENT]
     if not telling:
         return ("trajectory", 3) if words else None  # an id that does not say of what
     whole = "".join(words)
@@ -161,9 +108,9 @@ def _known_for(name: str) -> tuple[str, int] | None:
         return whole, 0
     if words[-1] in {"id", "nr"} and telling[-1] == "visit":
         return "trajectory", 1  # an id of visits, not their number in order
-    for how, word in ((1, whole), (1, "".join(telling)), (2, telling[-1])):
-        if word in _ROLE_OF and (how == 1 or len(word) > 2):
-            return _ROLE_OF[word], how
+    for rank, word in ((1, whole), (1, "".join(telling)), (2, telling[-1])):
+        if word in _ROLE_OF and (rank == 1 or len(word) > 2):
+            return _ROLE_OF[word], rank
     return None
 
 
@@ -172,7 +119,7 @@ def _words(name: str) -> list[str]:
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     words = re.findall(r"[^\W\d_]+|\d+", parted.lower())
     if len(words) == 1:  # patientid, subjectnr
-        found = re.fullmatch(rf"(\w{{3,}})({'|'.join(_SAY_NOTHING)})", words[0])
+        found = re.fullmatch(rf"(\w{{3,}})({'|'.join(_SILENT)})", words[0])
         if found is not None and found[1] in _ROLE_OF:
             return [found[1], found[2]]
     return words
@@ -185,7 +132,6 @@ def join_columns(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(shown) + rest
 
 
-def _toml(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text as TOML writes it."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda c: f"\\u{ord(c[0]):04x}", escaped) + '"'
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -1,26 +1,19 @@
 """Print: results to stdout, the log to stderr."""
 
 import json
+import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress
 from rich.text import Text
 
 from privalue.errors import PrivalueWarning
@@ -66,17 +59,20 @@ class SafeConsole(Console):
 
 
 class Log(SafeConsole):
-    """The log, on stderr: lines for people, or one JSON object per event.
+    """The log, on stderr: lines for people, or one JSON object per event."""
 
-    With ``errors_only`` there is nothing else, but that something is PRIVATE.
-    """
-
-    as_json = False
-    errors_only = False  # and that something is PRIVATE
-    dataset: str | None = None  # whose budget the command is about
+    as_json: bool
+    errors_only: bool  # and that something is PRIVATE
+    dataset: str | None  # whose budget the command is about
 
     def __init__(self) -> None:
         super().__init__(stderr=True)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the options of a command."""
+        self.as_json = self.errors_only = False
+        self.dataset = None
 
     @property
     def is_terminal(self) -> bool:
@@ -84,7 +80,7 @@ class Log(SafeConsole):
         return super().is_terminal and not (self.as_json or self.errors_only)
 
     def event(
-        self, code: str, message: str, *, level: str = "info", style: str = "", **numbers: Any
+        self, code: str, message: str, *, level: str = "info", style: str = "", **more: Any
     ) -> None:
         """Log an event.
 
@@ -93,45 +89,25 @@ class Log(SafeConsole):
             message: the same for people.
             level: info, warning or error.
             style: of the line on a terminal.
-            numbers: public numbers; ``private=True`` marks a line that quotes the data.
+            more: public numbers; ``private=True`` marks a line that quotes the data.
         """
-        if self.errors_only and level != "error" and not numbers.get("private"):
+        if self.errors_only and level != "error" and not more.get("private"):
             return
         with suppress(OSError):  # the terminal may be gone: the exit code still tells
             if self.as_json:
-                self._write(level, code, message, numbers)
+                at = datetime.now(UTC).isoformat(timespec="milliseconds")
+                about = {} if self.dataset is None else {"dataset": self.dataset}
+                line = {"time": at, "level": level, "code": code, **about, "message": message}
+                self.file.write(json.dumps(line | more, default=_plain) + "\n")
+            elif level == "error":
+                text = f"{more.get('traceback', '')}privalue: {message}\n"
+                self.file.write(escape_controls(text))
             else:
                 self.print(message, style=style, soft_wrap=not self.is_terminal)
 
-    def warn(self, code: str, message: str, **numbers: Any) -> None:
+    def warn(self, code: str, message: str, **more: Any) -> None:
         """Log what should not be overlooked."""
-        self.event(code, message, level="warning", style="bold yellow", **numbers)
-
-    def fail(
-        self, code: str, message: str, exit_code: int, *, private: bool, traceback: str | None
-    ) -> None:
-        """Log in one line what went wrong."""
-        message = " ".join(message.split())
-        with suppress(OSError):
-            if self.as_json:
-                more: dict[str, Any] = {"exit_code": exit_code}
-                more |= {"private": True} if private else {}
-                more |= {} if traceback is None else {"traceback": traceback, "private": True}
-                self._write("error", code, message, more)
-            else:
-                self.file.write(escape_controls(f"{traceback or ''}privalue: {message}\n"))
-
-    def finish(self, exit_code: int) -> None:
-        """Log, for jobs, that the command is done."""
-        if self.as_json and not self.errors_only:
-            with suppress(OSError):
-                self._write("info", "done", "done", {"exit_code": exit_code})
-
-    def _write(self, level: str, code: str, message: str, more: dict[str, Any]) -> None:
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        about = {} if self.dataset is None else {"dataset": self.dataset}
-        line = {"time": at, "level": level, "code": code, **about, "message": message, **more}
-        self.file.write(json.dumps(line, default=_plain) + "\n")
+        self.event(code, message, level="warning", style="bold yellow", **more)
 
 
 log = Log()
@@ -147,13 +123,13 @@ def say(line: str) -> None:
     print(escape_controls(line))
 
 
-def print_json(value: dict[str, Any]) -> None:
+def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object."""
     sys.stdout.write(json.dumps(value, default=_plain, allow_nan=False) + "\n")
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON has no word for: arrays, paths, tuples of names."""
+    """Return what JSON has no word for: arrays, paths."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Path):
@@ -161,25 +137,40 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
+class _Events(logging.Handler):
+    """Hand on what the package logs, as it happens."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log an event of the package."""
+        log.event(getattr(record, "code", "note"), record.getMessage())
+
+
 @contextmanager
 def notes() -> Iterator[None]:
-    """Log PrivalueWarnings, about what is allowed and probably not meant, a line each."""
+    """Log what the package says, and PrivalueWarnings, about what is probably not meant."""
+    package, handler = logging.getLogger("privalue"), _Events()
+    package.addHandler(handler)
+    package.setLevel(logging.INFO)
+    package.propagate = False  # what other libraries log goes to the root
+    try:
+        with _warnings_as_events():
+            yield
+    finally:
+        package.propagate = True
+        package.removeHandler(handler)
+
+
+@contextmanager
+def _warnings_as_events() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrivalueWarning)
         usual = warnings.showwarning
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def show(message: Warning | str, *where: Any, **more: Any) -> None:
             if isinstance(message, PrivalueWarning):
                 log.event(message.code, f"Note: {message}.", level="warning", style="yellow")
             else:
-                usual(message, category, filename, lineno, file, line)
+                usual(message, *where, **more)
 
         warnings.showwarning = show
         yield
@@ -193,17 +184,7 @@ def progress(what: str, then: str = "") -> Iterator[Callable[[int, int | None], 
         what: what is being done.
         then: what is still being done after everything was counted.
     """
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=log,
-        transient=True,
-        disable=not log.is_terminal,
-    ) as bar:
+    with Progress(console=log, transient=True, disable=not log.is_terminal) as bar:
         task = bar.add_task(what, total=None)
 
         def update(done: int, total: int | None) -> None:

@@ -5,51 +5,47 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from privalue._folder import (
-    DIFFERENCES,
-    FILE_NAME,
-    PAGE,
-    REGISTRY,
-    VALUES,
-    require_no_private_page,
-    require_publishable,
-)
 from privalue.cli import terminal
-from privalue.cli.after_charge import require_finished
-from privalue.cli.console import log, print_json, say, screen
+from privalue.cli.after_charge import require_free
+from privalue.cli.console import log, print_json, say
 from privalue.cli.options import (
     ADDRESS,
-    NUMBER,
-    WHOLE,
     Force,
     Json,
     Justification,
     ReleaseFile,
     SideFiles,
     advanced,
+    argument,
     option,
+    require_absent,
 )
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.releases import Release
 from privalue.report import (
     describe,
-    publish,
+    describe_policy,
+    policy_record,
     read_answers,
-    release_page,
     request_for,
-    require_same_study,
     save_figure,
     sentence,
     write_report,
-    write_text,
+)
+from privalue.report.folders import (
+    DIFFERENCES,
+    PAGE,
+    REGISTRY,
+    VALUES,
+    require_no_private_page,
+    require_publishable,
 )
 from privalue.study import Study
 
 
 def report(
     release_file: ReleaseFile,
-    out: Annotated[Path | None, option("Write only the page, to this .html file.")] = None,
     figure: Annotated[
         Path | None, option("Write only the first plot: a .png, .svg or .pdf file.")
     ] = None,
@@ -67,65 +63,36 @@ def report(
     """Make pages and tables of a release again; spends nothing."""
     release = Release.load(release_file)
     if figure is not None:
-        if figure.exists() and not force:
-            raise UsageError(f"{figure} exists; use --force to overwrite it", code="exists")
-        _tell([save_figure(describe(release), figure, force=force)], as_json)
-        return
-    folder = _folder(release_file, out)
-    names = [PAGE, REGISTRY, VALUES, DIFFERENCES] if out is None else [out.name]
-    # What a release with --no-report left is made anew with its page.
-    beside = set(names) if out is None and not (folder / PAGE).exists() else set()
-    for name in names:
-        if (folder / name).exists() and name not in beside and not force:
-            raise UsageError(
-                f"{folder / name} exists; use --force to overwrite it, or --out FILE",
-                code="exists",
-            )
-    require_no_private_page(folder)
-    if study_file is not None:
-        require_same_study(release, Study.load(study_file, side_files=side_files))
-    answers = read_answers(study_file)
-    if justification is not None:
-        answers["justification"] = justification
-    account = _account_if_known(release) if ledger is None else account_of(release, ledger)
-    if out is None:
-        made = write_report(release, folder, account=account, answers=answers)
-        _tell(list(made.values()), as_json)
+        require_absent(figure, force)
+        files = [save_figure(describe(release), figure)]
     else:
-        _tell([write_text(out, release_page(describe(release, account), answers))], as_json)
-
-
-def _tell(files: list[Path], as_json: bool) -> None:
+        folder = release_file if release_file.is_dir() else release_file.parent
+        if (folder / PAGE).exists():  # what a release with --no-report left is made anew
+            for name in (PAGE, REGISTRY, VALUES, DIFFERENCES):
+                require_absent(folder / name, force)
+        require_no_private_page(folder)
+        study = None if study_file is None else Study.load(study_file, side_files=side_files)
+        account = _account_if_known(release) if ledger is None else account_of(release, ledger)
+        answers = read_answers(study_file, justification)
+        made = write_report(release, folder, study=study, account=account, answers=answers)
+        files = list(made.values())
     if as_json:
         print_json({"files": files})
-        return
-    for path in files:
-        say(f"Wrote {path}")
-
-
-def _folder(release_file: Path, out: Path | None) -> Path:
-    """Return the folder that the pages go to, or raise UsageError."""
-    if out is None:
-        return release_file if release_file.is_dir() else release_file.parent
-    if out.suffix.lower() != ".html" or out.name == FILE_NAME:
-        raise UsageError(f"--out {out}: it must end in .html")
-    if not out.parent.is_dir():
-        raise UsageError(f"--out {out}: {out.parent} is not a directory; create it first")
-    return out.parent
+    else:
+        say(sentence("wrote", files=files))
 
 
 def _account_if_known(release: Release) -> Account | None:
     """Return how the dataset stands on the environment's ledger; if that is not known, say so."""
     if release.ledger_head is None:
         return None
-    ledger, code = os.environ.get(ADDRESS), "no-ledger-named"
-    why = "this release is on a ledger, and none is named"
+    ledger, code, why = os.environ.get(ADDRESS), "no-ledger-named", ""
     try:
         if ledger:
             return account_of(release, ledger)
     except PrivalueError as problem:
-        why, code = f"{ADDRESS}: {problem}", problem.code
-    log.warn(code, f"{why}; the page shows no budget: --ledger LEDGER names it")
+        code, why = problem.code, str(problem)
+    log.warn(code, sentence("no_budget_shown", why=why))
     return None
 
 
@@ -161,51 +128,32 @@ def publish_and_log(
         page: whether to write the page.
         is_saved: whether the folder holds the release itself already.
     """
-    found: list[Account | None] = [None]
-
-    def account() -> Account | None:
-        if ledger is not None:
-            found[0] = _charged_account(release, ledger, out)
-        return found[0]
-
-    def wrote(*paths: Path) -> None:
-        sizes = {path.name: path.stat().st_size for path in paths}
-        log.event("wrote", f"Wrote {', '.join(map(str, paths))}", bytes=sizes)
-
     if is_saved:
         require_no_private_page(out)
-        wrote(*write_report(release, out, account=account(), answers=answers).values())
     else:
-        publish(release, out, account=account, answers=answers, page=page, wrote=wrote)
-    return found[0]
-
-
-def _charged_account(release: Release, ledger: str, out: Path) -> Account | None:
+        require_publishable(out)
+        _log_files(release.save(out))
+    account = None
     try:
-        account = account_of(release, ledger)
+        account = None if ledger is None else account_of(release, ledger)
     except UnavailableError as problem:
-        log.warn(
-            problem.code,
-            f"Ledger: {problem}; the page shows no budget: privalue report {out} --ledger LEDGER "
-            "--force makes it again",
-        )
-        return None
-    left = account.numbers(account.left, is_left=True)
-    if release.reused:
-        return account
-    log.event(
-        "charged",
-        sentence(
+        log.warn(problem.code, sentence("no_budget_shown", why=str(problem)))
+    if account is not None and not release.reused:
+        log.event(
             "charged",
-            cost=account.format(account.cost(request_for(release))),
-            dataset=account.dataset,
-            left=account.format(account.left, is_left=True),
-        ),
-        epsilon=release.privacy.epsilon,
-        delta=release.privacy.delta,
-        left=left,
-    )
+            sentence("charged", account=account, cost=account.cost(request_for(release))),
+            epsilon=release.privacy.epsilon,
+            delta=release.privacy.delta,
+            left=account.numbers(account.left, is_left=True),
+        )
+    files = write_report(release, out, account=account, answers=answers, page=page)
+    _log_files(*files.values())
     return account
+
+
+def _log_files(*paths: Path) -> None:
+    sizes = {path.name: path.stat().st_size for path in paths}
+    log.event("wrote", f"Wrote {', '.join(map(str, paths))}", bytes=sizes)
 
 
 def refit(
@@ -215,18 +163,18 @@ def refit(
         str | None, option("A matrix of features: .npy, .npz, .csv or .parquet.")
     ] = None,
     aggregate: Annotated[
-        int | None, option("Let this many adjacent states share one value.", **WHOLE)
+        int | None, option("Let this many adjacent states share one value.")
     ] = None,
     tabular: Annotated[bool, option("Give every state its own value.", "--tabular")] = False,
     shrink: Annotated[
         bool, option("Keep a value for every state, shrunk to the features.", "--shrink")
     ] = False,
     start: Annotated[str | None, option("A CSV file of start probabilities.")] = None,
-    level: Annotated[float | None, option("The level of intervals.", **NUMBER)] = None,
+    level: Annotated[float | None, option("The level of intervals.")] = None,
     weights: Annotated[str | None, advanced("A CSV file of weights, or uniform.")] = None,
     ridge: Annotated[str | None, advanced('Fit by LSL: a number, or "sqrt".')] = None,
     ridge_scale: Annotated[
-        float | None, advanced("With --ridge sqrt: the factor of sqrt(m).", **NUMBER)
+        float | None, advanced("With --ridge sqrt: the factor of sqrt(m).")
     ] = None,
     shrinkage: Annotated[
         bool | None, advanced("Shrink rarely visited states.", "--shrinkage/--no-shrinkage")
@@ -234,20 +182,19 @@ def refit(
     as_json: Json = False,
 ) -> None:
     """Fit other features to a dp-ssp release; spends nothing."""
-    from privalue.cli.release_commands import show_release, summary  # noqa: PLC0415 - heavy
+    from privalue.cli.release_commands import show_or_print  # noqa: PLC0415 - heavy
     from privalue.estimate import refit as refit_release  # noqa: PLC0415 - heavy
 
     if sum((features is not None, aggregate is not None, tabular)) > 1:
         raise UsageError("choose one of --features, --aggregate and --tabular")
     if shrink and features is None and aggregate is None:
         raise UsageError("--shrink needs features: give --features FILE or --aggregate SIZE")
-    require_finished(out)
-    require_publishable(out)
+    require_free(out)
     fitted = refit_release(
         Release.load(release_file),
         features=features,
         size=1 if tabular else aggregate,
-        shrink=shrink,
+        shrink=shrink or None,
         weights=weights,
         ridge=_ridge(ridge),
         ridge_scale=ridge_scale,
@@ -256,15 +203,31 @@ def refit(
         level=level,
     )
     publish_and_log(fitted, out)
-    if as_json:
-        print_json(summary(fitted, out, None))
-    else:
-        show_release(fitted)
-    _log_free(release_file)
+    show_or_print(fitted, out, as_json=as_json)
+    log.event("nothing-spent", sentence("nothing_spent", source=release_file))
 
 
-def _log_free(release_file: Path) -> None:
-    log.event("nothing-spent", f"Nothing was spent: it is computed from {release_file} alone.")
+def pool(
+    release_files: Annotated[
+        list[Path], argument("RELEASE...", "Releases: folders, or their release.json.")
+    ],
+    out: Annotated[Path, option("A folder for the pooled release and its report.")],
+    same_people: Annotated[
+        bool, option("One person may be in all of them: add up their costs.", "--same-people")
+    ] = False,
+    start: Annotated[str | None, option("A CSV file of start probabilities.")] = None,
+    level: Annotated[float | None, option("The level of intervals.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Pool releases of the same study into one; spends nothing."""
+    from privalue.cli.release_commands import show_or_print  # noqa: PLC0415 - heavy
+    from privalue.estimate import pool as pool_releases  # noqa: PLC0415 - heavy
+
+    require_free(out)
+    pooled = pool_releases(release_files, same_people=same_people, start=start, level=level)
+    publish_and_log(pooled, out)
+    show_or_print(pooled, out, as_json=as_json)
+    log.event("nothing-spent", sentence("nothing_spent", source=", ".join(map(str, release_files))))
 
 
 def _ridge(text: str | None) -> str | float | None:
@@ -281,7 +244,7 @@ def improve(
     release_file: ReleaseFile,
     out: Annotated[Path, option("A .csv file; .json and .html are written beside it.")],
     level: Annotated[
-        float | None, option("Change only what is clearly better at this level.", **NUMBER)
+        float | None, option("Change only what is clearly better at this level.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -292,8 +255,8 @@ def improve(
     better = improve_policy(release_file, level=level)
     files = better.save(out, force=force)
     if as_json:
-        print_json(better.as_dict())
+        print_json(policy_record(better))
     else:
-        terminal.show(screen(), better.description)
-    log.event("wrote", f"Wrote {', '.join(map(str, files))}")
-    _log_free(release_file)
+        terminal.show(describe_policy(better))
+    _log_files(*files)
+    log.event("nothing-spent", sentence("nothing_spent", source=release_file))

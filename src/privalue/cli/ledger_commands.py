@@ -4,39 +4,37 @@ A release keeps what it drew in an outbox, in the folder that it publishes to, f
 commit until all files are there. Whatever ends it in between, ``finish`` goes on from there.
 """
 
-import csv
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from privalue._folder import FILE_NAME, require_publishable
 from privalue.cli import terminal
 from privalue.cli.after_charge import remove_remains
-from privalue.cli.console import log, print_json, say, screen
-from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, NUMBER, WHOLE, Json, argument, option
+from privalue.cli.console import log, print_json, say
+from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, Json, argument, option
 from privalue.curator import finish as finish_release
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
 from privalue.ledger import NAME, Account, Outbox, Paid, open_ledger
-from privalue.ledger.files import read_whole, remove_litter
-from privalue.releases import Release
+from privalue.ledger.files import read_whole
+from privalue.releases import FILE_NAME, Release
 from privalue.report import (
     describe_account,
     describe_statement,
     read_answers,
     request_for,
+    sentence,
     statement_rows,
 )
+from privalue.report.folders import require_publishable
 
 _LONGEST = 1 << 26  # bytes, of a file of heads
 
 ledger = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
-    suggest_commands=False,  # the program itself does
     no_args_is_help=False,
     help="Track a dataset's privacy budget.",
 )
@@ -49,14 +47,14 @@ Dataset = Annotated[
 @ledger.command()
 def declare(
     dataset: Dataset,
-    epsilon: Annotated[float, option("The total epsilon of all releases.", **NUMBER)],
-    delta: Annotated[float, option("The total delta of all releases.", **NUMBER)],
+    epsilon: Annotated[float, option("The total epsilon of all releases.")],
+    delta: Annotated[float, option("The total delta of all releases.")],
     unit: Annotated[str, option("Whom the total protects: trajectory or person.")],
     neighbours: Annotated[
         str, option("How neighbours differ: replace-one or add-remove.")
     ] = "replace-one",
     max_trajectories_per_person: Annotated[
-        int | None, option("How many anyone has at most, on your word.", **WHOLE)
+        int | None, option("How many anyone has at most, on your word.")
     ] = None,
     accounting: Annotated[
         str, option("plain: add epsilons and deltas; gaussian: add squares of mu (for dp-ssp).")
@@ -85,6 +83,35 @@ def declare(
 
 
 @ledger.command()
+def spend(
+    dataset: Dataset,
+    unit: Annotated[str, option("Whom the other tool protects: trajectory or person.")],
+    neighbours: Annotated[str, option("How its neighbours differ: replace-one or add-remove.")],
+    what: Annotated[str, option('What is released, e.g. "OpenDP: admissions by month".')],
+    epsilon: Annotated[float | None, option("Its epsilon.")] = None,
+    delta: Annotated[float | None, option("Its delta; 0 if it has none.")] = None,
+    mu: Annotated[
+        float | None,
+        option("In place of both: mu of Gaussian noise, on a Gaussian total."),
+    ] = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Charge what another tool is about to release; on exit 4 it must not be released."""
+    opened = open_ledger(ledger)
+    account = opened.spend(
+        dataset,
+        epsilon=epsilon,
+        delta=delta,
+        mu=mu,
+        unit=unit,
+        neighbours=neighbours,
+        what=what,
+    )
+    _print_account(account, opened.place, as_json)
+
+
+@ledger.command()
 def show(
     dataset: Annotated[str | None, typer.Argument(help="One dataset; by default all.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
@@ -105,33 +132,20 @@ def show(
 def statement(
     dataset: Dataset,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    as_csv: Annotated[bool, option("Print CSV on stdout.", "--csv")] = False,
     as_json: Json = False,
 ) -> None:
     """Print the account as a bank would: day, who, what, cost, left."""
     opened = open_ledger(ledger)
-    account = opened.account(dataset)
-    lines = list(opened.statement(dataset))
-    rows = statement_rows(account, lines)
+    account, lines = opened.account(dataset), list(opened.statement(dataset))
     if as_json:
-        for row, line in zip(rows, lines, strict=True):
-            row["at"], row["kind"] = line.at, line.kind
-            row["cost"] = account.numbers(line.cost)
-            row["left"] = account.numbers(line.left, is_left=True)
+        rows = statement_rows(account, lines)
         print_json({"dataset": dataset, "ledger": opened.place, "lines": rows})
-    elif as_csv:
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
     else:
-        terminal.show(screen(), describe_statement(account, rows))
+        terminal.show(describe_statement(account, lines))
 
 
 @ledger.command()
 def verify(
-    more: Annotated[
-        list[Path] | None, argument("[RELEASE]...", "Further releases, as after --release.")
-    ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     heads: Annotated[
         list[str] | None, option("A head that must be on the record; repeatable.", "--head")
@@ -145,23 +159,21 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check that nobody changed, removed or reordered entries; exit 5 if somebody did."""
-    releases = [*(released or ()), *(more or ())]
-    kept = [] if heads_file is None else _heads_in(heads_file)
+    earlier = [] if heads_file is None else _heads_in(heads_file)
+    releases = released or []
     opened = open_ledger(ledger)
     verified = opened.verify(
-        heads=[*kept, *map(_hash_in, heads or ())],
+        heads=[*earlier, *map(_hash_in, heads or ())],
         releases=[Release.load(path).to_json() for path in releases],
     )
-    if heads_file is not None and verified.head not in kept:
+    if heads_file is not None and verified.head not in earlier:
         with heads_file.open("a", encoding="utf-8") as file:
             file.write(f"{opened.place} {verified.head}\n")
     if as_json:
-        found = {"entries": verified.entries, "head": verified.head, "releases": len(releases)}
-        print_json({"valid": True, **found})
-        return
-    say(f"The ledger is intact: {verified.entries} entries, head {verified.head}")
-    if releases:
-        say(f"On its record: {', '.join(map(str, releases))}")
+        sizes = {"entries": verified.entries, "releases": len(releases)}
+        print_json({"valid": True, "head": verified.head, **sizes})
+    else:
+        terminal.tell("verified", entries=verified.entries, head=verified.head, releases=releases)
 
 
 def _hash_in(line: str) -> str:
@@ -177,10 +189,9 @@ def _heads_in(path: Path) -> list[str]:
         text = read_whole(path, _LONGEST).decode()
     except FileNotFoundError:
         return []
-    except OSError as problem:
-        raise DataError(f"--heads {path} cannot be read: {problem.strerror}") from None
-    except UnicodeError:
-        raise DataError(f"--heads {path} is no text") from None
+    except (OSError, UnicodeError) as problem:
+        why = getattr(problem, "strerror", None) or "it is no text"
+        raise DataError(f"--heads {path} cannot be read: {why}") from None
     return [_hash_in(line) for line in text.splitlines() if line.strip()]
 
 
@@ -188,11 +199,11 @@ def _heads_in(path: Path) -> list[str]:
 def head(ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
     """Print a line with the ledger's name and head; keep it for verify --head."""
     opened = open_ledger(ledger)
-    hashed = opened.head()
+    newest = opened.head()
     if as_json:
-        print_json({"ledger": opened.place, "head": hashed})
+        print_json({"ledger": opened.place, "head": newest})
     else:
-        say(f"{opened.place} {hashed}")
+        say(f"{opened.place} {newest}")
 
 
 @ledger.command()
@@ -208,38 +219,32 @@ def finish(
 ) -> None:
     """Publish a release that is paid for but not published yet; spends nothing."""
     from privalue.cli.followup_commands import publish_and_log  # noqa: PLC0415 - heavy
-    from privalue.cli.release_commands import show_release  # noqa: PLC0415 - heavy
+    from privalue.cli.release_commands import show_or_print  # noqa: PLC0415 - heavy
 
     if outbox.is_dir():
         outbox /= NAME
     folder = outbox.parent if out is None else out
+    named = ledger or os.environ.get(ADDRESS) or None
     if os.path.lexists(folder / FILE_NAME) and not os.path.lexists(outbox):
-        _require_recorded(outbox, folder, ledger or os.environ.get(ADDRESS) or DEFAULT_LEDGER)
-        log.event(
-            "finished-already",
-            f"Finished already: {folder / FILE_NAME} is on record; nothing is left to do",
-        )
-        if as_json:
-            dataset = Release.load(folder).study["study"]["dataset"]
-            print_json({"release": folder / FILE_NAME, "dataset": dataset})
-        return
-    paid = Outbox.read(outbox)
-    release, folder = Release.parse(paid.text), out or _folder(outbox, paid)
-    remove_litter(folder)
-    there = _published(release, folder)
-    if not there:
-        require_publishable(folder)
-    if ledger is None:
-        ledger = (os.environ.get(ADDRESS) or None) if paid.needs_address else paid.ledger
-    finish_release(paid, ledger=ledger)
-    log.dataset = paid.charge.dataset
-    publish_and_log(release, folder, ledger=ledger, answers=_answers(paid), is_saved=there)
-    outbox.unlink(missing_ok=True)
-    remove_remains(outbox.parent)
-    if as_json:
-        print_json({"release": folder / FILE_NAME, "dataset": paid.charge.dataset})
+        release = _require_recorded(outbox, folder, named or DEFAULT_LEDGER)
+        log.event("finished-already", sentence("finished_already", file=folder / FILE_NAME))
     else:
-        show_release(release)
+        paid = Outbox.read(outbox)
+        release, folder = Release.parse(paid.text), out or _folder(outbox, paid)
+        is_saved = _holds(folder, release)
+        if not is_saved:
+            require_publishable(folder)
+        ledger = ledger or (named if paid.needs_address else paid.ledger)
+        finish_release(paid, ledger=ledger)
+        log.dataset = paid.charge.dataset
+        publish_and_log(release, folder, ledger=ledger, answers=_answers(paid), is_saved=is_saved)
+        outbox.unlink(missing_ok=True)
+        remove_remains(outbox.parent)
+    if as_json:
+        dataset = release.study["study"]["dataset"]
+        print_json({"release": folder / FILE_NAME, "dataset": dataset})
+    else:
+        show_or_print(release, folder, as_json=False)
 
 
 def _folder(outbox: Path, paid: Paid) -> Path:
@@ -248,48 +253,44 @@ def _folder(outbox: Path, paid: Paid) -> Path:
     return outbox.parent if meant is None else meant
 
 
-def _require_recorded(outbox: Path, folder: Path, ledger: str) -> None:
-    """Raise DataError unless a ledger has the release of a folder, whose outbox is gone."""
+def _require_recorded(outbox: Path, folder: Path, ledger: str) -> Release:
+    """Return the release of a folder whose outbox is gone; DataError unless a ledger has it."""
     release, opened, text = Release.load(folder), open_ledger(ledger), None
     with suppress(BudgetError):  # there is no such ledger
         if release.ledger_head is not None:
             earlier = opened.find(request_for(release))
             text = None if earlier is None else earlier.release
     if text != release.to_json():
-        raise DataError(
-            f"{outbox} does not exist, and {folder / FILE_NAME} is not on the record of the ledger "
-            f"{opened.place}; if it is finished, name the ledger that it was charged on: "
-            "--ledger LEDGER"
-        )
+        file = folder / FILE_NAME
+        raise DataError(sentence("not_recorded", outbox=outbox, file=file, ledger=opened.place))
+    return release
 
 
-def _published(release: Release, folder: Path) -> bool:
+def _holds(folder: Path, release: Release) -> bool:
     """Return whether the folder holds this very release; refuse one that holds another."""
-    if not os.path.lexists(folder / FILE_NAME):
+    file = folder / FILE_NAME
+    if not os.path.lexists(file):
         return False
     if Release.load(folder).to_json() != release.to_json():
         raise UsageError(
-            f"{folder / FILE_NAME} is another release, and a release is never overwritten; give "
-            "another folder: --out DIR"
+            f"{file} is another release, and a release is never overwritten; give another folder: "
+            "--out DIR"
         )
     return True
 
 
 def _answers(paid: Paid) -> dict[str, str]:
     """Return the curator's answers, if the study's file is where it was."""
-    answers = {}
     try:
-        answers = read_answers(None if paid.study is None else Path(paid.study))
+        return read_answers(None if paid.study is None else Path(paid.study), paid.justification)
     except PrivalueError as problem:
         log.warn(problem.code, f"The registry's entry goes without answers: {problem}")
-    if paid.justification is not None:
-        answers["justification"] = paid.justification
-    return answers
+        return read_answers(None, paid.justification)
 
 
 def _print_account(account: Account, place: str, as_json: bool) -> None:
     """Print an account as a table, or as JSON."""
     if as_json:
         print_json(account.as_dict() | {"ledger": place})
-        return
-    terminal.show(screen(), describe_account(account, place), sections=("budget",))
+    else:
+        terminal.show(describe_account(account, place), sections=("budget",))

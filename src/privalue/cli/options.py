@@ -1,7 +1,6 @@
 """Define the options that several commands have."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,36 +10,6 @@ from privalue.errors import UsageError
 
 DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
 ADDRESS = "PRIVALUE_LEDGER"  # of the environment
-
-
-def _whole_number(text: str | int) -> int:
-    """Return the whole number that an option was given; 1e4 is 10000."""
-    number = float(text) if isinstance(text, str) and not text.strip().isdecimal() else int(text)
-    if number != int(number):
-        raise ValueError
-    return int(number)
-
-
-def _parser(parse: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
-    """Return a parser whose error quotes what was written, and says what is allowed."""
-
-    def parsed(text: Any) -> Any:
-        try:
-            return parse(text)
-        except (ValueError, OverflowError):
-            raise typer.BadParameter(f"{str(text)[:60]!r} is not {what}") from None
-
-    return parsed
-
-
-WHOLE: dict[str, Any] = {
-    "parser": _parser(_whole_number, "a whole number, such as 10000"),
-    "metavar": "<int>",
-}
-NUMBER: dict[str, Any] = {
-    "parser": _parser(float, "a number, such as 0.5 or 1e-6 (a decimal has a point)"),
-    "metavar": "<float>",
-}
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
@@ -72,7 +41,7 @@ Data = Annotated[
     str,
     option(
         "A file, folder or quoted glob (CSV, Parquet), FILE.xlsx::SHEET, "
-        "\"SELECT ... FROM 'file.parquet'\", FILE.duckdb::TABLE, "
+        "FILE.duckdb::TABLE, "
         "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME."
     ),
 ]
@@ -82,7 +51,7 @@ Memory = Annotated[
     advanced("How much memory rows may take, e.g. 2GB; by default half of what there is."),
 ]
 Threads = Annotated[
-    int | None, advanced("How many threads read rows; by default one for each core.", **WHOLE)
+    int | None, advanced("How many threads read rows; by default one for each core.")
 ]
 
 

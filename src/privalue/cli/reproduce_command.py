@@ -4,34 +4,26 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich import box
-from rich.table import Table
-
-from privalue.cli.console import print_json, progress, screen
-from privalue.cli.options import WHOLE, Json
+from privalue.cli.console import print_json, progress
+from privalue.cli.options import Json, option
+from privalue.cli.terminal import show_listing, tell
 from privalue.errors import UsageError
 from privalue.paper import FULL, QUICK, Reproduction, factor_text
 from privalue.paper import reproduce as reproduce_all
+from privalue.report import Listing
 
 
 def reproduce(
-    out: Annotated[Path, typer.Option("--out", help="A folder for the results.")],
+    out: Annotated[Path, option("A folder for the results.")],
     quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Use few batch sizes and five runs: it takes under two minutes."
-        ),
+        bool, option("Use few batch sizes and five runs: it takes under two minutes.", "--quick")
     ] = False,
     processes: Annotated[
-        int | None,
-        typer.Option(
-            "--processes", **WHOLE, help="How many processes to use; by default one per core."
-        ),
+        int | None, option("How many processes to use; by default one per core.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Repeat the paper's experiments, and compare with today's results."""
+    """Repeat the paper's experiments, and decide its claims."""
     chosen = (os.cpu_count() or 1) if processes is None else processes
     if not 1 <= chosen <= 256:
         raise UsageError(f"--processes {chosen}: it must be from 1 to 256")
@@ -43,55 +35,38 @@ def reproduce(
         except OSError as problem:
             raise UsageError(f"cannot write to {out}: {problem.strerror}") from None
     if as_json:
-        print_json(_summary(made))
+        print_json(
+            {
+                "private": False,
+                "folder": made.folder,
+                "effort": made.effort.name,
+                "runs": made.effort.runs,
+                "seconds": round(made.seconds, 1),
+                "claims": made.claims,
+                "savings": made.savings,
+                "pictures": list(made.pictures),
+                "files": list(made.files),
+            }
+        )
         return
-    _print(made)
+    claims = [(claim["sentence"], claim["verdict"]) for claim in made.claims]
+    show_listing(Listing("claims", "What the paper says", ("sentence", "verdict"), claims))
+    show_listing(_needed(made))
+    tell("reproduced", folder=made.folder, pictures=len(made.pictures), seconds=made.seconds)
 
 
-def _summary(made: Reproduction) -> dict[str, object]:
-    """Return what ``reproduce --json`` prints."""
-    return {
-        "private": False,
-        "folder": str(made.folder),
-        "effort": made.effort.name,
-        "runs": made.effort.runs,
-        "seconds": round(made.seconds, 1),
-        "claims": made.claims,
-        "savings": made.savings,
-        "pictures": [str(file) for file in made.pictures],
-        "files": [str(file) for file in made.files],
-    }
-
-
-def _print(made: Reproduction) -> None:
-    """Print the verdicts on the paper's claims, and the trajectories that each algorithm needs."""
-    console = screen()
-    verdicts = Table(title="What the paper says", title_justify="left", box=box.SIMPLE)
-    verdicts.add_column("sentence")
-    verdicts.add_column("verdict", no_wrap=True)
-    for claim in made.claims:
-        verdicts.add_row(claim["sentence"], claim["verdict"])
-    console.print(verdicts)
+def _needed(made: Reproduction) -> Listing:
+    """Return the trajectories that each algorithm needs, in the first case."""
     first = made.savings[0]
     cases = [s for s in made.savings if all(s[k] == first[k] for k in ("bound", "aggregation"))]
-    needed = Table(
-        title=f"Trajectories needed, returns in [0, {first['bound']:g}], tabular",
-        title_justify="left",
-        box=box.SIMPLE,
-    )
-    needed.add_column("algorithm")
-    for target in dict.fromkeys(s["rmse"] for s in cases):
-        needed.add_column(f"RMSE {target:g}", justify="right")
-        needed.add_column("saved", justify="right")
-    for name in dict.fromkeys(s["algorithm"] for s in cases):
-        cells = []
-        for saving in (s for s in cases if s["algorithm"] == name):
-            at, factor = saving["trajectories"], saving["factor"]
-            cells.append("not reached" if at is None else f"{at:,.0f}")
-            cells.append("" if factor is None or factor <= 1.001 else factor_text(factor))
-        needed.add_row(name, *cells)
-    console.print(needed)
-    console.print(
-        f"Wrote {made.folder / 'report.md'}, {len(made.pictures)} pictures and the tables behind "
-        f"them, in {made.seconds:.0f} seconds. Made-up data, seeded noise: not private."
-    )
+    rows: dict[str, list[str]] = {}
+    for saving in cases:
+        at, factor = saving["trajectories"], saving["factor"]
+        cells = rows.setdefault(saving["algorithm"], [])
+        cells.append("not reached" if at is None else f"{at:,.0f}")
+        cells.append("" if factor is None or factor <= 1.001 else factor_text(factor))
+    targets = dict.fromkeys(saving["rmse"] for saving in cases)
+    heads = [head for target in targets for head in (f"RMSE {target:g}", "saved")]
+    title = f"Trajectories needed, returns in [0, {first['bound']:g}], tabular"
+    lines = [(name, *cells) for name, cells in rows.items()]
+    return Listing("needed", title, ("algorithm", *heads), lines)

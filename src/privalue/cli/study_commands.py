@@ -1,14 +1,12 @@
 """Define ``init``, ``check`` and ``plan``: what to do before any data is opened."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from privalue.cli import terminal
-from privalue.cli.column_names import guess, join_columns, key_name
-from privalue.cli.console import print_json, progress, say, screen
+from privalue.cli.column_names import guess, join_columns
+from privalue.cli.console import print_json, progress, say
 from privalue.cli.options import (
-    NUMBER,
-    WHOLE,
     Force,
     Json,
     SideFiles,
@@ -18,10 +16,13 @@ from privalue.cli.options import (
     option,
     require_absent,
 )
-from privalue.errors import UsageError
+from privalue.errors import StudyError, UsageError
+from privalue.planning import Plan
+from privalue.planning import plan as plan_study
 from privalue.readers import column_names
 from privalue.report import check as check_study
-from privalue.study import Study, study_template
+from privalue.report import describe_plan, write_text
+from privalue.study import SMOOTH, Study, study_template
 
 
 def init(
@@ -29,35 +30,37 @@ def init(
     data: Annotated[
         str | None, option("Name columns as this file's headings do; reads no row.")
     ] = None,
+    every: Annotated[bool, option("Every key, and what is allowed.", "--all")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a commented study file."""
+    """Write a short study file; it runs on the built-in chain."""
     require_absent(path, force)
-    guesses = None if data is None else guess(*column_names(data))
-    text = (
-        study_template()
-        if guesses is None
-        else study_template(guesses.values, {**guesses.questions, **guesses.hints})
+    if data is None:
+        write_text(path, study_template(every=every))
+        if as_json:
+            print_json({"study": path})
+        else:
+            terminal.tell("study_written", path=path)
+        return
+    names, heading = column_names(data)
+    found = guess(names, heading)
+    both = {**found.questions, **found.hints}
+    write_text(path, study_template(found.values, both, every=every))
+    asked, hints = (
+        {f"[{section}] {key}": text for (section, key), text in texts.items()}
+        for texts in (found.questions, found.hints)
     )
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"cannot write {path}: {problem.strerror}", code="cannot-write") from None
     if as_json:
-        print_json({"study": str(path), **({} if guesses is None else guesses.as_dict())})
-    elif guesses is None:
-        say(f"Wrote {path}. Edit it, then: privalue check {path}")
+        seen = {"columns": dict(found.columns), "heading": dict(heading)}
+        print_json({"study": path, **seen, "questions": asked, "hints": hints})
     else:
-        say("Guessed from the names of columns alone; no row was looked at:")
-        for role, name in guesses.columns.items():
-            say(f"  {role:<12}{join_columns([name])}")
-        if guesses.unread:
-            say(f"  {'not read':<12}{join_columns(guesses.unread)}")
-        say("Left to you:")
-        for about, question in {**guesses.questions, **guesses.hints}.items():
-            say(f"  {key_name(about)}: {question}")
-        say(f"Wrote {path}. Answer what it asks, then: privalue check {path}")
+        shown = {role: join_columns([name]) for role, name in found.columns.items()}
+        shown |= {key: repr(text) for key, text in heading.items()}
+        unread = join_columns(found.unread)
+        terminal.tell(
+            "study_guessed", path=path, shown=shown, unread=unread, left={**asked, **hints}
+        )
 
 
 def check(
@@ -70,17 +73,14 @@ def check(
     if as_json:
         print_json(checked.as_dict())
         return
-    terminal.show(screen(), checked.description, sections=("study",))
-    say(
-        f"Next: privalue plan {study_file} predicts the error; then privalue inspect {study_file} "
-        "--data DATA shows the curator the results before noise"
-    )
+    terminal.show(checked.description, sections=("study",))
+    terminal.tell("after_check", study=study_file)
 
 
 def plan(
     study_file: StudyFile,
     trajectories: Annotated[
-        int | None, option("How many there will be; by default as declared.", **WHOLE)
+        int | None, option("How many there will be; by default as declared.")
     ] = None,
     visits: Annotated[
         str | None, option("A CSV file: how probable a visit of each state is.")
@@ -88,28 +88,28 @@ def plan(
     world: Annotated[
         str | None, option("A public world that the data will resemble: chain, gym:...")
     ] = None,
+    every: Annotated[
+        bool, option("With visits or a world: other mechanisms as well.", "--all")
+    ] = False,
     half_width: Annotated[
-        float | None, option("Of a state's interval: how many people does it take?", **NUMBER)
+        float | None, option("Of a state's interval: how many people does it take?")
     ] = None,
     people: Annotated[
-        int | None, option("With --half-width: which epsilon for so many people?", **WHOLE)
+        int | None, option("With --half-width: which epsilon for so many people?")
     ] = None,
     target_rmse: Annotated[
-        float | None, advanced("An overall error to reach, with --visits or --world.", **NUMBER)
+        float | None, advanced("An overall error to reach, with --visits or --world.")
     ] = None,
     solve: Annotated[
         str | None, advanced("What to change to reach it: trajectories or epsilon.")
     ] = None,
     steps: Annotated[
-        int | None, advanced("With dp-ope: the most rows of a trajectory, if public.", **WHOLE)
+        int | None, advanced("With dp-ope: the most rows of a trajectory, if public.")
     ] = None,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
     """Predict the error of a study before any data is opened."""
-    from privalue.planning import plan as plan_study  # noqa: PLC0415 - heavy
-    from privalue.report import describe_plan  # noqa: PLC0415 - heavy
-
     study = Study.load(study_file, side_files=side_files)
     with progress("Predicting"):
         found = plan_study(
@@ -123,8 +123,28 @@ def plan(
             solve=solve,  # type: ignore[arg-type]  # it is checked there
             steps=steps,
         )
+        mechanisms = _compare_mechanisms(found, visits, world) if every else []
     if as_json:
-        print_json(found.to_json())
+        print_json({**found.to_json(), **({"mechanisms": mechanisms} if every else {})})
         return
     say(found.headline)
-    terminal.show(screen(), describe_plan(found), sections=("plan",))
+    terminal.show(describe_plan(found, mechanisms), sections=("plan",))
+
+
+def _compare_mechanisms(own: Plan, visits: str | None, world: str | None) -> list[dict[str, Any]]:
+    """Return the overall error of each mechanism that releases values by state."""
+    study = own.study
+    if own.rmse is None or study.values_a_policy:
+        raise UsageError("--all needs values by state, with --visits or --world and --trajectories")
+    low, high = study.return_bounds
+    found = []
+    for name in ("dp-ssp", *SMOOTH):
+        row: dict[str, Any] = {"mechanism": name, "rmse": None, "why": ""}
+        try:
+            other = study.replace(mechanism=name)
+            planned = plan_study(other, own.trajectories, visits=visits, world=world)
+            row["rmse"] = (planned.rmse or 0.0) * (high - low if planned.relative else 1.0)
+        except StudyError as problem:  # a key of this study is not for that mechanism
+            row["why"] = str(problem)
+        found.append(row)
+    return found

@@ -15,36 +15,28 @@ from privalue.core.calibration import (
     exact_alpha,
     gaussian,
     largest_beta,
-    nissim,
     privacy_profile,
+    published,
 )
-from privalue.core.contributions import COUNTERS, Contributions, Covered, Statistics
+from privalue.core.contributions import ARRAYS, COUNTERS, Contributions, Covered, Statistics
 from privalue.core.design import Design, Matrix, dense, lsl, lsw
 from privalue.core.kernel import GRID_STEPS, Integers, Vector, jit, unit_hash
-from privalue.core.limits import (
-    MOST_LEVELS,
-    MOST_TRAJECTORIES,
-    Limits,
-    LslTerms,
-    LswTerms,
-    OpeTerms,
-    PublicSize,
-    SspTerms,
-    StageRules,
-    Terms,
-)
+from privalue.core.limits import MOST_LEVELS, MOST_TRAJECTORIES, Limits, PublicSize
 from privalue.core.mechanisms import (
     MECHANISMS,
     Draw,
     Lsl,
+    LslTerms,
     Lsw,
+    LswTerms,
     Mechanism,
     Ope,
+    OpeTerms,
     Perturbation,
     Ssp,
-    Stage,
-    StatisticsNoise,
-    Whitening,
+    SspTerms,
+    StageRules,
+    Terms,
     add_noise,
     compile_draw,
     draw,
@@ -54,22 +46,21 @@ from privalue.core.mechanisms import (
 from privalue.core.noise import Entropy, OperatingSystemEntropy, SeededForExperimentsOnly
 from privalue.core.private import Private, sealed
 from privalue.core.sensitivity import (
-    Line,
-    block_sensitivity,
+    LslSensitivity,
+    LswSensitivity,
     count_weight,
-    smooth_lsl,
-    smooth_lsw,
-    visit_block,
+    visit_sensitivity,
 )
 
 __all__ = [
-    "COUNTERS", "GRID_STEPS", "MECHANISMS", "MOST_LEVELS", "MOST_TRAJECTORIES", "Calibration",
-    "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits", "Line", "Lsl",
-    "LslTerms", "Lsw", "LswTerms", "Matrix", "Mechanism", "Ope", "OpeTerms",
-    "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
-    "SeededForExperimentsOnly", "Ssp", "SspTerms", "Stage", "StageRules", "Statistics",
-    "StatisticsNoise", "Terms", "Vector", "Whitening", "add_noise", "block_sensitivity",
-    "compile_draw", "count_weight", "dense", "divergence", "draw", "exact_alpha", "gaussian", "jit",
-    "largest_beta", "lsl", "lsw", "nissim", "privacy_profile", "sealed", "smooth_bound",
-    "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
+    "ARRAYS", "COUNTERS", "GRID_STEPS", "MECHANISMS", "MOST_LEVELS", "MOST_TRAJECTORIES",
+    "Calibration",
+    "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits", "Lsl",
+    "LslSensitivity", "LslTerms", "Lsw", "LswSensitivity", "LswTerms", "Matrix", "Mechanism", "Ope",
+    "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
+    "SeededForExperimentsOnly", "Ssp", "SspTerms", "StageRules", "Statistics",
+    "Terms", "Vector", "add_noise", "compile_draw", "count_weight", "dense",
+    "divergence", "draw", "exact_alpha", "gaussian", "jit", "largest_beta", "lsl", "lsw",
+    "privacy_profile", "published", "sealed", "smooth_bound", "stage_alphas", "unit_hash",
+    "visit_sensitivity",
 ]  # fmt: skip

@@ -57,15 +57,14 @@ ICML 2018) in that scales may differ: beta = 0 is their analytic Gaussian mechan
 import functools
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from privalue.core.kernel import UNIT_ROUNDOFF, Vector
-from privalue.errors import StudyError
+from privalue.core.limits import refusal
 
 _TINY = 1e-300  # a smaller number is reported as "from 0 to this"
 _FINE = (1e-9, 2**18)  # the relative width of the bounds, and the most nodes for it
@@ -83,16 +82,12 @@ _candidates = functools.cache(lambda most: np.unique(np.geomspace(8, most, 60).a
 _Complex = NDArray[np.complexfloating[Any, Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Profile:
+class Profile(NamedTuple):
     """Hold a number between proven bounds, lower <= true value <= upper, and the best guess."""
 
     lower: float
     estimate: float
     upper: float
-
-
-_PARTS = ("lower", "estimate", "upper")
 
 
 def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profile:
@@ -111,9 +106,9 @@ def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profil
     >>> f"{profile.estimate:.3g}"
     '1.53e-22'
     """
-    _check(alpha=(alpha, 1e-100, 1e100), beta=(beta, 0, 100))
-    _check(d=(d, 1, 10**9), epsilon=(epsilon, 0, 10**6))
-    return _worst(float(alpha), float(beta), int(d), float(epsilon), _FINE)
+    _require(alpha=(alpha, 1e-100, 1e100), beta=(beta, 0, 100))
+    _require(d=(d, 1, 10**9), epsilon=(epsilon, 0, 10**6))
+    return _worst(alpha, beta, d, epsilon, _FINE)
 
 
 def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
@@ -128,13 +123,12 @@ def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
     Returns:
         D between proven bounds. The other way round is D(1/r, s/r).
     """
-    _check(epsilon=(epsilon, 0, 10**6), d=(d, 1, 10**9))
-    _check(r=(r, 1e-20, 1e20), s=(s, 0, 1e100))
-    r, s = float(r), float(s)
-    loss = _Loss(d / 2, 2 * math.log(r), (1 - r) / r * ((1 + r) / r), (s / r) ** 2, float(epsilon))
+    _require(epsilon=(epsilon, 0, 10**6), d=(d, 1, 10**9), r=(r, 1e-20, 1e20), s=(s, 0, 1e100))
+    loss = _Loss(d / 2, 2 * math.log(r), (1 - r) / r * ((1 + r) / r), (s / r) ** 2, epsilon)
     return loss.divergence(*_FINE)
 
 
+@functools.lru_cache
 def largest_beta(epsilon: float, delta: float, d: int) -> float:
     """Return the largest beta, to about four digits, for which ``exact_alpha`` has an answer.
 
@@ -142,12 +136,8 @@ def largest_beta(epsilon: float, delta: float, d: int) -> float:
     grows with beta (section 2). What is left for the shift must be at least 0.2% of delta: the
     alpha for less is of use to nobody. Nothing is certified here: ``exact_alpha`` certifies.
     """
-    _check_target(epsilon, delta, d)
-    return _largest_beta(float(epsilon), float(delta), int(d))
+    _require_promise(epsilon, delta, d)
 
-
-@functools.lru_cache
-def _largest_beta(epsilon: float, delta: float, d: int) -> float:
     def excess(log_beta: float) -> float:
         found = _worst(math.inf, math.exp(log_beta), d, epsilon, _QUICK)
         return math.log(max(found.estimate, _TINY) / (delta * (1 - _ROOM)))
@@ -156,44 +146,16 @@ def _largest_beta(epsilon: float, delta: float, d: int) -> float:
     return math.exp(root) * (1 - 1e-4)
 
 
-def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
-    """Return the smallest alpha that will do with beta, at most 0.1% above it, never below.
-
-    Certified: ``privacy_profile(alpha, beta, d, epsilon).upper <= delta * (1 - 1e-6)``. Every
-    larger alpha will do, too: D does not fall as the shift grows (section 1).
-
-    Args:
-        epsilon: of the promise, from 0.001 to 20.
-        delta: of the promise, from 1e-15 to 0.5.
-        d: how many coordinates get noise.
-        beta: ln sigma^2 of neighbours differs by at most this much.
-
-    Returns:
-        alpha.
-
-    >>> f"{exact_alpha(0.1, 0.1, 40, 5.8145e-4):.4f}"
-    '2.8473'
-    """
-    _check_target(epsilon, delta, d)
-    _check(beta=(beta, 0, 100))
-    return _exact_alpha(float(epsilon), float(delta), int(d), float(beta))
-
-
-def _check(**parameters: tuple[float, float, float]) -> None:
-    """Refuse a parameter that is not a number within its range; d must be whole.
-
-    Args:
-        parameters: by name, the value, the smallest and the largest allowed; all public.
-    """
+def _require(**parameters: tuple[float, float, float]) -> None:
+    """Refuse a number that is not from the smallest to the largest allowed; all are public."""
     for name, (value, low, high) in parameters.items():
-        kind, what = (Integral, "a whole number") if name == "d" else (Real, "a number")
-        if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-            raise StudyError(f"{name} = {value!r} must be {what} from {low:g} to {high:g}")
+        if not low <= value <= high:
+            raise refusal("number-out-of-range", name=name, value=value, low=low, high=high)
 
 
-def _check_target(epsilon: float, delta: float, d: int) -> None:
+def _require_promise(epsilon: float, delta: float, d: int) -> None:
     """Refuse a promise outside of the range that exact calibration is offered for."""
-    _check(epsilon=(epsilon, 0.001, 20), delta=(delta, 1e-15, 0.5), d=(d, 1, 10**7))
+    _require(epsilon=(epsilon, 0.001, 20), delta=(delta, 1e-15, 0.5), d=(d, 1, 10**7))
 
 
 # Sections 1 and 2: the supremum over neighbours
@@ -220,7 +182,7 @@ def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[floa
         shift_ratio = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2 = min(1/r, 1)^2/alpha^2
         loss = _Loss(d / 2, tau, math.expm1(-tau), shift_ratio, epsilon)
         found.append(loss.divergence(*effort))
-    return Profile(**{name: max(getattr(each, name) for each in found) for name in _PARTS})
+    return Profile(*map(max, zip(*found, strict=True)))  # the largest of each bound
 
 
 # Sections 3 to 6: one divergence
@@ -391,24 +353,31 @@ class _Loss:
 
 
 @functools.lru_cache(maxsize=1024)
-def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
-    """Return a certified alpha: what the search found, raised until its upper bound is accepted.
+def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
+    """Return the smallest alpha that will do with beta, at most 0.1% above it, never below.
+
+    Certified: ``privacy_profile(alpha, beta, d, epsilon).upper <= delta * (1 - 1e-6)``, however
+    the search for it went. Every larger alpha will do, too: D does not fall as the shift grows
+    (section 1).
 
     Args:
-        epsilon: of the promise.
-        delta: of the promise.
-        d: the dimension.
-        beta: at least 0.
+        epsilon: of the promise, from 0.001 to 20.
+        delta: of the promise, from 1e-15 to 0.5.
+        d: how many coordinates get noise.
+        beta: ln sigma^2 of neighbours differs by at most this much.
 
     Returns:
-        alpha. What is certified does not depend on how the search went (section 7).
+        alpha.
+
+    >>> f"{exact_alpha(0.1, 0.1, 40, 5.8145e-4):.4f}"
+    '2.8473'
     """
+    _require_promise(epsilon, delta, d)
+    _require(beta=(beta, 0, 100))
     if not _worst(math.inf, beta, d, epsilon, _QUICK).estimate <= delta * (1 - _ROOM):
-        raise StudyError(
-            f"beta = {beta:g} is too large for epsilon = {epsilon:g}, delta = {delta:g} and d = "
-            f"{d}: alpha would be infinite, or useless; use beta <= "
-            f"{largest_beta(epsilon, delta, d):.4g}"
-        )
+        largest = largest_beta(epsilon, delta, d)
+        promise = {"epsilon": epsilon, "delta": delta, "d": d}
+        raise refusal("beta-too-large", beta=beta, largest=largest, **promise)
 
     def certified(alpha: float) -> bool:
         return _worst(alpha, beta, d, epsilon, _FINE).upper <= delta * (1 - _MARGIN)
@@ -417,7 +386,7 @@ def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
     while not certified(alpha):
         alpha, step = alpha * (1 + step), 2 * step
         if alpha > 1e30:
-            raise StudyError(f"no alpha can be certified for beta = {beta:g}; use a smaller beta")
+            raise refusal("beta-not-certified", beta=beta)
     return alpha
 
 
@@ -473,7 +442,6 @@ class Calibration:
     beta: float
 
 
-@functools.lru_cache
 def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibration:
     """Return the smallest alpha for a beta, certified (docs/proofs/calibration.md).
 
@@ -493,7 +461,6 @@ def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibrat
     return Calibration(name="exact", alpha=alpha * (1 + _SLACK), beta=beta)
 
 
-@functools.lru_cache
 def gaussian(epsilon: float, delta: float) -> Calibration:
     """Return the smallest alpha where sigma is the same for all data sets: beta = 0.
 
@@ -504,59 +471,45 @@ def gaussian(epsilon: float, delta: float) -> Calibration:
     return Calibration(name="exact", alpha=alpha * (1 + _ROUNDING), beta=0.0)
 
 
-@functools.lru_cache
-def nissim(epsilon: float, delta: float, dimension: int) -> Calibration:
+def _nissim(epsilon: float, delta: float, dimension: int) -> tuple[float, float]:
     """Return alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))).
 
     These are the constants of [BGP16] Lemma 1 and of line 2 of Algorithms 1 and 2.
     """
     log = math.log(2 / delta)
-    pair = 5 * math.sqrt(2 * log) / epsilon, epsilon / (4 * (dimension + log))
-    return _checked("nissim", pair, epsilon, delta, dimension)
+    return 5 * math.sqrt(2 * log) / epsilon, epsilon / (4 * (dimension + log))
 
 
-@functools.lru_cache
-def appendix(epsilon: float, delta: float, dimension: int) -> Calibration:
+def _appendix(epsilon: float, delta: float, dimension: int) -> tuple[float, float]:
     """Return alpha = 15 C/epsilon, beta = (2 ln 2) epsilon/(5 (sqrt d + C)^2).
 
     These are the constants of [BGP16] appendix A, with C = sqrt(2 ln(4/delta)). They are proved
     for epsilon <= 5, where beta <= ln 2.
     """
-    if epsilon > 5:
-        raise StudyError(
-            f'[mechanism] calibration = "appendix" is proved for epsilon <= 5 only, and epsilon = '
-            f'{epsilon:g}; use a smaller epsilon or calibration = "exact"'
-        )
     tail = math.sqrt(2 * math.log(4 / delta))
     beta = 2 * math.log(2) * epsilon / (5 * (math.sqrt(dimension) + tail) ** 2)
-    return _checked("appendix", (15 * tail / epsilon, beta), epsilon, delta, dimension)
+    return 15 * tail / epsilon, beta
 
 
-def _checked(
-    name: str, pair: tuple[float, float], epsilon: float, delta: float, dimension: int
-) -> Calibration:
-    """Return the pair, if its true delta is small enough with room for the rounding of sigma.
+_PUBLISHED = {"nissim": _nissim, "appendix": _appendix}  # by their names in a study
+
+
+@functools.lru_cache
+def published(name: str, epsilon: float, delta: float, dimension: int) -> Calibration:
+    """Return the pair of a published lemma, rounded towards more noise.
+
+    It is refused where its true delta is not small enough, with room for the rounding of sigma.
 
     Args:
-        name: of the lemma.
-        pair: alpha and beta as published; they are rounded up and down.
+        name: "nissim" or "appendix".
         epsilon: of the promise.
         delta: of the promise.
         dimension: d, how many coordinates get noise.
-
-    Returns:
-        The pair; one whose certified delta exceeds the promise is refused.
     """
-    alpha, beta = pair[0] * (1 + _ROUNDING), pair[1] * (1 - _ROUNDING)
+    alpha, beta = _PUBLISHED[name](epsilon, delta, dimension)
+    alpha, beta = alpha * (1 + _ROUNDING), beta * (1 - _ROUNDING)
     worst = privacy_profile(alpha * (1 - _SLACK), beta + _SLACK, dimension, epsilon).upper
-    if not worst <= delta:
-        raise StudyError(
-            f'[mechanism] calibration = "{name}" does not hold at epsilon = {epsilon:g}, '
-            f"delta = {delta:g} with {dimension} feature(s): the true delta would be {worst:.3g}; "
-            'use a smaller epsilon or calibration = "exact"'
-        )
+    if not worst <= delta or (name == "appendix" and epsilon > 5):
+        facts = {"epsilon": epsilon, "delta": delta, "dimension": dimension, "worst": worst}
+        raise refusal("calibration-does-not-hold", name=name, **facts)
     return Calibration(name=name, alpha=alpha, beta=beta)
-
-
-# The pairs of published lemmas, by their names in a study; both refuse it where they do not hold.
-PUBLISHED = {"nissim": nissim, "appendix": appendix}

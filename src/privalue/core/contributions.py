@@ -7,7 +7,7 @@
 | S_s        | ``return_sums``    | N     | **private** |
 | F_X        | ``mean_returns()`` | N     | **private** |
 | F_lo, F_hi | ``limits.return_bounds``      |       | yes         |
-| B_j        | ``limits.nearest`` 2^j        | J     | yes         |
+| B_j        | ``limits.smallest_radius`` 2^j | J    | yes         |
 | C          | ``limits.clip``               |       | yes         |
 | sum of rho, rho (G - c) | ``weight_steps``, ``weighted_steps`` | N | **private** |
 
@@ -46,24 +46,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.core.kernel import (
-    GRID_STEPS,
-    WHOLE_SPAN,
-    Integers,
-    Refusal,
-    Rules,
-    Sums,
-    Tally,
-    Vector,
-    gather,
-)
+from privalue.core import kernel
+from privalue.core.kernel import GRID_STEPS, WHOLE_SPAN, Integers, Vector
 from privalue.core.limits import MOST_TRAJECTORIES, Limits
 from privalue.core.private import Private, sealed
 from privalue.errors import BoundaryError, DataError
 
 # What the statistics have of each key or level, and besides; only the first get noise.
-ARRAYS = Sums._fields[:7]
-COUNTERS = tuple(tally.name.lower() for tally in Tally)
+ARRAYS = kernel.Sums._fields[:7]
+COUNTERS = tuple(tally.name.lower() for tally in kernel.Tally)
 # Types of ids, steps, keys, rewards and ratios. Widening int32 and float32 is exact.
 _TYPES = ({"int64"}, {"int64", "int32"}, {"int32"}, {"float64", "float32"}, {"float64"})
 
@@ -89,24 +80,12 @@ class Statistics(Private):
     """How many trajectories visit each key, and the sum of their returns; ``a + b`` merges.
 
     Surplus trajectories of a person, and visits beyond a trajectory's first H distinct keys, do
-    not count; how many there were is for the curator.
+    not count; how many there were is for the curator, as all that ``Tally`` counts.
     """
 
-    return_bounds: tuple[float, float]
-    trajectories: int  # that count
-    rows: int
-    rewards_clamped: int
-    returns_clamped: int
+    limits: Limits  # that units were held to
     counts: Integers
     return_steps: Integers
-    persons: int = 0  # U, where the unit is a person
-    surplus_trajectories: int = 0
-    surplus_visits: int = 0
-    units_dropped: int = 0  # for a row that is invalid, where the study says so
-    rows_left_out: int = 0  # that belong to nobody
-    weights_clipped: int = 0  # trajectories whose weight is above C
-    covered: tuple[Covered, ...] = ()
-    limits: Limits | None = None  # that units were held to; made-up numbers may have none
     # key x (level, then below ref or not), both empty for one level
     level_counts: Integers = field(default_factory=_nothing)
     level_steps: Integers = field(default_factory=_nothing)
@@ -114,6 +93,17 @@ class Statistics(Private):
     # of each key, both empty without weights: rho, and rho (G - c), each in its steps
     weight_steps: Integers = field(default_factory=_nothing)
     weighted_steps: Integers = field(default_factory=_nothing)
+    trajectories: int
+    persons: int = 0  # U, where the unit is a person
+    rows: int = 0
+    rewards_clamped: int = 0
+    returns_clamped: int = 0
+    surplus_trajectories: int = 0
+    surplus_visits: int = 0
+    units_dropped: int = 0
+    rows_left_out: int = 0
+    weights_clipped: int = 0
+    covered: tuple[Covered, ...] = ()
 
     def __post_init__(self) -> None:
         # Copied and read-only: nobody changes counts after they were checked.
@@ -131,7 +121,9 @@ class Statistics(Private):
         if self.level_counts.size:
             inside &= self.level_counts.sum(axis=1) == counts
             inside &= self.level_steps.sum(axis=1) == steps
-            inside &= self.largest_levels.sum() == self.trajectories
+            levels = self.largest_levels.sum()
+            inside &= levels <= self.trajectories
+            inside &= self.limits.has_ends | (levels == self.trajectories)
         if self.weight_steps.size:
             inside &= 2 * np.abs(self.weighted_steps) <= self.weight_steps
             inside &= self.weight_steps <= most
@@ -147,20 +139,17 @@ class Statistics(Private):
 
         Sums are whole numbers, so that any order of merging gives the same bits.
         """
-        bounds, size = self.return_bounds, len(self.counts)
-        if (bounds, size, self.limits) != (other.return_bounds, len(other.counts), other.limits):
+        if self.limits != other.limits:
             raise DataError("statistics of different state spaces or return bounds do not add up")
-        added = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in (*ARRAYS, *COUNTERS, "covered")
-        }
-        return Statistics(return_bounds=bounds, limits=self.limits, **added)
+        names = (*ARRAYS, *COUNTERS, "covered")
+        added = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Statistics(limits=self.limits, **added)
 
     def __eq__(self, other: object) -> bool:
         """Return whether all numbers agree, whatever batches they were added in."""
         return isinstance(other, Statistics) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in (*ARRAYS, *COUNTERS, "return_bounds")
+            for name in (*ARRAYS, *COUNTERS)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -168,7 +157,7 @@ class Statistics(Private):
     @property
     def return_sums(self) -> Vector:
         """Return S_s = n_s F_lo + steps (F_hi - F_lo) / 2^30."""
-        low, high = self.return_bounds
+        low, high = self.limits.return_bounds
         return self.counts * low + self.return_steps * ((high - low) / GRID_STEPS)
 
     def clamped_steps(self, level: int) -> Integers:
@@ -177,9 +166,9 @@ class Statistics(Private):
         Visits of a higher level are outside of it: those above count as its upper end, those
         below as its lower end. The interval of the last level is the whole range.
         """
-        if not self.level_counts.size or self.limits is None:
+        if not self.level_counts.size:
             return self.return_steps
-        low, high = self.limits.interval(level)
+        low, high = self.limits.clamping_interval(level)
         cells = 2 * (level + 1)
         beyond = self.level_counts[:, cells:]
         ends = beyond[:, ::2].sum(axis=1) * high + beyond[:, 1::2].sum(axis=1) * low
@@ -193,20 +182,20 @@ class Statistics(Private):
         mean is clamped once more: the sensitivity of LSW presumes that every entry of F_X lies
         between the bounds, and rounding could leave them.
         """
-        low, high = self.return_bounds
+        low, high = self.limits.return_bounds
         visits = np.maximum(self.counts, 1)
         means = low + (self.return_steps / visits) * ((high - low) / GRID_STEPS)
         share = visits / (visits + pseudo_count)  # of what was seen
         means = share * means + (1 - share) * unvisited
         return np.where(self.counts > 0, np.clip(means, low, high), unvisited)
 
-    def require_data(self, limits: Limits) -> "Statistics":
+    def require_data(self) -> "Statistics":
         """Refuse an empty data set, but only where its size is public.
 
         Where it is secret (add-remove neighbours, or invalid units dropped), an error for "no
         rows" would distinguish an empty data set from its neighbour with one trajectory.
         """
-        if self.rows == 0 and limits.size_is_public:
+        if self.rows == 0 and self.limits.size_is_public:
             raise DataError("the data has no rows; at least one trajectory is needed")
         return self
 
@@ -214,15 +203,12 @@ class Statistics(Private):
 class Contributions(Private):
     """Sum up the bounded contributions of units, batch by batch; memory O(N + longest unit)."""
 
-    __slots__ = ("_covered", "_limits", "_sums")
+    __slots__ = ("_covered", "_limits", "_refused", "_sums")
 
     def __init__(self, limits: Limits) -> None:
-        keys, weighted = limits.keys, limits.keys if limits.clip else 0
-        cells = (keys if limits.levels > 1 else 0, 2 * limits.levels)
-        shapes = (keys, keys, cells, cells, limits.levels, weighted, weighted, keys, 1, len(Tally))
-        self._limits = limits
-        self._sums = Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
-        self._covered: list[Covered] | None = []  # None once a batch was refused
+        self._limits, self._refused = limits, False
+        self._sums = kernel.empty_sums(limits.keys, limits.levels, weighted=limits.clip > 0)
+        self._covered: list[Covered] = []
 
     def add(
         self,
@@ -253,60 +239,37 @@ class Contributions(Private):
         Raises:
             BoundaryError: the rows are not as they should be. Nothing can be added any more.
         """
-        rows, by_row, words = ids.shape
-        limits = self._limits
-        columns: tuple[NDArray[Any], ...] = (steps, keys, rewards)
-        if ratios is not None:
-            columns = (*columns, ratios)
-        weighted = ratios is not None
-        if {len(column) for column in columns} != {rows} or weighted != bool(limits.clip):
-            raise BoundaryError("length", 0)
-        if by_row * words == 0:
+        limits, (rows, by_row, words) = self._limits, ids.shape
+        ratios = np.zeros(0) if ratios is None else ratios
+        flat_ids = ids.reshape(rows, by_row * words)
+        columns: list[NDArray[Any]] = [flat_ids, steps, keys, rewards, ratios]
+        lengths = [rows, rows, rows, rows, rows if limits.clip else 0]
+        if [len(column) for column in columns] != lengths or by_row * words == 0:
             raise BoundaryError("length", 0)
         # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
         # key around, so that a row would no longer speak for itself.
-        for column, types in zip((ids, *columns), _TYPES, strict=False):
+        for column, types in zip(columns, _TYPES, strict=True):
             if str(column.dtype) not in types:
                 raise BoundaryError("type", 0)
+        if self._refused:
+            raise BoundaryError("order", 0)
         if rows == 0:
             return
-        covered = self._batches()
-        unit_ids, flat = 1 if limits.by_person else by_row, ids.reshape(rows, by_row * words)
-        if ratios is None:
-            columns = (*columns, np.zeros(0))
         # Views that are read-only and contiguous: one kind, so one compiled kernel.
-        arrays = [np.ascontiguousarray(column).view() for column in (flat, *columns)]
+        arrays = [np.ascontiguousarray(column).view() for column in columns]
         for array in arrays:
             array.setflags(write=False)
         # Before the sums: whatever interrupts the kernel, its units are covered.
+        unit_ids = 1 if limits.by_person else by_row
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
-        covered.append(Covered(span, first, last))
-        held = (getattr(limits, name) for name in Rules._fields[2:])
-        rules = Rules(unit_ids * words, span, *held)
-        refused, row = gather(*arrays[:4], rules, arrays[4], self._sums)
-        if refused:
+        self._covered.append(Covered(span, first, last))
+        held_to = (getattr(limits, name) for name in kernel.Rules._fields[2:])
+        rules = kernel.Rules(unit_ids * words, span, *held_to)
+        refusal, row = kernel.gather(*arrays, rules, self._sums)
+        if refusal:
             # Units before that row are in the sums already: nothing may come of them.
-            self._covered = None
-            raise BoundaryError(Refusal(refused).name.lower(), row)
-
-    def _batches(self) -> list[Covered]:
-        """Return what was covered; raise where a batch was refused, or all of it absorbed."""
-        if self._covered is None:
-            raise BoundaryError("order", 0)
-        return self._covered
-
-    def absorb(self, other: "Contributions") -> None:
-        """Add what another one summed up; the other one refuses to be used from then on.
-
-        Its units would count twice otherwise. Trajectory numbers are added like everything else:
-        no sum of them exceeds the sum of the last numbers, so the next number is new.
-        """
-        if self._limits != other._limits:
-            raise BoundaryError("limits", 0)
-        self._batches().extend(other._batches())
-        for mine, its in zip(self._sums, other._sums, strict=True):
-            np.add(mine, its, out=mine)
-        other._covered = None
+            self._refused = True
+            raise BoundaryError(kernel.Refusal(refusal).name.lower(), row)
 
     def finish(self, *, rows_left_out: int = 0) -> Statistics:
         """Return the statistics of all that was added.
@@ -315,18 +278,16 @@ class Contributions(Private):
             rows_left_out: how many rows belong to nobody, for the curator.
 
         Raises:
-            BoundaryError: two batches share a unit.
+            BoundaryError: two batches share a unit, or a batch was refused.
         """
+        if self._refused:
+            raise BoundaryError("order", 0)
         tally = dict(zip(COUNTERS, self._sums.tally.tolist(), strict=True))
+        tally["rows_left_out"] = rows_left_out
         if not self._limits.by_person:
             tally["persons"] = 0
-        named: dict[str, Any] = {**self._sums._asdict(), **tally, "rows_left_out": rows_left_out}
-        return Statistics(
-            return_bounds=self._limits.return_bounds,
-            **{name: named[name] for name in (*ARRAYS, *COUNTERS)},
-            covered=tuple(self._batches()),
-            limits=self._limits,
-        )
+        numbers: dict[str, Any] = {**dict(zip(ARRAYS, self._sums, strict=False)), **tally}
+        return Statistics(limits=self._limits, covered=tuple(self._covered), **numbers)
 
 
 def _require_disjoint(covered: tuple[Covered, ...]) -> None:

@@ -24,9 +24,9 @@ to the sensitivity. Proofs: docs/proofs/noise.md.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy
@@ -34,7 +34,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from privalue.core.kernel import UNIT_ROUNDOFF, Integers, Vector
-from privalue.errors import StudyError
+from privalue.core.limits import Limits, refusal
 
 Matrix: TypeAlias = NDArray[np.float64] | sp.csr_array
 
@@ -44,9 +44,8 @@ DENSE_ENTRIES = 4_000_000  # of a sparse matrix of features that overlap: it is 
 LARGEST_ERROR = 1e-4
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spectrum:
-    """The extreme singular values of a matrix: never more than ``low``, never above ``high``."""
+class Spectrum(NamedTuple):
+    """The extreme singular values of a matrix: never less than ``low``, never above ``high``."""
 
     low: float
     high: float
@@ -54,93 +53,84 @@ class Spectrum:
     @property
     def condition(self) -> float:
         """Return an upper bound of the condition number; infinite without full column rank."""
-        return self.high / self.low if self.low > 0 else np.inf
+        return self.high / self.low if self.low > 0 else math.inf
 
 
 @dataclass(frozen=True, eq=False)
-class Disjoint:
-    """A matrix of which no row has two entries: row s has ``scale_s`` in column ``index_s``."""
+class Features:
+    """A matrix of N rows: dense, or sparse where no row has two entries.
 
-    index: Integers
-    scale: Vector
-    dimension: int
-    longest_column: int  # the most entries that any has: how many terms a sum over states adds up
+    The columns of a sparse one share no row, so they are orthogonal: its Gram matrix is diagonal,
+    and their norms are its singular values.
+    """
 
-    def scaled(self, by: Vector) -> "Disjoint":
+    matrix: Matrix
+
+    @property
+    def longest_column(self) -> int:
+        """Return the most entries that a column has: how many terms a sum over states adds up."""
+        return int(np.bincount(sp.csr_array(self.matrix).indices, minlength=1).max())
+
+    def scaled(self, by: Vector) -> "Features":
         """Return diag(by) times it."""
-        return replace(self, scale=self.scale * by)
-
-    def times(self, theta: Vector) -> Vector:
-        """Return its product with a vector of d numbers."""
-        return np.asarray(self.scale * theta[self.index] + 0.0)  # no -0.0
-
-    def transposed_times(self, values: Vector) -> Vector:
-        """Return the product of its transpose with a vector of N numbers."""
-        return self._column_sums(self.scale * values)
+        if isinstance(self.matrix, np.ndarray):
+            return Features(by[:, None] * self.matrix)
+        return Features(sp.csr_array(self.matrix.multiply(by[:, None])))
 
     def column_squares(self) -> Vector:
         """Return the squared norm of every column."""
-        return self._column_sums(np.square(self.scale))
+        return np.asarray((self.matrix**2).sum(axis=0))
 
-    def _column_sums(self, entries: Vector) -> Vector:
-        sums = np.bincount(self.index, entries, minlength=self.dimension)
-        return np.asarray(sums, dtype=np.float64)
-
-    def spectrum(self) -> Spectrum:
-        """Return bounds of the columns' norms: they share no row, so these are singular values.
-
-        A sum of n squares is right to n roundings, relatively, and the root to half of that.
-        """
-        squares = self.column_squares()
-        error = (self.longest_column + 4) * UNIT_ROUNDOFF
-        return Spectrum(
-            low=float(np.sqrt(squares.min())) * (1 - error),
-            high=float(np.sqrt(squares.max())) * (1 + error),
-        )
-
-    def solve(self, target: Vector, shift: float) -> Vector:
-        """Return the theta that minimises ||matrix theta - target||^2 + shift ||theta||^2."""
-        return np.asarray(self.transposed_times(target) / (self.column_squares() + shift))
-
-
-@dataclass(frozen=True, eq=False)
-class Dense:
-    """A matrix whose columns may overlap."""
-
-    matrix: Vector  # N x d
-
-    def scaled(self, by: Vector) -> "Dense":
-        """Return diag(by) times it."""
-        return Dense(by[:, None] * self.matrix)
-
-    def times(self, theta: Vector) -> Vector:
-        """Return its product with a vector of d numbers."""
-        return np.asarray(self.matrix @ theta)
-
-    def column_squares(self) -> Vector:
-        """Return the squared norm of every column."""
-        return np.asarray(np.square(self.matrix).sum(axis=0))
+    def smallest_square(self) -> float:
+        """Return the smallest eigenvalue of its Gram matrix."""
+        if isinstance(self.matrix, np.ndarray):
+            return float(scipy.linalg.eigvalsh(self.matrix.T @ self.matrix).min())
+        return float(self.column_squares().min())
 
     def spectrum(self) -> Spectrum:
-        """Return LAPACK's singular values, moved apart by its backward error, 8 max(N, d) u ||A||.
+        """Return bounds of the singular values.
 
-        With fewer rows than columns, some combination of features is 0 everywhere.
+        Where columns share no row: a sum of n squares is right to n roundings, relatively, and the
+        root to half of that. Else LAPACK's, moved apart by its backward error, 8 max(N, d) u ||A||;
+        with fewer rows than columns, some combination of features is 0 everywhere.
         """
+        if not isinstance(self.matrix, np.ndarray):
+            norms = np.sqrt(self.column_squares())
+            error = (self.longest_column + 4) * UNIT_ROUNDOFF
+            return Spectrum(float(norms.min()) * (1 - error), float(norms.max()) * (1 + error))
         values = scipy.linalg.svdvals(self.matrix)
         states, dimension = self.matrix.shape
         error = 8 * max(states, dimension) * UNIT_ROUNDOFF * float(values[0])
         low = 0.0 if states < dimension else max(float(values[-1]) - error, 0.0)
-        return Spectrum(low=low, high=float(values[0]) + error)
+        return Spectrum(low, float(values[0]) + error)
 
     def solve(self, target: Vector, shift: float) -> Vector:
         """Return the theta that minimises ||matrix theta - target||^2 + shift ||theta||^2."""
-        matrix = self.matrix
+        if not isinstance(self.matrix, np.ndarray):
+            return np.asarray(self.matrix.T @ target / (self.column_squares() + shift))
         if shift:  # the ridge as d more rows: nothing is squared, the condition number neither
-            identity = np.eye(matrix.shape[1])
-            matrix = np.vstack([matrix, np.sqrt(shift) * identity])
-            target = np.concatenate([target, np.zeros(len(identity))])
-        q, r = scipy.linalg.qr(matrix, mode="economic")
-        return np.asarray(scipy.linalg.solve_triangular(r, q.T @ target))
+            more = math.sqrt(shift) * np.eye(self.matrix.shape[1])
+            extended = Features(np.vstack([self.matrix, more]))
+            return extended.solve(np.concatenate([target, np.zeros(len(more))]), 0.0)
+        return np.asarray(scipy.linalg.solve_triangular(self.root, self.whiten(target)))
+
+    @cached_property
+    def _factors(self) -> tuple[Vector, Vector]:
+        """Return Q and R of a dense matrix."""
+        q, r = scipy.linalg.qr(dense(self.matrix), mode="economic")
+        return np.asarray(q), np.asarray(r)
+
+    @property
+    def root(self) -> Vector:
+        """Return W, upper triangular or a diagonal: W^T W is the Gram matrix."""
+        is_dense = isinstance(self.matrix, np.ndarray)
+        return self._factors[1] if is_dense else np.sqrt(self.column_squares())
+
+    def whiten(self, target: Vector) -> Vector:
+        """Return W theta for the theta of ``solve(target, 0)``, without a division by W^2."""
+        if isinstance(self.matrix, np.ndarray):
+            return np.asarray(self._factors[0].T @ target)
+        return np.asarray(self.matrix.T @ target / self.root)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -154,15 +144,10 @@ class Design:
     weights: Vector
 
     def __post_init__(self) -> None:
-        states, dimension = self.phi.shape
         if isinstance(self.phi, np.ndarray) or self.one_feature_per_state:
             return
-        if states * dimension > DENSE_ENTRIES:
-            raise StudyError(
-                f"[features] {states} x {dimension}: a sparse matrix whose features overlap is "
-                f"made dense, and may have at most {DENSE_ENTRIES:,} entries, zeros included; use "
-                "fewer features, or features of which every state has one"
-            )
+        if self.states * self.dimension > DENSE_ENTRIES:
+            raise refusal("features-overlap", design=self, most=DENSE_ENTRIES)
         object.__setattr__(self, "phi", self.phi.toarray())
 
     @property
@@ -176,47 +161,36 @@ class Design:
         return int(self.phi.shape[1])
 
     @cached_property
-    def _entries(self) -> sp.csr_array:
+    def entries(self) -> sp.csr_array:
+        """Phi as a sparse matrix."""
         return sp.csr_array(self.phi)
 
     @cached_property
     def one_feature_per_state(self) -> bool:
         """Return whether no row of Phi has two entries: then the features do not overlap."""
-        return bool((np.diff(self._entries.indptr) <= 1).all())
+        return bool((np.diff(self.entries.indptr) <= 1).all())
 
     @cached_property
     def is_indicator(self) -> bool:
         """Return whether every state has exactly one feature, of value 1: tabular, or groups."""
-        rows, values = np.diff(self._entries.indptr), self._entries.data
-        return bool((rows == 1).all() and (values == 1).all())
+        one_entry = np.diff(self.entries.indptr) == 1
+        return bool(one_entry.all() and (self.entries.data == 1).all())
 
     @cached_property
     def is_tabular(self) -> bool:
         """Return whether Phi is the identity: every state has a feature of its own."""
-        if self.states != self.dimension or not self.is_indicator:
-            return False
-        return bool((self._entries.indices == np.arange(self.states)).all())
+        in_order = np.array_equal(self.entries.indices, np.arange(self.dimension))
+        return self.is_indicator and in_order
 
     @cached_property
-    def features(self) -> Disjoint | Dense:
+    def features(self) -> Features:
         """Phi, of one of the two kinds."""
-        if not self.one_feature_per_state:
-            return Dense(dense(self.phi))
-        some = np.diff(self._entries.indptr) == 1
-        index, scale = np.zeros(self.states, dtype=np.int64), np.zeros(self.states)
-        index[some], scale[some] = self._entries.indices, self._entries.data
-        longest = int(np.bincount(self._entries.indices, minlength=1).max())
-        return Disjoint(index, scale, self.dimension, longest)
+        return Features(self.entries if self.one_feature_per_state else self.phi)
 
     @cached_property
-    def weighted_features(self) -> Disjoint | Dense:
+    def weighted_features(self) -> Features:
         """A = Gamma^{1/2} Phi."""
         return self.features.scaled(np.sqrt(self.weights))
-
-    @cached_property
-    def weighted_squares(self) -> Vector:
-        """The squared norms of the columns of A."""
-        return self.weighted_features.column_squares()
 
     @cached_property
     def weighted(self) -> Spectrum:
@@ -232,15 +206,7 @@ class Design:
 
     def values(self, theta: Vector) -> Vector:
         """Return Phi theta: the value of every state."""
-        return self.features.times(theta)
-
-    @property
-    def full_rank(self) -> bool:
-        """Return whether A certainly has full column rank.
-
-        A smallest singular value that rounding cannot distinguish from 0 counts as 0.
-        """
-        return self.weighted.low > 0
+        return np.asarray(self.phi @ theta)
 
     @property
     def pseudo_inverse_norm(self) -> float:
@@ -249,53 +215,34 @@ class Design:
         return float(np.nextafter(1.0 / self.weighted.low, np.inf))
 
     def require_full_rank(self) -> None:
-        """Refuse a design whose least-squares solution is not unique ([BGP16] section 3.1)."""
-        if not self.full_rank:
-            raise StudyError(
-                f"[features] Gamma^(1/2) Phi ({self.states} states, {self.dimension} features) "
-                "does not have full column rank: the states with weight do not determine every "
-                "feature; drop redundant features, or give weight to the states they need"
-            )
+        """Refuse a design whose least-squares solution is not unique ([BGP16] section 3.1).
+
+        A smallest singular value that rounding cannot distinguish from 0 counts as 0.
+        """
+        if not self.weighted.low > 0:
+            raise refusal("features-not-independent", design=self)
 
     @cached_property
-    def backward_error(self) -> float:
-        """Return p u: a factorisation of the design is exact for a matrix this close, relatively.
-
-        [Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorems 19.4 and 20.3]
-        has a small constant times N d u, and sqrt(d) of that for Q; where features do not overlap,
-        sums are all there is.
-        """
-        if isinstance(self.features, Disjoint):
-            return 2.0 * (self.features.longest_column + 8) * UNIT_ROUNDOFF
-        return 8.0 * self.states * self.dimension * math.sqrt(self.dimension) * UNIT_ROUNDOFF
-
-    @property
-    def conditioning(self) -> float:
-        """Return what rounding errors are multiplied by: kappa.
-
-        Where features do not overlap, theta is a list of quotients, and nothing is amplified.
-        """
-        return 1.0 if self.one_feature_per_state else self.weighted.condition
-
-    @property
-    def solver_slack(self) -> float:
-        """Return how many times larger than that of the pseudo-inverse the solver's norm can be.
+    def solver_error(self) -> float:
+        """Return eta = p u kappa: how far the solver's public map T is from A^+, relatively.
 
         The computed factors define a public linear map T from returns to theta. Privacy depends
-        on ||T|| alone, not on how far T is from A^+. With eta = ``backward_error`` times
-        ``conditioning`` at most 1/20, which ``require_well_conditioned`` demands,
-        ||T|| <= ||A^+|| (1 + 3 eta) (docs/proofs/noise.md).
+        on ||T|| alone, not on how far T is from A^+. With eta at most 1/20, which
+        ``require_well_conditioned`` demands, ||T|| <= ||A^+|| (1 + 3 eta) (docs/proofs/noise.md).
+
+        [Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorems 19.4 and 20.3]
+        has a small constant times N d u for p u, and sqrt(d) of that for Q. Where features do not
+        overlap, theta is a list of quotients of sums, and kappa amplifies nothing.
         """
-        return 1.0 + 3.0 * self.backward_error * self.conditioning
+        if self.one_feature_per_state:
+            return 2.0 * (self.features.longest_column + 8) * UNIT_ROUNDOFF
+        size = 8.0 * self.states * self.dimension * math.sqrt(self.dimension)
+        return size * UNIT_ROUNDOFF * self.weighted.condition
 
     def require_well_conditioned(self) -> None:
         """Refuse a design that floating point cannot solve, by public quantities alone."""
-        if not self.backward_error * self.conditioning <= 0.05:
-            raise StudyError(
-                f"[features] Gamma^(1/2) Phi is too ill-conditioned (condition number up to "
-                f"{self.weighted.condition:.3g}) for {self.states} states and {self.dimension} "
-                "features; use features that are less alike, or weights less extreme"
-            )
+        if not self.solver_error <= 0.05:
+            raise refusal("features-ill-conditioned", design=self)
 
 
 def dense(matrix: Matrix) -> Vector:
@@ -324,7 +271,7 @@ def lsl(counts: Integers, return_sums: Vector, design: Design, ridge: float) -> 
     return matrix.solve(np.sqrt(design.weights / visits) * return_sums, ridge / 2)
 
 
-def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = False) -> float:
+def lsw_float_error(design: Design, limits: Limits, *, whitened: bool) -> float:
     """Return tau, a public bound of how far theta is from the solver's public linear map of F_X.
 
     tau = 4 u ((N + 2) sqrt(d) + d^{3/2} kappa) ||b|| / sigma_min for QR, where the target
@@ -333,60 +280,56 @@ def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = F
 
     Args:
         design: Phi and w.
-        largest_return: F_abs.
+        limits: F_abs.
         whitened: ask for u = W theta instead, which needs no division by W.
 
     Returns:
         tau. Where theta is divided by sigma_min, a tau that would show in the values is refused.
     """
     n, d, weighted = design.states, design.dimension, design.weighted_features
-    if isinstance(weighted, Disjoint):  # each entry is a quotient of two sums, with its own error
-        squares = design.weighted_squares
-        absolute = replace(weighted, scale=np.abs(weighted.scale))
-        largest = absolute.transposed_times(np.sqrt(design.weights))
-        size = np.linalg.norm(largest / (np.sqrt(squares) if whitened else squares))
+    largest_return = limits.largest_return
+    if design.one_feature_per_state:  # each entry is a quotient of two sums, with its own error
+        largest = abs(sp.csr_array(weighted.matrix)).T @ np.sqrt(design.weights)
+        size = np.linalg.norm(largest / (weighted.root if whitened else weighted.column_squares()))
         return 4.0 * (weighted.longest_column + 8.0) * UNIT_ROUNDOFF * largest_return * float(size)
-    products = (n + 2) * d**0.5  # inner products over the states
-    triangles = d**1.5  # one triangular solve
-    steps = products if whitened else products + triangles * design.weighted.condition
+    steps = (n + 2) * d**0.5  # inner products over the states
+    if not whitened:
+        steps += d**1.5 * design.weighted.condition  # one triangular solve
     target = largest_return * float(np.sqrt(design.weights.sum()))
     error = 4.0 * steps * UNIT_ROUNDOFF * target
     return error if whitened else _small(design, error / design.weighted.low, largest_return)
 
 
-def lsl_float_error(
-    design: Design, ridge: float, trajectories: int, largest: float, most_states: int
-) -> float:
+def lsl_float_error(design: Design, limits: Limits, ridge: float, cap: int) -> float:
     """Return tau, a public bound of ||computed theta - theta||, from the largest counts possible.
 
     Here the matrix depends on the counts, so there is no public map, and the error is that against
-    the exact solution, over all data sets. No state has more than m visits, and all have no more
-    than m H together. By an orthogonal factorisation: 5 p u kappa ||target|| / sigma_min.
+    the exact solution, over all data sets. No state has more visits than the cap, and all have no
+    more than H times it together. By an orthogonal factorisation: 5 p u kappa ||target||/sigma_min.
 
     Args:
         design: Phi and rho.
+        limits: F_abs and H.
         ridge: lambda, above 0.
-        trajectories: the most that a count can be, public: m, or the cap that stands for it.
-        largest: F_abs.
-        most_states: H.
+        cap: the most that a count can be, public: m, or what stands for it.
 
     Returns:
         tau; errors that would show in the values are refused, from public numbers.
     """
     low = float(np.sqrt(ridge / 2))  # no singular value of the augmented matrix is smaller
-    visits = trajectories * float(min(most_states, design.states))
+    visits = cap * float(min(limits.max_states_per_trajectory, design.states))
     heaviest = float(design.weights.max())
-    weight = min(trajectories * float(design.weights.sum()), visits * heaviest)
-    target = largest * float(np.sqrt(weight))
-    high = float(np.sqrt(design.norm**2 * heaviest * trajectories + low**2))
-    if isinstance(design.features, Disjoint):
+    weight = min(cap * float(design.weights.sum()), visits * heaviest)
+    target = limits.largest_return * float(np.sqrt(weight))
+    high = float(np.sqrt(design.norm**2 * heaviest * cap + low**2))
+    if design.one_feature_per_state:
         relative = 4.0 * (design.features.longest_column + 8) * UNIT_ROUNDOFF
     else:
         size = 8.0 * (design.states + design.dimension) * design.dimension**1.5 * UNIT_ROUNDOFF
         relative = 5.0 * size * high / low
     if not relative <= 0.25:  # Wedin's theorem presumes kappa e <= 1/20
         relative = np.inf
-    return _small(design, relative * target / low, largest)
+    return _small(design, relative * target / low, limits.largest_return)
 
 
 def _small(design: Design, error: float, largest_return: float) -> float:
@@ -396,9 +339,5 @@ def _small(design: Design, error: float, largest_return: float) -> float:
     """
     largest = LARGEST_ERROR * largest_return * float(np.sqrt(design.states)) / design.norm
     if not error <= largest:
-        raise StudyError(
-            f"[features] the regression is too ill-conditioned: rounding could move its solution "
-            f"by {error:.2g}, and {largest:.2g} is allowed; use features that are less alike, "
-            "weights less extreme, a larger ridge, or max_states_per_trajectory"
-        )
+        raise refusal("regression-ill-conditioned", error=error, largest=largest)
     return error

@@ -72,6 +72,8 @@ class Refusal(IntEnum):
     REWARD = 4  # a reward is not finite
     SPAN = 5  # a unit's hash is outside the span
     ARM = 6  # a unit has two arms
+    ENDED = 7  # a row comes after the end of its trajectory
+    STATELESS = 8  # a trajectory with a weight has no key
 
 
 class Rules(NamedTuple):
@@ -84,11 +86,12 @@ class Rules(NamedTuple):
     reward_bounds: tuple[float, float]
     max_states_per_trajectory: int
     max_trajectories_per_person: int
+    has_ends: bool
     drop_invalid: bool
     drop_truncated: bool
     keys_per_arm: int
-    reference: int
-    nearest: int
+    centre_step: int
+    smallest_radius: int
     levels: int
     clip: float
 
@@ -106,6 +109,14 @@ class Sums(NamedTuple):
     last_seen_in: Integers  # of each key, the number of the trajectory that met it last
     last_number: Integers  # of a trajectory, those of dropped units included
     tally: Integers  # by ``Tally``
+
+
+def empty_sums(keys: int, levels: int, *, weighted: bool) -> Sums:
+    """Return sums of nothing, for so many keys."""
+    cells = (keys if levels > 1 else 0, 2 * levels)
+    of_weights = keys if weighted else 0
+    shapes = (keys, keys, cells, cells, levels, of_weights, of_weights, keys, 1, len(Tally))
+    return Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
 
 
 @jit(nogil=True)
@@ -127,7 +138,7 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 
 @jit(nogil=True)
 def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    ids, steps, keys, rewards, rules, ratios, sums
+    ids, steps, keys, rewards, ratios, rules, sums
 ):
     """Add whole units to the sums, and check every row.
 
@@ -141,22 +152,23 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
     Args:
         ids: row x word: the words of the unit's ids first, those of the trajectory's after them.
         steps: of each row.
-        keys: of each row; N marks an invalid row, where units are dropped.
+        keys: of each row; N marks an invalid row, where units are dropped; N + 1 a row that ends
+            its trajectory, where there are any: its reward counts, and it has no key.
         rewards: of each row.
-        rules: ``Rules``.
         ratios: of each row; empty where trajectories have no weights.
+        rules: ``Rules``.
         sums: ``Sums``, added to.
 
     Returns:
         (0, 0), or a ``Refusal`` and the row at which a check failed.
     """
     (rows, words), max_states = ids.shape, rules.max_states_per_trajectory
-    counts, last_seen_in = sums.counts, sums.last_seen_in
+    counts, last_seen_in, tally = sums.counts, sums.last_seen_in, sums.tally
     # For the longest unit that there could be; only what a unit needs is ever touched. Of each row
     # of a unit its key, twice, and 1 more at first visits that count; the first rows of its
-    # trajectories; how many keys beyond H each of them visits.
+    # trajectories; how many keys each of them visits.
     visits = np.empty(rows + 1, dtype=np.uint32)
-    begins, surplus = np.empty(rows + 1, dtype=np.int64), np.empty(rows + 1, dtype=np.int64)
+    begins, distinct = np.empty(rows + 1, dtype=np.int64), np.empty(rows + 1, dtype=np.int64)
     low, high = rules.return_bounds
     reward_low, reward_high = rules.reward_bounds
     top = 1.0 * GRID_STEPS  # a double, as the others: one min to compile
@@ -167,7 +179,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
     span = (np.uint64(rules.span[0]), np.uint64(rules.span[1]))
     whole = rules.span == WHOLE_SPAN
     row, number = 0, sums.last_number[0]
-    met = counted = units = clamped = beyond = dropped = rewards_clamped = clipped = 0
+    returns_clamped = rewards_clamped = 0  # of rows: local, for speed
     while row < rows:
         if not whole:
             # Another batch may cover the other hashes, and with them this unit once more.
@@ -177,7 +189,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
         start, trajectories, invalid, changed = row, 0, False, rules.unit_words
         # One turn for each trajectory; the unit ends where a word of its own ids changes.
         while row < rows and (trajectories == 0 or changed >= rules.unit_words):
-            begins[trajectories], distinct_keys = row, 0
+            begins[trajectories], distinct_keys, ended = row, 0, False
             # A new number for each trajectory makes all marks out of date at once: nothing of
             # size N is cleared, and a key is fresh unless this very trajectory has met it.
             number += 1
@@ -194,6 +206,11 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     distinct_keys += new
                 elif marked and key == len(counts):
                     invalid = True
+                elif rules.has_ends and key == len(counts) + 1:
+                    if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
+                        return Refusal.REWARD, row
+                    # No key, and so no visit: an entry that adds 0, to the first key.
+                    visits[np.uint64(row - start)], ended = 0, True
                 else:
                     return Refusal.KEY, row
                 row += 1
@@ -216,27 +233,41 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     if not dropping:
                         return Refusal.DUPLICATE, row
                     invalid = True
-            surplus[trajectories] = max(distinct_keys - max_states, 0)
+                if ended:
+                    if not dropping:
+                        return Refusal.ENDED, row
+                    invalid = True
+            # A weight has to count somewhere; whatever else has no key adds nothing but 1 to m.
+            if weighted and distinct_keys == 0 and not invalid:
+                if not dropping:
+                    return Refusal.STATELESS, begins[trajectories]
+                invalid = True
+            distinct[trajectories] = distinct_keys
             trajectories += 1
         # A matter of meaning: the limits count keys, whichever arm they are in, so that no
         # sensitivity depends on it (docs/proofs/arms-and-actions.md).
         if rules.keys_per_arm < len(counts) and not invalid:
-            for at in range(begins[0] + 1, row):
-                if keys[at] // rules.keys_per_arm != keys[begins[0]] // rules.keys_per_arm:
+            arm = -1
+            for at in range(begins[0], row):
+                here = keys[at] // rules.keys_per_arm if keys[at] < len(counts) else arm
+                if arm >= 0 and here != arm:  # an end has none
                     if not dropping:
                         return Refusal.ARM, at
                     invalid = True
+                arm = here
         # Decided once all rows of the unit were read, and before any of them counts: a unit with
         # an invalid row contributes what an absent one does.
         if invalid:
-            dropped += 1
+            tally[Tally.UNITS_DROPPED] += 1
             continue
         begins[trajectories] = row
-        met, units = met + trajectories, units + 1
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
-        for trajectory in range(min(trajectories, rules.max_trajectories_per_person)):
-            counted += 1
+        counting = min(trajectories, rules.max_trajectories_per_person)
+        tally[Tally.PERSONS] += 1
+        tally[Tally.TRAJECTORIES] += counting
+        tally[Tally.SURPLUS_TRAJECTORIES] += trajectories - counting
+        for trajectory in range(counting):
             begin, end = begins[trajectory], begins[trajectory + 1]
             value, weight, most_level = 0.0, 1.0, 0
             if weighted:
@@ -257,40 +288,35 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                 # is the one that was checked, even if the owner of the rows changes it now.
                 entry = visits[t - np.uint64(start)]
                 key, visit = entry >> 1, np.int64(entry & 1)
-                clamped += visit * (value != inside)
+                returns_clamped += visit * (value != inside)
                 counts[key] += visit
                 sums.return_steps[key] += visit * grid_steps
                 if by_level and visit:
-                    away = abs(grid_steps - rules.reference)
+                    away = abs(grid_steps - rules.centre_step)
                     # Bisection, branch-free. The interval of the last level is the whole range
-                    # (``Limits.nearest``), so this is no higher.
-                    level = 8 * (away > rules.nearest << 7)
-                    level += 4 * (away > rules.nearest << (level + 3))
-                    level += 2 * (away > rules.nearest << (level + 1))
-                    level += away > rules.nearest << level
-                    cell = 2 * level + (grid_steps < rules.reference)
+                    # (``Limits.smallest_radius``), so this is no higher.
+                    level = 8 * (away > rules.smallest_radius << 7)
+                    level += 4 * (away > rules.smallest_radius << (level + 3))
+                    level += 2 * (away > rules.smallest_radius << (level + 1))
+                    level += away > rules.smallest_radius << level
+                    cell = 2 * level + (grid_steps < rules.centre_step)
                     sums.level_counts[key, cell] += 1
                     sums.level_steps[key, cell] += grid_steps
                     most_level = level if level > most_level else most_level
                 if weighted and visit:
-                    clipped += weight > rules.clip
+                    tally[Tally.WEIGHTS_CLIPPED] += weight > rules.clip
                     j = np.int64(min(weight, rules.clip) / rules.clip * GRID_STEPS)
                     centred = grid_steps - GRID_STEPS // 2
                     size = j * abs(centred) // GRID_STEPS  # towards zero; below 2^59 before
                     sums.weight_steps[key] += j
                     sums.weighted_steps[key] += size if centred >= 0 else -size
-            sums.largest_levels[most_level] += 1
-            beyond += surplus[trajectory]
+            # A trajectory without a key has no return that counts, and so no level.
+            sums.largest_levels[most_level] += distinct[trajectory] > 0
+            tally[Tally.SURPLUS_VISITS] += max(distinct[trajectory] - max_states, 0)
     sums.last_number[0] = number
-    sums.tally[Tally.TRAJECTORIES] += counted
-    sums.tally[Tally.PERSONS] += units
-    sums.tally[Tally.ROWS] += rows
-    sums.tally[Tally.REWARDS_CLAMPED] += rewards_clamped
-    sums.tally[Tally.RETURNS_CLAMPED] += clamped
-    sums.tally[Tally.SURPLUS_TRAJECTORIES] += met - counted
-    sums.tally[Tally.SURPLUS_VISITS] += beyond
-    sums.tally[Tally.UNITS_DROPPED] += dropped
-    sums.tally[Tally.WEIGHTS_CLIPPED] += clipped
+    tally[Tally.ROWS] += rows
+    tally[Tally.REWARDS_CLAMPED] += rewards_clamped
+    tally[Tally.RETURNS_CLAMPED] += returns_clamped
     return Refusal.NONE, 0
 
 

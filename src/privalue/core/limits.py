@@ -7,7 +7,7 @@
 | F_lo, F_hi  | ``limits.return_bounds``    | bounds of a first-visit return                     |
 | H           | ``limits.max_states_per_trajectory`` | distinct keys that count per trajectory   |
 | L           | ``limits.max_trajectories_per_person`` | trajectories that count per unit        |
-| q           | ``limits.touched``          | most keys whose statistics differ between neighbours |
+| q           | ``limits.max_keys_changed`` | most keys whose statistics differ between neighbours |
 | C           | ``limits.clip``             | the most that a trajectory weighs                  |
 | Phi, w, rho | ``design``                  | features, and weights of the regression            |
 
@@ -30,16 +30,27 @@ by one of which nothing is left, where invalid units are dropped.
 """
 
 import math
-from collections.abc import Callable, Mapping
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
-from privalue.core.design import Design
-from privalue.core.kernel import GRID_STEPS, Vector
+from privalue.core.kernel import GRID_STEPS
 from privalue.errors import StudyError
 
 MOST_LEVELS = 12
 MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
+
+
+@cache
+def _messages() -> dict[str, str]:
+    return tomllib.loads(Path(__file__).with_name("messages.toml").read_text(encoding="utf-8"))
+
+
+def refusal(code: str, **facts: object) -> StudyError:
+    """Return the error of this code for public numbers; facts fill in its message."""
+    return StudyError(_messages()[code].format(**facts), code=code)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,25 +72,29 @@ class Limits:
     reward_bounds: tuple[float, float]
     levels: int  # J: candidates for a private bound of returns, each twice as wide
     clip: float  # C, where trajectories have weights: each counts once, at its first key; or 0
+    has_ends: bool  # rows may end a trajectory and have no key
     drop_invalid: bool  # a unit with an invalid row counts as nobody
     drop_truncated: bool  # a unit with a trajectory that was cut off counts as nobody
     size_is_public: bool  # the number of units is the same for all neighbours
 
     def __post_init__(self) -> None:
-        low, high = self.return_bounds
-        most_keys = self.max_states_per_trajectory
-        least = min(self.keys, most_keys, self.max_trajectories_per_person, self.arms)
-        units, relations = ("trajectory", "person"), ("replace-one", "add-remove")
-        named = self.unit in units and self.neighbours in relations
-        # What a study never has: a discount that is no number would pass every later check.
-        inside = -1e300 <= low < high <= 1e300 and self.reward_bounds[0] <= self.reward_bounds[1]
-        whole = least >= 1 and 1 <= self.levels <= MOST_LEVELS and self.keys % self.arms == 0
-        weighted = self.clip == 0 or (1e-100 < self.clip < 1e100 and most_keys == 1)
+        (low, high), per_trajectory = self.return_bounds, self.max_states_per_trajectory
         # A unit that comes, goes or is dropped changes how many there are.
-        secret = self.add_remove or self.drop_invalid or self.drop_truncated
-        sized = not (secret and self.size_is_public)
-        if not (named and whole and 0 < self.discount <= 1 and inside and weighted and sized):
-            raise StudyError(f"these are no limits: {self}")
+        size_changes = self.add_remove or self.drop_invalid or self.drop_truncated
+        conditions = (
+            self.unit in ("trajectory", "person"),
+            self.neighbours in ("replace-one", "add-remove"),
+            min(self.keys, per_trajectory, self.max_trajectories_per_person) >= 1,
+            self.arms >= 1 and self.keys % self.arms == 0,
+            1 <= self.levels <= MOST_LEVELS,
+            0 < self.discount <= 1,  # what is no number would pass every later check
+            -1e300 <= low < high <= 1e300,
+            self.reward_bounds[0] <= self.reward_bounds[1],
+            self.clip == 0 or (1e-100 < self.clip < 1e100 and per_trajectory == 1),
+            not (size_changes and self.size_is_public),
+        )
+        if not all(conditions):
+            raise refusal("limits-invalid", limits=self)
 
     @property
     def by_person(self) -> bool:
@@ -92,12 +107,17 @@ class Limits:
         return self.neighbours == "add-remove"
 
     @property
+    def largest_return(self) -> float:
+        """Return F_abs, the most that a return can be in size."""
+        return max(map(abs, self.return_bounds))
+
+    @property
     def keys_per_arm(self) -> int:
         """Return how many keys an arm has; N where there are no arms."""
         return self.keys // self.arms
 
     @property
-    def touched(self) -> int:
+    def max_keys_changed(self) -> int:
         """Return q: the keys of one unit, or of two where one replaces the other.
 
         A unit counts for at most H keys in each of L trajectories, and L trajectories need not
@@ -107,7 +127,7 @@ class Limits:
         return min(self.keys, one if self.add_remove else 2 * one)
 
     @property
-    def reference(self) -> int:
+    def centre_step(self) -> int:
         """Return ref, in grid steps: 0 moved between the bounds, and to an even step.
 
         All ends of intervals are even, so that their middles are whole steps.
@@ -116,14 +136,14 @@ class Limits:
         return 2 * round(GRID_STEPS / 2 * ((min(max(0.0, low), high) - low) / (high - low)))
 
     @property
-    def nearest(self) -> int:
+    def smallest_radius(self) -> int:
         """Return B_0, in grid steps: even, and doubled J - 1 times it reaches both bounds.
 
         Where it can be, some doublings of it are how far a single reward reaches: with one reward
         in a trajectory, at its end, no return is further away.
         """
         (low, high), (least, most) = self.return_bounds, self.reward_bounds
-        furthest = max(self.reference, GRID_STEPS - self.reference)
+        furthest = max(self.centre_step, GRID_STEPS - self.centre_step)
         zero = min(max(0.0, low), high)
         away = max(most - zero, zero - least) / (high - low) * GRID_STEPS
         reach = math.ceil(min(away + 2, furthest))  # for the roundings of returns, and of ref
@@ -131,10 +151,10 @@ class Limits:
         enough = [bound for bound in aligned if bound << self.levels - 1 >= furthest]
         return enough[0] if enough else 2 * -(-furthest >> self.levels)
 
-    def interval(self, level: int) -> tuple[int, int]:
+    def clamping_interval(self, level: int) -> tuple[int, int]:
         """Return [ref - B_j, ref + B_j] within the bounds, B_j = 2^j B_0, in grid steps."""
-        bound = self.nearest << level
-        return max(self.reference - bound, 0), min(self.reference + bound, GRID_STEPS)
+        bound = self.smallest_radius << level
+        return max(self.centre_step - bound, 0), min(self.centre_step + bound, GRID_STEPS)
 
     @property
     def counts_trajectories(self) -> bool:
@@ -183,74 +203,3 @@ class PublicSize:
         # U persons with at most L trajectories each: the data's own m would be a private cap.
         most = limits.max_trajectories_per_person * (persons or 1)
         return cls(units=persons, most_count=most, trajectories=declared)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageRules:
-    """A public rule by which a stage chooses, from noisy numbers and their standard deviation.
-
-    It is no part of the core: whatever it returns is checked, and costs accuracy at most.
-    """
-
-    name: str
-    bound: Callable[[Vector, float], int]  # noisy trajectories by largest level -> a level
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SspTerms:
-    """The constants of DP-SSP."""
-
-    shape: Vector  # omega: how precisely each key is released
-    count_weight: float  # c_w, in units of R: what a count weighs beside a sum
-    shares: Mapping[str, float]  # of mu^2, by stage; the values get the rest
-    rules: StageRules | None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OpeTerms:
-    """The constants of DP-OPE: what its numbers weigh beside the weighted return, in its range."""
-
-    count_weight: float  # c_w: the weight of a trajectory
-    value_weight: float  # c_b: its return without the weight
-    size_weight: float  # c_m: one for each trajectory; 0 where their number is public
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SmoothTerms:
-    """The constants that DP-LSW and DP-LSL share."""
-
-    calibration: Literal["exact", "nissim", "appendix"]
-    beta: float | None  # None where the calibration says it
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LswTerms(SmoothTerms):
-    """The constants of DP-LSW."""
-
-    whitened: bool
-    pseudo_count: float  # kappa
-    unvisited: float  # the value of a key that nobody visits, inside the bounds
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LslTerms(SmoothTerms):
-    """The constants of DP-LSL."""
-
-    ridge: float  # lambda
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Terms:
-    """All that a release follows from besides the data; public.
-
-    The release publishes this very object: an error made on the way from the study file to here
-    gives a release that says what was really done.
-    """
-
-    epsilon: float
-    delta: float
-    limits: Limits
-    size: PublicSize
-    design: Design
-    mechanism: Literal["dp-ssp", "dp-lsw", "dp-lsl", "dp-ope"]
-    constants: SspTerms | LswTerms | LslTerms | OpeTerms

@@ -30,7 +30,7 @@ NeurIPS 2020.
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
@@ -38,15 +38,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core.kernel import Integers, Vector, jit
-from privalue.errors import StudyError, UsageError
+from privalue.core.limits import refusal
+from privalue.errors import UsageError
 
 _BITS = 64
 _HALF = np.uint64(1 << (_BITS - 1))  # a uniform number is below 1/2 if its first word is below this
 _LOW_BITS = np.uint64(_BITS - 53)
 _BLOCK = 1 << 15  # bytes asked of a source at a time
 _SHORT_BLOCK = 1 << 9  # the same, where a few words will do
+_LARGEST = Fraction(sys.float_info.max)  # what is beyond it has no double
 
-_Word = Callable[[], int]
 _DTYPES = (np.dtype(np.float64), np.dtype(np.int64))
 
 
@@ -109,20 +110,13 @@ def public_grid(smallest_sigma: float) -> float:
         StudyError: not a finite number above 0, or so small that the grid is not a normal double.
     """
     if not 2.0**-1012 <= smallest_sigma <= sys.float_info.max:
-        raise StudyError(
-            f"smallest_sigma is {smallest_sigma!r}; it must be a finite number of at least "
-            "2**-1012, so that the grid is a normal double: state the values in other units"
-        )
+        raise refusal("noise-without-grid", sigma=smallest_sigma)
     _, exponent = math.frexp(smallest_sigma)  # 2**(exponent - 1) <= smallest_sigma < 2**exponent
     return math.ldexp(1.0, exponent - 11)
 
 
 def gaussian_on_grid(
-    center: Vector | Integers,
-    *,
-    sigma: float | Vector,
-    grid: float | Vector,
-    entropy: Entropy | None = None,
+    center: Vector | Integers, *, sigma: float | Vector, grid: float | Vector, entropy: Entropy
 ) -> Vector:
     """Draw N(center_i, sigma_i^2) independently, rounded to the nearest multiples of the grid.
 
@@ -130,13 +124,16 @@ def gaussian_on_grid(
     that this last step is post-processing too. It changes something only beyond 2**53 grid steps,
     and what exceeds the largest double becomes the largest double.
 
+    Where words run out, the coordinate starts again from its first word, with more words behind
+    it: had it started from a later one, the end of a block would have chosen which words count,
+    and the law would not be the Gaussian's.
+
     Args:
-        center: the private values; a plain one-dimensional array, float64 or int64. Integers
-            beyond 2**53 are not rounded.
+        center: the private values, float64 or int64. Integers beyond 2**53 are not rounded.
         sigma: the private standard deviation, or an array with one for each value. Zero is
             refused: it would return the data.
         grid: a public power of two, from ``public_grid``, or an array with one for each value.
-        entropy: the operating system's, if left out.
+        entropy: where words come from.
 
     Returns:
         The released numbers, as many as in ``center``: public, and read-only.
@@ -145,20 +142,31 @@ def gaussian_on_grid(
         UsageError: an argument that no parsed study and data set lead to. It never quotes a
             private value.
     """
-    sigmas, grids = require_drawable(center, sigma, grid)
-    multiples, rare = draw_multiples(center, sigmas, grids, entropy or OperatingSystemEntropy())
-    with np.errstate(over="ignore"):
-        released = multiples.astype(np.float64) * grids
-    # An infinity would be refused later, after the charge; the largest double is not.
-    np.clip(released, -sys.float_info.max, sys.float_info.max, out=released)
-    for i, multiple in rare.items():
-        unit, per = grids[i].item().as_integer_ratio()
-        released[i] = _nearest_double(multiple * unit, per)
+    sigmas, grids = (np.full(len(center), x, dtype=np.float64) for x in (sigma, grid))
+    _require_noise(center, sigmas, grids)
+    whole, rest, scale = _in_doubles(center, sigmas, grids)
+    released = np.zeros(len(center))
+    stream, i = Stream.of(np.zeros(0, dtype=np.uint64), 0), 0
+    while i < len(center):
+        try:
+            i, negative, k, x = fill(stream, i, whole, rest, scale, grids, released)
+            if i < len(center):  # in doubt
+                step, mu, spread = (Fraction(of[i].item()) for of in (grids, center, sigmas))
+                multiple = round_exactly(mu / step, spread / step, (negative, k, x), stream)
+                released[i] = float(min(max(multiple * step, -_LARGEST), _LARGEST))
+                i += 1
+        except IndexError:
+            i, begin = stream.begin.tolist()
+            more = np.frombuffer(entropy.read(_BLOCK), dtype="<u8")
+            stream = Stream.of(np.concatenate([stream.words[begin:], more]), i)
+    # An infinity would be refused later, after the charge; the largest double is not. And 0 has no
+    # sign, which would be that of the centre or of its noise.
+    released = np.clip(released, -sys.float_info.max, sys.float_info.max) + 0.0
     released.setflags(write=False)
     return released
 
 
-def discrete_laplace(scale: Fraction, entropy: Entropy | None = None) -> int:
+def discrete_laplace(scale: Fraction, entropy: Entropy) -> int:
     """Draw an integer y with probability proportional to e^{-|y| / scale}: [CKS20] Algorithm 2.
 
     ``scale`` = t/s is public. Integers and random words are all that is used, so that the law is
@@ -170,22 +178,22 @@ def discrete_laplace(scale: Fraction, entropy: Entropy | None = None) -> int:
     if not isinstance(scale, Fraction) or scale <= 0:
         raise UsageError(f"scale is {scale!r}; it must be a Fraction above 0")
     t, s = scale.as_integer_ratio()
-    word = _words(entropy or OperatingSystemEntropy())
+    words = _words(entropy)
     while True:
-        u = uniform_below(t, word)
-        if not _survives_ratio(u, t, word):
+        u = uniform_below(t, words)
+        if not _survives_ratio(u, t, words):
             continue
         v = 0
-        while _survives_ratio(1, 1, word):
+        while _survives_ratio(1, 1, words):
             v += 1
         size = (u + t * v) // s  # u + t v is x with probability proportional to e^{-x/t}
-        negative = word() < 1 << (_BITS - 1)
+        negative = next(words) < 1 << (_BITS - 1)
         if size > 0 or not negative:  # 0 has one sign
             return -size if negative else size
 
 
 def laplace_on_grid(
-    center: Vector | Integers, scales: Sequence[Fraction], entropy: Entropy | None = None
+    center: Vector | Integers, scales: Sequence[Fraction], entropy: Entropy
 ) -> Vector:
     """Add discrete Laplace noise of public scales to whole numbers, in whole numbers.
 
@@ -197,36 +205,22 @@ def laplace_on_grid(
     return released
 
 
-def _words(source: Entropy) -> _Word:
-    """Return a function that gives the source's next word of 64 bits: none skipped, none twice."""
-
-    def words() -> Iterator[int]:
-        while True:
-            yield from np.frombuffer(source.read(_SHORT_BLOCK), dtype="<u8").tolist()
-
-    return words().__next__
+def _words(source: Entropy) -> Iterator[int]:
+    """Yield the source's words of 64 bits: none skipped, none twice."""
+    while True:
+        yield from np.frombuffer(source.read(_SHORT_BLOCK), dtype="<u8").tolist()
 
 
-def require_drawable(
-    center: Vector | Integers, sigma: float | Vector, grid: float | Vector
-) -> tuple[Vector, Vector]:
-    """Return sigma and the grid of each coordinate, or refuse what no study and data set lead to.
+def _require_noise(center: Vector | Integers, sigmas: Vector, grids: Vector) -> None:
+    """Refuse what no study and data set lead to: without noise nothing is private.
 
     The checks are for programming errors, and quote no private value: statistics are clamped and
-    sigma is bounded from below, so no data set fails them. Without noise nothing is private.
+    sigma is bounded from below, so no data set fails them.
     """
-    if type(center) is not np.ndarray or center.ndim != 1 or center.dtype not in _DTYPES:
-        raise UsageError("center must be a plain numpy array, float64 or int64, one-dimensional")
-    if not {np.shape(sigma), np.shape(grid)} <= {(), center.shape}:
-        raise UsageError("sigma and grid must be numbers, or have as many numbers as center")
-    sigmas, grids = np.full(center.shape, sigma), np.full(center.shape, grid)
-    if not {sigmas.dtype.kind, grids.dtype.kind} <= {"f", "i"}:
-        raise UsageError("sigma and grid must be numbers")
     powers = (np.frexp(grids)[0] == 0.5) & (grids >= sys.float_info.min)
     noisy = (sigmas > 0) & (sigmas <= sys.float_info.max)
-    if not (powers & noisy & np.isfinite(center)).all():
+    if center.dtype not in _DTYPES or not (powers & noisy & np.isfinite(center)).all():
         raise UsageError("center must be finite, sigma above 0, grid one of public_grid")
-    return sigmas.astype(np.float64), grids.astype(np.float64)
 
 
 class Stream(NamedTuple):
@@ -248,66 +242,18 @@ class Stream(NamedTuple):
         return cls(words, after, at, np.array([coordinate, 0]))
 
 
-def draw_multiples(
-    center: Vector | Integers, sigma: Vector, grid: Vector, entropy: Entropy
-) -> tuple[Integers, dict[int, int]]:
-    """Draw floor((mu + sigma Z)/g + 1/2) for every coordinate.
-
-    Where words run out, the coordinate starts again from its first word, with more words behind
-    it: had it started from a later one, the end of a block would have chosen which words count,
-    and the law would not be the Gaussian's.
-
-    Args:
-        center: mu. PRIVATE.
-        sigma: of each coordinate. PRIVATE.
-        grid: of each coordinate.
-        entropy: where words come from.
-
-    Returns:
-        The multiples, 0 where doubles did not decide, and by their places those that were decided
-        in whole numbers, which may have more than 64 bits.
-    """
-    whole, rest, scale = _in_doubles(center, sigma, grid)
-    multiples = np.zeros(len(center), dtype=np.int64)
-    rare: dict[int, int] = {}
-    stream, i = Stream.of(np.zeros(0, dtype=np.uint64), 0), 0
-    while i < len(center):
-        try:
-            i, negative, k, x = fill_multiples(stream, i, whole, rest, scale, multiples)
-            if i < len(center):  # in doubt
-                mu, spread = (in_steps(of[i].item(), grid[i].item()) for of in (center, sigma))
-                rare[i] = round_exactly(mu, spread, (negative, k, x), stream)
-                i += 1
-        except IndexError:
-            i, begin = stream.begin.tolist()
-            more = np.frombuffer(entropy.read(_BLOCK), dtype="<u8")
-            stream = Stream.of(np.concatenate([stream.words[begin:], more]), i)
-    return multiples, rare
-
-
-def _in_doubles(
-    center: Vector | Integers, sigma: Vector, grid: Vector
-) -> tuple[Integers, Vector, Vector]:
+def _in_doubles(center: Vector | Integers, sigma: Vector, grid: Vector) -> tuple[Vector, ...]:
     """Return (whole, rest, scale): center/grid = whole + rest, sigma/grid = scale, up to rounding.
 
-    ``whole`` is exact, rest is at most 1 in size and, like scale, right to 2**-53. What does not
-    fit has an infinite scale, which leaves it in doubt.
+    ``whole`` is exact and below 2**52, rest is at most 1/2 in size and, like scale, right to
+    2**-53. What does not fit has an infinite scale, which leaves it in doubt.
     """
-    parts: list[NDArray[np.float64] | Integers] = [center]
-    if center.dtype == np.int64:  # in two parts, each of which is a double
-        low = np.bitwise_and(center, 2**32 - 1)
-        parts = [center - low, low]
-    whole, rest = np.zeros(len(center), dtype=np.int64), np.zeros(len(center))
     with np.errstate(all="ignore"):
-        scale = sigma / grid
-        for part in parts:
-            steps = part / grid
-            nearest = np.rint(steps)
-            fits = np.abs(nearest) <= 2.0**61
-            whole += np.where(fits, nearest, 0.0).astype(np.int64)
-            rest += np.where(fits, steps - nearest, 0.0)
-            scale[~fits] = np.inf
-    return whole, rest, scale
+        steps, scale = center / grid, sigma / grid
+        whole = np.rint(steps)
+        # A whole number below 2**53 is a double.
+        exact = (np.abs(whole) < 2.0**52) & (np.abs(center.astype(np.float64)) < 2.0**53)
+        return whole, steps - whole, np.where(exact, scale, np.inf)
 
 
 @jit()
@@ -393,8 +339,8 @@ def standard_normal(stream):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def fill_multiples(stream, first, whole, rest, scale, multiples):  # type: ignore[no-untyped-def]
-    """Fill ``multiples`` from place ``first`` on, until doubles leave one in doubt.
+def fill(stream, first, whole, rest, scale, grid, released):  # type: ignore[no-untyped-def]
+    """Fill ``released`` from place ``first`` on, until doubles leave a number in doubt.
 
     The error of t is at most half of ``doubt`` (docs/proofs/noise.md, theorem 5): where t is
     further than that from a boundary between two multiples, whole numbers decide likewise.
@@ -405,7 +351,8 @@ def fill_multiples(stream, first, whole, rest, scale, multiples):  # type: ignor
         whole: of each coordinate, the nearest multiple to its centre. PRIVATE.
         rest: what is left of the centre, in grid steps. PRIVATE.
         scale: sigma in grid steps; infinite where doubles do not do. PRIVATE.
-        multiples: written to.
+        grid: of each coordinate.
+        released: written to.
 
     Returns:
         The coordinate in doubt and its Z, as ``standard_normal`` has it; or their number.
@@ -419,46 +366,41 @@ def fill_multiples(stream, first, whole, rest, scale, multiples):  # type: ignor
         doubt = 2.0**-50 * (scale[i] * (k + 2) + 1)
         if not abs(t - nearest) + doubt < 0.5:  # also where doubt is infinite
             return i, negative, k, x
-        multiples[i] = whole[i] + np.int64(nearest)
+        released[i] = (whole[i] + nearest) * grid[i]
     return len(whole), False, 0, 0
 
 
 def round_exactly(
-    center: tuple[int, int], sigma: tuple[int, int], normal: tuple[bool, int, int], stream: Stream
+    center: Fraction, sigma: Fraction, normal: tuple[bool, int, int], stream: Stream
 ) -> int:
     """Return the integer nearest to center + sigma Z, in grid steps; draw more of Z while in doubt.
 
-    With b bits of its fraction known, Z lies strictly between low / 2**b and (low + 1) / 2**b. In
-    units of 2**-shift the sum lies strictly between two integers, and so does sum + 1/2, whose
-    floor is the result; it is decided when no multiple of 2**shift is strictly between them.
+    With b bits of its fraction known, |Z| lies strictly between low / 2**b and (low + 1) / 2**b,
+    and center + sigma Z + 1/2, whose floor is the result, strictly between two numbers: it is
+    decided when no integer is strictly between them.
 
     Args:
-        center: the integers (n, p) with center = n / 2**p. PRIVATE.
-        sigma: likewise. PRIVATE.
+        center: mu / g. PRIVATE.
+        sigma: sigma / g. PRIVATE.
         normal: Z, as ``standard_normal`` has it. PRIVATE.
         stream: the random words.
 
     Returns:
         The multiple of the grid, of any size.
     """
-    (mu, mu_bits), (scale, scale_bits) = center, sigma
     negative, low, place = normal
-    common = max(mu_bits, scale_bits)
-    mu <<= common - mu_bits
-    scale <<= common - scale_bits
-    bits = 0
+    denominator = 1
     while True:
-        low, bits = low << _BITS | int(stream.words[place]), bits + _BITS
-        shift = common + bits
+        low, denominator = low << _BITS | int(stream.words[place]), denominator << _BITS
         below = -low - 1 if negative else low  # (-low - 1, -low) in place of (low, low + 1)
-        left = (mu << bits) + scale * below + (1 << (shift - 1))
-        multiple = left >> shift
-        if multiple == (left + scale - 1) >> shift:
-            return multiple
+        left = center + sigma * Fraction(below, denominator) + Fraction(1, 2)
+        right = left + sigma / denominator
+        if math.floor(left) == math.ceil(right) - 1:
+            return math.floor(left)
         place = int(word_after(stream, place))
 
 
-def uniform_below(bound: int, word: _Word) -> int:
+def uniform_below(bound: int, words: Iterator[int]) -> int:
     """Draw a uniform integer from 0 to bound - 1.
 
     As many bits as the largest one has are drawn until they make one of these: a remainder would
@@ -469,35 +411,18 @@ def uniform_below(bound: int, word: _Word) -> int:
     while True:
         drawn = 0
         for _ in range(count):
-            drawn = drawn << _BITS | word()
+            drawn = drawn << _BITS | next(words)
         drawn >>= count * _BITS - bits
         if drawn < bound:
             return drawn
 
 
-def _survives_ratio(p: int, q: int, word: _Word) -> bool:
+def _survives_ratio(p: int, q: int, words: Iterator[int]) -> bool:
     """Return True with probability e^{-p/q}, 0 <= p <= q: [CKS20] Algorithm 1.
 
     Count k = 1, 2, ... while a test of probability p/(q k) is passed; an odd k is a success.
     """
     k = 1
-    while uniform_below(q * k, word) < p:
+    while uniform_below(q * k, words) < p:
         k += 1
     return k % 2 == 1
-
-
-def in_steps(value: float, grid: float) -> tuple[int, int]:
-    """Return the integers (n, p) with value / grid = n / 2**p exactly.
-
-    A double is a fraction over a power of two, and the grid is a power of two.
-    """
-    (n, d), (unit, per) = value.as_integer_ratio(), grid.as_integer_ratio()
-    return n * per, (d * unit).bit_length() - 1
-
-
-def _nearest_double(n: int, d: int) -> float:
-    """Return the double nearest to n / d; the largest one of its sign beyond the range."""
-    try:
-        return n / d
-    except OverflowError:
-        return sys.float_info.max if n > 0 else -sys.float_info.max

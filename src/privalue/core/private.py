@@ -45,11 +45,6 @@ class Private:
     __reduce_ex__ = _refuse
     __getstate__ = _refuse
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, *_: Any) -> NoReturn:
-        """Raise where a pydantic model declares a private field: models turn into JSON."""
-        raise PrivateValueError(f"{cls.__name__} holds private values and is no part of a model")
-
 
 def sealed(cls: _Class) -> _Class:
     """Make ``asdict``, ``astuple`` and ``replace`` fail on a private dataclass; return the class.

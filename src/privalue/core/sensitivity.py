@@ -4,7 +4,7 @@
 |--------------|-------------------------|-------|-------------|
 | H, L, q      | ``Limits``              |       | yes         |
 | omega_k      | ``shape``               | N     | yes         |
-| M_k, D_k     | ``max_sq_norm``, ``max_sq_distance`` | N, or one for all | yes |
+| M, D         | ``max_sq_norm``, ``max_sq_distance`` | | yes |
 | Delta        | ``block_sensitivity``   |       | yes         |
 | c_w          | ``count_weight``, in units of R | | yes       |
 | n_s          | ``counts``              | N     | **private** |
@@ -15,7 +15,7 @@
 | cap of a count | ``cap``               |       | yes: m, or U L, or what the software takes |
 | k            | units that are exchanged |      | **private** if from counts |
 | phi          | the most sensitive data set that far away | | **private** |
-| psi          | ``smooth_lsw``, ``smooth_lsl``, ``RidgeSensitivity.smooth`` | | **private** |
+| psi          | ``smooth`` of each kind of sensitivity |  | **private** |
 
 *Sums.* A trajectory contributes, at its first visit to each of its first H distinct keys k, one
 vector omega_k psi, psi one of the vectors that are possible at k. No possible psi has a squared
@@ -31,12 +31,10 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-import scipy
 
-from privalue.core.design import Design, Disjoint
+from privalue.core.design import Design
 from privalue.core.kernel import UNIT_ROUNDOFF, Integers, Vector, running_sums
 from privalue.core.limits import Limits
 from privalue.errors import UsageError
@@ -53,7 +51,7 @@ _Interval = tuple[float, int, int, float]
 
 
 def block_sensitivity(
-    limits: Limits, shape: Vector, max_sq_norm: float | Vector, max_sq_distance: float | Vector
+    limits: Limits, shape: Vector, max_sq_norm: float, max_sq_distance: float
 ) -> float:
     """Return Delta: the most that the sums of neighbours differ by, in the norm of Euclid.
 
@@ -75,14 +73,11 @@ def block_sensitivity(
         Delta, never too small: what rounding does goes up.
     """
     omega = np.asarray(shape, dtype=np.float64)
-    if omega.ndim != 1 or len(omega) == 0 or not ((omega > 0) & (omega < np.inf)).all():
+    if not (len(omega) and ((omega > 0) & (omega < np.inf)).all()):
         raise UsageError("shape must be a list of finite numbers above 0, one for each state")
-    norms, distances = np.asarray(max_sq_norm), np.asarray(max_sq_distance)
-    if not ((norms > 0) & (norms < 1e200) & (distances >= 0) & (distances < 1e200)).all():
-        raise UsageError("squared norms must be finite and above 0, distances not below 0")
     top = float(omega.max())
     squares = np.square(omega / top)  # at most 1: none overflows
-    m, d = squares * norms, squares * distances
+    m, d = squares * max_sq_norm, squares * max_sq_distance
     places = min(limits.max_states_per_trajectory, len(omega))
     if not limits.add_remove:
         m = np.maximum(m, d / 2)
@@ -105,14 +100,14 @@ def count_weight(limits: Limits) -> float:
     return 0.5 if limits.add_remove or apart else math.sqrt(3) / 2
 
 
-def visit_block(count_weight: float) -> tuple[float, float]:
-    """Return (M, D) of what a visit adds to DP-SSP, (f, c_w) with |f| <= 1/2, in units of R.
+def visit_sensitivity(limits: Limits, shape: Vector, count_weight: float) -> float:
+    """Return Delta of DP-SSP, in units of R, where a visit adds (f, c_w) with |f| <= 1/2.
 
     No such vector is longer than M = 1/4 + c_w^2, squared, and no two are further apart than D = 1.
     """
-    if not 0 < count_weight < 1e100:
-        raise UsageError(f"count_weight is {count_weight!r}; it must be a number above 0")
-    return 0.25 + count_weight**2, 1.0
+    if not 0 < count_weight < math.inf:  # an infinite one: counts without noise
+        raise UsageError("count_weight must be a finite number above 0")
+    return block_sensitivity(limits, shape, 0.25 + count_weight**2, 1.0)
 
 
 def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: float) -> float:
@@ -159,123 +154,100 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
     return best * (1 + _GAP + _ROUNDING)
 
 
-def smooth_lsw(
-    limits: Limits, counts: Integers, weights: Vector, beta: float, pseudo_count: float = 0.0
-) -> float:
-    """Return psi^w = max_k e^{-k beta} top_q_s [w_s L^2 / (max(n_s - k L, L) + kappa)^2].
-
-    top_q adds the q largest, chosen anew at every k. With L = 1, kappa = 0 and all terms it is
-    [BGP16] equation 9 and line 3 of Algorithm 1. Only those k are tried where the maximum can be.
-
-    Args:
-        limits: L and q.
-        counts: n_s, the visits of every state. PRIVATE.
-        weights: w_s, at least 0.
-        beta: how much ln psi may differ between neighbours, above 0.
-        pseudo_count: kappa, visits that every state has besides (docs/proofs/dp-lsw.md).
-
-    Returns:
-        psi^w. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
-    """
-    per_unit, matter = limits.max_trajectories_per_person, weights > 0
-    # A count below L acts as L: breaks below k = 0 change nothing.
-    counts, weights = np.maximum(counts[matter], per_unit), weights[matter]
-    q = min(limits.touched, len(counts))
-    if q < len(counts) and weights.min() == weights.max():
-        # The smallest counts have the largest terms at every k: the choice is made once.
-        counts, weights = np.partition(counts, q - 1)[:q], weights[:q]
-    if q >= len(counts):
-        # States of one count have terms in one proportion at every k: their weights add up.
-        order = np.argsort(counts, kind="stable")
-        ascending = counts[order]
-        first = np.flatnonzero(np.diff(ascending, prepend=-1))
-        # Pairwise sums, not one by one.
-        counts, weights = ascending[first], np.add.reduceat(weights[order], first)
-
-    def phi(k: int) -> float:
-        """Return top_q of the terms at distance k, without the factor L^2."""
-        # Counts and k L are whole and far below 2^53, so that their difference is exact; kappa
-        # comes last, and nothing cancels.
-        terms = weights / np.square(np.maximum(counts - k * per_unit, per_unit) + pseudo_count)
-        return float(_q_largest(terms, q).sum())
-
-    return per_unit**2 * branch_and_bound(_breakpoints(counts, per_unit, per_unit), phi, beta)
-
-
-def smooth_lsl(
-    limits: Limits, counts: Integers, weights: Vector, beta: float, cap: int, line: "Line"
-) -> float:
-    """Return psi^lambda = max_k e^{-k beta} (slope sqrt(A(k)) + offset)^2 ([BGP16] Algorithm 2).
-
-    A(k) = sum_s rho_s min(n_s + k L, cap) grows with k up to k = cap/L, and then no more: later
-    k need not be tried.
-
-    Args:
-        limits: L.
-        counts: n_s, the visits of every state. PRIVATE.
-        weights: rho_s, at least 0.
-        beta: how much ln psi may differ between neighbours, above 0.
-        cap: the most that a count can be.
-        line: slope and offset.
-
-    Returns:
-        psi^lambda. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
-    """
-    per_unit = limits.max_trajectories_per_person
-    capped = sum_of_capped_counts(counts, weights, cap, per_unit)
-
-    def phi(k: int) -> float:
-        return (line.slope * math.sqrt(capped(k)) + line.offset) ** 2
-
-    return branch_and_bound(range(-(-cap // per_unit) + 1), phi, beta)
-
-
-@dataclass(frozen=True)
-class Line:
-    """c_lambda and the norm of the q largest rho_s, of [BGP16] Algorithm 2."""
-
-    slope: float
-    offset: float
-
-
-class SmoothSensitivity(Protocol):
-    """A squared local sensitivity with a smooth upper bound; all that it holds is public.
-
-    Classes, not closures: a mechanism is part of private types, which hold no function.
-    """
-
-    def smooth(self, counts: Integers, beta: float) -> float:
-        """Return psi. PRIVATE, as the counts are."""
+# Squared local sensitivities, each with a smooth upper bound. All that they hold is public. They
+# are classes, not closures: a mechanism is part of private types, which hold no function.
 
 
 @dataclass(frozen=True, eq=False)
 class LswSensitivity:
-    """That of DP-LSW: ``smooth_lsw``."""
+    """That of LSW, in units of R^2 ||A^+||^2: [BGP16] equation 9 and line 3 of Algorithm 1.
+
+    psi^w = max_k e^{-k beta} top_q_s [w_s L^2 / (max(n_s - k L, L) + kappa)^2], where top_q adds
+    the q largest, chosen anew at every k. The paper has L = 1, kappa = 0 and all terms.
+    """
 
     limits: Limits
-    weights: Vector
-    pseudo_count: float
+    weights: Vector  # w_s, at least 0
+    cap: int  # the most that a count can be; public
+    pseudo_count: float  # kappa, visits that every state has besides (docs/proofs/dp-lsw.md)
 
     def smooth(self, counts: Integers, beta: float) -> float:
-        """Return psi^w. PRIVATE."""
-        return smooth_lsw(self.limits, counts, self.weights, beta, self.pseudo_count)
+        """Return psi^w. PRIVATE. Only those k are tried where the maximum can be.
+
+        Args:
+            counts: n_s, the visits of every state. PRIVATE.
+            beta: how much ln psi may differ between neighbours, above 0.
+
+        Returns:
+            A number that is never too small, and too large by at most ``TOLERANCE``, relatively.
+        """
+        per_person, matter = self.limits.max_trajectories_per_person, self.weights > 0
+        # A count below L acts as L: breaks below k = 0 change nothing.
+        counts, weights = np.maximum(counts[matter], per_person), self.weights[matter]
+
+        def phi(k: int) -> float:
+            """Return top_q of the terms at distance k, without the factor L^2."""
+            # Counts and k L are whole and far below 2^53, so that their difference is exact; kappa
+            # comes last, and nothing cancels.
+            left = np.maximum(counts - k * per_person, per_person)
+            terms = weights / np.square(left + self.pseudo_count)
+            return float(_q_largest(terms, self.limits.max_keys_changed).sum())
+
+        breaks = _breakpoints(counts, per_person, per_person)
+        return per_person**2 * branch_and_bound(breaks, phi, beta)
+
+    # Public bounds: psi is at least its part at k = 0, whose terms fall as counts grow, and no
+    # term at any k exceeds that of a state with L visits (docs/proofs/dp-lsw.md).
+
+    def least(self) -> float:
+        """Return psi where everybody visits every state: no data set has less."""
+        return self._alike(max(self.cap, self.limits.max_trajectories_per_person))
+
+    def most(self) -> float:
+        """Return psi where nobody visits anything: no data set has more."""
+        return self._alike(self.limits.max_trajectories_per_person)
+
+    def _alike(self, count: int) -> float:
+        total = float(np.sort(self.weights)[-self.limits.max_keys_changed :].sum())
+        per_person = self.limits.max_trajectories_per_person
+        return total * (per_person / (count + self.pseudo_count)) ** 2
 
 
 @dataclass(frozen=True, eq=False)
 class LslSensitivity:
-    """That of DP-LSL with the paper's constants: ``smooth_lsl``."""
+    """That of LSL by the paper: psi^lambda = max_k e^{-k beta} (slope sqrt(A(k)) + offset)^2.
+
+    [BGP16] Algorithm 2. A(k) = sum_s rho_s min(n_s + k L, cap) grows with k up to k = cap/L, and
+    then no more: later k need not be tried.
+    """
 
     limits: Limits
-    weights: Vector
-    cap: int
-    line: Line
+    weights: Vector  # rho_s, at least 0
+    cap: int  # the most that a count can be
+    slope: float  # c_lambda
+    offset: float  # the norm of the q largest rho_s
 
     def smooth(self, counts: Integers, beta: float) -> float:
-        """Return psi^lambda. PRIVATE."""
-        return smooth_lsl(self.limits, counts, self.weights, beta, self.cap, self.line)
+        """Return psi^lambda, with the arguments and the precision of the others. PRIVATE."""
+        per_person = self.limits.max_trajectories_per_person
+        capped = sum_of_capped_counts(counts, self.weights, self.cap, per_person)
+
+        def phi(k: int) -> float:
+            return (self.slope * math.sqrt(capped(k)) + self.offset) ** 2
+
+        return branch_and_bound(range(-(-self.cap // per_person) + 1), phi, beta)
+
+    def least(self) -> float:
+        """Return psi where nobody visits anything: no data set has less."""
+        return self.offset**2
+
+    def most(self) -> float:
+        """Return psi where everybody visits every state: no data set has more."""
+        visits = math.sqrt(float(self.weights.sum()) * self.cap)
+        return (self.slope * visits + self.offset) ** 2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RidgeSensitivity:
     """The squared local sensitivity of theta with a ridge, bounded for every lambda > 0.
 
@@ -287,13 +259,8 @@ class RidgeSensitivity:
 
     limits: Limits
     design: Design  # Phi and rho
-    ridge: float  # lambda, above 0
     cap: int  # the most that a count can be; public
-
-    @property
-    def largest(self) -> float:
-        """F_abs, the most that a return can be in size."""
-        return max(map(abs, self.limits.return_bounds))
+    ridge: float  # lambda, above 0
 
     @property
     def reach(self) -> float:
@@ -306,7 +273,7 @@ class RidgeSensitivity:
         return max(high, 0.0) - min(low, 0.0)
 
     @property
-    def touched(self) -> int:
+    def max_keys_changed(self) -> int:
         """Return q: 2H, or H, and not 2HL as for LSW.
 
         L visits in each of so many states are the worst: the change of the return sums is convex
@@ -316,13 +283,13 @@ class RidgeSensitivity:
         return min(limits.keys, limits.max_states_per_trajectory * (1 if limits.add_remove else 2))
 
     @property
-    def per_unit(self) -> int:
+    def per_person(self) -> int:
         """L."""
         return self.limits.max_trajectories_per_person
 
     def change(self) -> float:
         """Return the norm of the q largest rho_s: how far the return sums can move, over L M."""
-        return float(np.linalg.norm(_q_largest(self.design.weights, self.touched)))
+        return float(np.linalg.norm(_q_largest(self.design.weights, self.max_keys_changed)))
 
     def smooth(self, counts: Integers, beta: float) -> float:
         """Return psi, a beta-smooth upper bound, never too small, too large by ``TOLERANCE``.
@@ -332,19 +299,18 @@ class RidgeSensitivity:
             beta: how much ln psi may differ between neighbours, above 0.
         """
         if self.design.is_indicator:
-            return (self.per_unit * self.reach) ** 2 * self._indicator(counts, beta)
-        return self.per_unit**2 * self._general(counts, beta)
+            return (self.per_person * self.reach) ** 2 * self._indicator(counts, beta)
+        return self.per_person**2 * self._general(counts, beta)
 
     def least(self) -> float:
         """Return a public lower bound of psi over all data sets whose counts are at most the cap.
 
         psi is at least its k = 0 part, which falls as counts grow.
         """
-        design, half, unit = self.design, self.ridge / 2, self.per_unit * self.reach
+        design, half, unit = self.design, self.ridge / 2, self.per_person * self.reach
         if design.is_indicator:
-            groups = _Groups(design)
-            rho = design.weights[groups.order]
-            return groups.changes(rho, self.touched)(half + self.cap * groups.sums(rho)) * unit**2
+            groups = _Groups(design, self.max_keys_changed)
+            return unit**2 * groups.change(half + self.cap * groups.sums(groups.rho))
         curvature = half + design.norm**2 * float(design.weights.max()) * self.cap
         return (unit * design.norm * self.change() / curvature) ** 2
 
@@ -352,9 +318,9 @@ class RidgeSensitivity:
         """Return a public upper bound of psi over data sets whose counts are at most the cap."""
         rho, norm = self.design.weights, self.design.norm
         visits = math.sqrt(float(rho.sum()) * self.cap / (2 * self.ridge))
-        change = self.reach * float(_q_largest(rho, self.touched).sum())
-        theta = norm * float(rho.max()) * self.largest * visits
-        return (self.per_unit * norm * (theta + change) / (self.ridge / 2)) ** 2
+        change = self.reach * float(_q_largest(rho, self.max_keys_changed).sum())
+        theta = norm * float(rho.max()) * self.limits.largest_return * visits
+        return (self.per_person * norm * (theta + change) / (self.ridge / 2)) ** 2
 
     def _indicator(self, counts: Integers, beta: float) -> float:
         """Return max_k e^{-k beta} sum_g [P_g / (lambda/2 + sum_{s in g} rho_s (n_s - k L)_+)]^2.
@@ -364,16 +330,15 @@ class RidgeSensitivity:
         n_s/L, so the function is log-convex there: only the k next to such a value can be the
         maximum, and 0.
         """
-        groups = _Groups(self.design)
-        counts, rho = counts[groups.order], self.design.weights[groups.order]
-        changes = groups.changes(rho, self.touched)
+        groups = _Groups(self.design, self.max_keys_changed)
+        counts = counts[groups.order]
 
         def phi(k: int) -> float:
             """Return the squared change at distance k: so many units may have left."""
-            left = groups.sums(rho * np.maximum(counts - k * self.per_unit, 0))
-            return changes(self.ridge / 2 + left)
+            left = groups.rho * np.maximum(counts - k * self.per_person, 0)
+            return groups.change(self.ridge / 2 + groups.sums(left))
 
-        return branch_and_bound(_breakpoints(counts, self.per_unit, 0), phi, beta)
+        return branch_and_bound(_breakpoints(counts, self.per_person, 0), phi, beta)
 
     def _general(self, counts: Integers, beta: float) -> float:
         """Return max_k e^{-k beta} min{N_k/(lambda/2 + mu_{k+1}), N_{k+1}/(lambda/2 + mu_k)}^2.
@@ -382,9 +347,9 @@ class RidgeSensitivity:
         so that both quotients, and the smaller one, never fall; from k = cap/L on nothing changes.
         """
         rho, norm, half = self.design.weights, self.design.norm, self.ridge / 2
-        capped = sum_of_capped_counts(counts, rho, self.cap, self.per_unit)
+        capped = sum_of_capped_counts(counts, rho, self.cap, self.per_person)
         curvature, fall = self._curvature(counts)
-        slope = norm * float(rho.max()) * self.largest
+        slope = norm * float(rho.max()) * self.limits.largest_return
         offset = self.reach * self.change()
 
         def mu(k: int) -> float:
@@ -406,7 +371,7 @@ class RidgeSensitivity:
             """
             return min(numerator(k) / (half + mu(k + 1)), numerator(k + 1) / (half + mu(k))) ** 2
 
-        return branch_and_bound(range(-(-self.cap // self.per_unit) + 1), phi, beta)
+        return branch_and_bound(range(-(-self.cap // self.per_person) + 1), phi, beta)
 
     def _curvature(self, counts: Integers) -> tuple[float, float]:
         """Return mu_0 and L B: lambda_min(Phi^T D Phi), rounded down, and how far L can move it.
@@ -414,56 +379,47 @@ class RidgeSensitivity:
         The computed eigenvalue is within a public error of the true one, so between neighbours it
         moves by at most L B plus twice that error: adding it to L B keeps psi smooth as computed.
         """
-        design, fall = self.design, self.per_unit * self.design.weighted.high**2
-        matrix = design.features.scaled(np.sqrt(design.weights * counts))
-        if isinstance(matrix, Disjoint):
-            values = matrix.column_squares()  # the matrix is diagonal
-        else:
-            values = np.asarray(scipy.linalg.eigvalsh(matrix.matrix.T @ matrix.matrix))
+        design, fall = self.design, self.per_person * self.design.weighted.high**2
+        smallest = design.features.scaled(np.sqrt(design.weights * counts)).smallest_square()
         highest = design.norm**2 * float(design.weights.max()) * self.cap
         error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
-        return max(float(values.min()) - error, 0.0), fall + 2 * error
+        return max(smallest - error, 0.0), fall + 2 * error
 
 
 class _Groups:
-    """Sort states by the group that indicator features put them into, the heaviest first."""
+    """Sort states by the group that indicator features put them into, the heaviest first.
 
-    def __init__(self, design: Design) -> None:
-        assert isinstance(design.features, Disjoint)
-        of_state = design.features.index
+    At most q states change, and so at most q of a group: P_g is the sum of its q largest rho_s.
+    """
+
+    def __init__(self, design: Design, changed: int) -> None:
+        of_state, self.changed = design.entries.indices, changed
         self.order = np.lexsort((-design.weights, of_state))
+        self.rho = design.weights[self.order]
         self.first = np.flatnonzero(np.diff(of_state[self.order], prepend=-1))
         self.sizes = np.diff(self.first, append=len(self.order))
+        rank = np.arange(len(self.rho)) - np.repeat(self.first, self.sizes)
+        largest = self.sums(np.where(rank < changed, self.rho, 0.0))  # P_g
+        self.shares = self.rho * np.repeat(largest, self.sizes)
 
     def sums(self, values: Vector) -> Vector:
         """Return the sum of every group that has a state, of values in ``order``.
 
         NumPy adds each group pairwise: rounding stays small however many states a group has.
         """
-        if len(self.first) == len(values):
-            return values
         return np.add.reduceat(values, self.first)
 
-    def changes(self, rho: Vector, touched: int) -> Callable[[Vector], float]:
-        """Return the function that turns denominators b_g into sum_g (P_g/b_g)^2.
+    def change(self, b: Vector) -> float:
+        """Return the most that theta/(L M) can change by, squared, with denominators b_g.
 
-        That is the most that theta/(L M) can change by, squared. If at most q states change, then
-        at most q of a group do: P_g shrinks to its q largest rho_s, and
         sum_g (sum_{changed s in g} rho_s)^2 / b_g^2 <= top_q_s [rho_s P_g / b_g^2].
         """
-        if touched >= len(rho):
-            mass = self.sums(rho)
-            return lambda b: float(np.sum(np.square(mass / b)))
-        rank = np.arange(len(rho)) - np.repeat(self.first, self.sizes)
-        mass = self.sums(np.where(rank < touched, rho, 0.0))
-        shares = rho * np.repeat(mass, self.sizes)
-        return lambda b: float(
-            _q_largest(shares / np.square(np.repeat(b, self.sizes)), touched).sum()
-        )
+        terms = self.shares / np.square(np.repeat(b, self.sizes))
+        return float(_q_largest(terms, self.changed).sum())
 
 
 def sum_of_capped_counts(
-    counts: Integers, weights: Vector, cap: int, per_unit: int
+    counts: Integers, weights: Vector, cap: int, per_person: int
 ) -> Callable[[int], float]:
     """Return A(k) = sum_s rho_s min(n_s + k L, cap) as a function of k, O(log N) a call. PRIVATE.
 
@@ -479,21 +435,21 @@ def sum_of_capped_counts(
 
     def capped(k: int) -> float:
         """Return A(k) from three running sums, at the place where counts reach the cap."""
-        more = k * per_unit
+        more = k * per_person
         below = int(np.searchsorted(ascending, cap - more, side="left"))
         return float(visits[below] + more * mass[below] + cap * full[below])
 
     return capped
 
 
-def _breakpoints(counts: Integers, per_unit: int, floor: int) -> Integers:
+def _breakpoints(counts: Integers, per_person: int, floor: int) -> Integers:
     """Return 0, and the whole k >= 0 on either side of each (n_s - floor)/L, ascending.
 
     There a term stops growing. Between two neighbours of this list, e^{-k beta} phi(k) is
     log-convex in k, hence largest at one of them; after the last one it falls.
     """
-    below = (counts - floor) // per_unit
-    above = -((floor - counts) // per_unit)
+    below = (counts - floor) // per_person
+    above = -((floor - counts) // per_person)
     ascending = np.sort(np.maximum(np.concatenate([[0], below, above]), 0), kind="stable")
     return np.asarray(ascending[np.flatnonzero(np.diff(ascending, prepend=-1))])
 

@@ -10,7 +10,7 @@
 
 | estimator                           | interval of a value                                     |
 |-------------------------------------|---------------------------------------------------------|
-| tabular LSW; LSL with one 1 per row | exact: the value is one ratio                           |
+| tabular LSW                         | exact: the value is one ratio                           |
 | LSW                                 | of a sum of means without bias: approximate, rather wide |
 | LSL                                 | first order in the noise of the matrix, rather wide     |
 
@@ -18,26 +18,15 @@ docs/proofs/intervals.md has the arguments. Where features do not overlap, matri
 and vectors stand for them; otherwise they are d x d, and nothing is N x N.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 import scipy.sparse as sp
 
-from privalue.core import (
-    Design,
-    Lsl,
-    Lsw,
-    Matrix,
-    Vector,
-    Whitening,
-    dense,
-    lsw,
-)
+from privalue.core import Design, Lsl, Lsw, Matrix, Vector, dense, lsw
 from privalue.estimate.ratios import Ratios, ratio_intervals, summands
-
-_ENTRIES = 4_000_000  # of Phi that are multiplied at a time
 
 
 class Fit(NamedTuple):
@@ -49,109 +38,39 @@ class Fit(NamedTuple):
 
     theta: Vector
     ends: Callable[[Matrix, float], tuple[Vector, Vector]]
-    directions: int  # values that differ
-    dimension: int  # of the noise, where chi applies; 0 where it does not
-
-
-def fit_ratios(ratios: Ratios, values: Vector, at: float) -> Fit:
-    """Return the fit whose theta is one ratio for each coordinate, moved into an interval of it.
-
-    A row with one 1 has the interval of its ratio. Others, such as a start distribution, have the
-    usual one of a sum, with everything possible for ratios whose count is not clear.
-
-    Args:
-        ratios: sums over counts, with their noise.
-        values: theta, before it is moved.
-        at: the z of the interval that holds it.
-
-    Returns:
-        The fit.
-    """
-    inner = ratio_intervals(ratios, at)
-
-    def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
-        entries = sp.csr_array(rows)
-        if (np.diff(entries.indptr) == 1).all() and (entries.data == 1).all():
-            chosen = entries.indices
-            low, high = inner if z == at else ratio_intervals(ratios, z)
-            return low[chosen], high[chosen]
-        centre, variance, unknown = summands(ratios)
-        middle = np.asarray(rows @ centre)
-        half = z * np.sqrt(_quadratic(rows, variance)) + _absolute(rows) @ unknown
-        # A distribution's mean of numbers between bounds is between them.
-        return np.clip(middle - half, *ratios.bounds), np.clip(middle + half, *ratios.bounds)
-
-    theta = np.clip(values, *inner)
-    return Fit(theta, ends, len(theta), 0)
-
-
-def group_ratios(ratios: Ratios, design: Design, ridge: float) -> Ratios:
-    """Return theta of LSL, where every state has one feature of value 1, as a ratio per group.
-
-    theta_g = (sum rho S)/(lambda/2 + sum rho n) over the group, S = T + c n, so that
-    theta_g - c = (sum rho T - c lambda/2)/(lambda/2 + sum rho n). It lies between the bounds and 0.
-    """
-    rho, members = design.weights, design.phi.T
-    least = 1e-9 * ridge  # of noise, where no state of a group has weight
-    low, high = ratios.bounds
-    return Ratios(
-        sums=members @ (rho * ratios.sums) - ratios.centre * ridge / 2,
-        counts=members @ (rho * ratios.counts) + ridge / 2,
-        sum_noise=np.sqrt(members @ np.square(rho * ratios.sum_noise)) + least * (high - low),
-        count_noise=np.sqrt(members @ np.square(rho * ratios.count_noise)) + least,
-        centre=ratios.centre,
-        bounds=(min(low, 0.0), max(high, 0.0)),
-    )
-
-
-def fit_groups(ratios: Ratios, design: Design, ridge: float, z: float) -> Fit:
-    """Fit LSL with indicator features.
-
-    True counts are at least 0, so that no true divisor is below lambda/2; noisy ones are raised
-    to that.
-
-    Args:
-        ratios: of the states.
-        design: Phi, with one 1 in every row, and rho.
-        ridge: lambda.
-        z: of the intervals that hold theta.
-
-    Returns:
-        The fit, one coordinate for each group.
-    """
-    groups = group_ratios(ratios, design, ridge)
-    theta = groups.centre + groups.sums / np.maximum(groups.counts, ridge / 2)
-    return fit_ratios(groups, np.clip(theta, *groups.bounds), z)
 
 
 def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
     """Fit LSW to the means; intervals come from sums of independent means without bias.
 
     A state whose count is not clear may have any value: it adds |map| R/2 to the half-width, or,
-    where features overlap, what the inequality of Cauchy and Schwarz makes of that.
+    where features overlap, what the inequality of Cauchy and Schwarz makes of that. A single
+    tabular value has the interval of its ratio.
     """
     centre, variance, unknown = summands(ratios)
     middle = lsw(centre, design)
-    deviations = _deviations(design, variance)
+    inverse, squares = _inverse_gram(design), np.square(design.weights)
+    inner = _gram(design, squares * variance)
+    # A distribution's mean of numbers between bounds is between them.
     bounds = ratios.bounds if design.is_indicator else (-np.inf, np.inf)
-    if design.one_feature_per_state:
-        whole = design.weighted_squares
-        share = np.asarray(_absolute(design.phi).T @ (design.weights * unknown)) / whole
 
-        def slack(rows: Matrix) -> Vector:
+    def slack(rows: Matrix) -> Vector:
+        if design.one_feature_per_state:
+            share = _absolute(design.phi).T @ (design.weights * unknown) * inverse
             return np.asarray(_absolute(rows) @ share)
-    else:
-        spread, many = _deviations(design, np.square(unknown)), np.count_nonzero(unknown) ** 0.5
-
-        def slack(rows: Matrix) -> Vector:
-            return many * spread(rows)
+        spread = _gram(design, squares * np.square(unknown))
+        return np.count_nonzero(unknown) ** 0.5 * _deviations(rows, inverse, spread)
 
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
+        entries = sp.csr_array(rows)
+        if design.is_tabular and (entries.sum(axis=1) == 1).all() and (entries.data == 1).all():
+            low, high = ratio_intervals(ratios, z)
+            return low[entries.indices], high[entries.indices]
         value = np.asarray(rows @ middle)
-        half = z * deviations(rows) + slack(rows)
+        half = z * _deviations(rows, inverse, inner) + slack(rows)
         return np.clip(value - half, *bounds), np.clip(value + half, *bounds)
 
-    return Fit(lsw(means, design), ends, *_freedom(design))
+    return Fit(lsw(means, design), ends)
 
 
 class RidgeFit(NamedTuple):
@@ -203,11 +122,9 @@ def fit_lsl(ratios: Ratios, design: Design, ridge: float) -> Fit:
     theta, values, basis = ridge_fit(design, ratios.counts, sums, ridge)
     noise = np.square(rho * ratios.count_noise)
     if basis is None:
-        wobble = np.asarray(_powers(design.phi, 4).T @ noise)
+        wobble = np.asarray((design.phi**4).T @ noise)
     else:
-        wobble = np.zeros(design.dimension)
-        for block, part in _blocks(dense(design.phi), noise):
-            wobble += part @ (block @ basis) ** 4
+        wobble = noise @ (dense(design.phi) @ basis) ** 4
     away = design.values(theta) - ratios.centre
     errors = np.square(ratios.sum_noise) + np.square(away * ratios.count_noise)
     inner = _gram(design, np.square(rho) * errors)
@@ -215,55 +132,38 @@ def fit_lsl(ratios: Ratios, design: Design, ridge: float) -> Fit:
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
         value = np.asarray(rows @ theta)
         inverse = 1 / np.maximum(values + least - z * np.sqrt(wobble), least)
-        if basis is None:
-            covariance = inner * np.square(inverse)
-        else:
-            solver = (basis * inverse) @ basis.T
-            covariance = solver @ inner @ solver
-        half = z * np.sqrt(_quadratic(rows, covariance))
+        half = z * _deviations(
+            rows, inverse if basis is None else (basis * inverse) @ basis.T, inner
+        )
         return value - half, value + half
 
-    return Fit(theta, ends, *_freedom(design))
+    return Fit(theta, ends)
 
 
-def _freedom(design: Design) -> tuple[int, int]:
-    """Return how many values differ, and in how many dimensions.
-
-    States that share their one feature have the same value, up to a factor.
-    """
-    count = design.dimension if design.one_feature_per_state else design.states
-    return count, design.dimension
-
-
-def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]:
-    """Return a function from feature rows R to the standard deviations of R G^{-1} Phi^T Gamma x.
-
-    G = Phi^T Gamma Phi, and x has independent entries with the given variances.
-    """
-    inner = _gram(design, np.square(design.weights) * variances)
+def _inverse_gram(design: Design) -> Vector:
+    """Return the inverse of Phi^T Gamma Phi; where features do not overlap, its diagonal."""
     if design.one_feature_per_state:
-        covariance = inner / np.square(design.weighted_squares)
-    else:
-        root = np.linalg.qr(np.sqrt(design.weights)[:, None] * dense(design.phi), mode="r")
-        covariance = scipy.linalg.cho_solve(
-            (root, False), scipy.linalg.cho_solve((root, False), inner).T
-        )
-    return lambda rows: np.sqrt(_quadratic(rows, np.asarray(covariance)))
+        return 1 / design.weighted_features.column_squares()
+    root = np.linalg.qr(np.sqrt(design.weights)[:, None] * dense(design.phi), mode="r")
+    half = scipy.linalg.solve_triangular(root, np.eye(design.dimension))
+    return np.asarray(half @ half.T)
 
 
 def _gram(design: Design, diagonal: Vector) -> Vector:
     """Return Phi^T diag(diagonal) Phi; where features do not overlap, its diagonal."""
     if design.one_feature_per_state:
-        return np.asarray(_powers(design.phi, 2).T @ diagonal)
+        return np.asarray((design.phi**2).T @ diagonal)
     return np.asarray(design.phi.T @ (diagonal[:, None] * design.phi))
 
 
-def _quadratic(rows: Matrix, matrix: Vector) -> Vector:
-    """Return row matrix row^T for each row, not below 0; a vector stands for a diagonal matrix."""
-    if matrix.ndim == 1:
-        return np.asarray(_powers(rows, 2) @ matrix)
-    full = dense(rows)
-    return np.asarray(np.maximum(np.einsum("ij,ij->i", full @ matrix, full), 0.0))
+def _deviations(rows: Matrix, inverse: Vector, inner: Vector) -> Vector:
+    """Return the roots of row inverse inner inverse row^T; vectors stand for diagonal matrices."""
+    if inverse.ndim == 1:
+        variances = rows**2 @ (inner * np.square(inverse))
+    else:
+        across = dense(rows) @ inverse
+        variances = np.maximum(np.einsum("ij,ij->i", across @ inner, across), 0.0)
+    return np.asarray(np.sqrt(variances))
 
 
 def _absolute(matrix: Matrix) -> Matrix:
@@ -271,60 +171,14 @@ def _absolute(matrix: Matrix) -> Matrix:
     return np.abs(matrix) if isinstance(matrix, np.ndarray) else sp.csr_array(abs(matrix))
 
 
-def _powers(matrix: Matrix, power: int) -> Matrix:
-    """Return every entry to a power, in the same storage."""
-    if isinstance(matrix, np.ndarray):
-        return np.asarray(matrix**power)
-    return sp.csr_array(matrix.power(power))
-
-
-def _blocks(matrix: Vector, vector: Vector) -> Iterator[tuple[Vector, Vector]]:
-    """Yield some rows at a time, with their part of the vector."""
-    size = max(_ENTRIES // matrix.shape[1], 1)
-    for begin in range(0, len(matrix), size):
-        yield matrix[begin : begin + size], vector[begin : begin + size]
-
-
 # theta of DP-LSW and DP-LSL: their numbers are linear in it, and the scale of its noise is private
 
 
 def solve_theta(mechanism: Lsw | Lsl, drawn: Vector) -> Vector:
     """Return theta = W^{-1} u where u = W theta was drawn, else what was drawn."""
-    whitening = mechanism.whitening if isinstance(mechanism, Lsw) else None
-    if whitening is None:
+    if not (isinstance(mechanism, Lsw) and mechanism.constants.whitened):
         return drawn
-    if whitening.diagonal is not None:
-        return drawn / whitening.diagonal
-    return np.asarray(scipy.linalg.solve_triangular(whitening.triangle, drawn))
-
-
-def noise_factors(mechanism: Lsw | Lsl, rows: Matrix) -> Vector:
-    """Return the standard deviations of rows times theta, over sigma: ||W^{-T} row||, or ||row||.
-
-    Args:
-        mechanism: with its constants.
-        rows: a state's features each, or a mixture of them.
-    """
-    whitening = mechanism.whitening if isinstance(mechanism, Lsw) else None
-    if whitening is None:
-        return row_norms(rows)
-    return _whitened_factors(whitening, rows)
-
-
-def _whitened_factors(whitening: Whitening, rows: Matrix) -> Vector:
-    """Return ||W^{-T} row|| of every row, by whichever form W has."""
-    if whitening.diagonal is not None:
-        shares = 1 / whitening.diagonal
-        return row_norms(
-            rows * shares if isinstance(rows, np.ndarray) else rows.multiply(shares).tocsr()
-        )
-    return row_norms(
-        np.asarray(scipy.linalg.solve_triangular(whitening.triangle, dense(rows).T, trans="T")).T
-    )
-
-
-def row_norms(matrix: Matrix) -> Vector:
-    """Return ||phi_s|| of every state."""
-    if isinstance(matrix, np.ndarray):
-        return np.asarray(np.linalg.norm(matrix, axis=1))
-    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    root = mechanism.design.weighted_features.root
+    if root.ndim == 1:
+        return drawn / root
+    return np.asarray(scipy.linalg.solve_triangular(root, drawn))

@@ -15,11 +15,7 @@ hypothesis for a trial: no release can check that values differ because of the a
 because of who got them, that nothing hidden decided both, and that people did take the actions.
 """
 
-import csv
-import io
-import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,48 +23,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Integers, Vector
-from privalue.errors import Hint, UnknownLabelError, UsageError
-from privalue.estimate.intervals import Located, difference_ends, total_intervals
-from privalue.estimate.ratios import (
-    Ratios,
-    clear_limit,
-    normal_quantile,
-    plain_values,
-    pool_pairs,
-    ratio_intervals,
-)
+from privalue.errors import UnknownLabelError, UsageError
+from privalue.estimate.flags import WORDS
+from privalue.estimate.intervals import Located, difference_ends, locate
+from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile, pool_pairs
 from privalue.estimate.refits import released_ratios
-from privalue.estimate.shrinkage import shrink_pairs
-from privalue.ledger.files import write_whole
+from privalue.estimate.shrinkage import shrink
 from privalue.releases import NOT_PRIVATE, Release, Tabular
 from privalue.study import described_values
-from privalue.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.axes import Axes
 
 PEOPLE = 0.6  # of the variance that returns can have at most, for the choice of people
 CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
-WARNING = (
-    "This policy is a hypothesis for a trial, not a recommendation. Values of actions are "
-    "associations: people who got an action may differ from those who did not (confounding), in "
-    "ways that the states do not record. Nothing is known about an action that people hardly ever "
-    "took (overlap). A gain is for taking the action once, and then going on as people did."
-)
-REASONS = {
-    "only one": "there is one allowed action",
-    "best": "the largest expected value, after caution",
-    "clear gain": "its gain is clear, noise and the choice of people accounted for",
-    "no gain": "no action looks better than what was done",
-    "no clear gain": "no action is clearly better than what was done",
-    "too few": "no action was taken often enough to be judged",
-    "nothing known": "hardly anybody was there",
-}
+REASONS = ("gain", "nothing-known", "only-one", "too-few", "no-gain")
+_OF_A_MOVE = ("action", "behaviour", "expected", "advantage", "low", "high")
+MOST_ACTIONS = 100  # more have no effects of their own
 
 
-@dataclass(frozen=True, kw_only=True)
-class StateChange:
+class StateChange(NamedTuple):
     """What the new policy does in one state, and why.
 
     ``action`` is None where the behaviour is kept. ``advantage`` is what the action is worth more
@@ -76,7 +50,7 @@ class StateChange:
     """
 
     state: str
-    reason: str  # a key of REASONS
+    reason: str  # a key of WORDS["reasons"]
     action: str | None = None
     behaviour: float | None = None  # its share among first visits; None where not known
     expected: float | None = None  # what the action is worth, by which it was chosen
@@ -84,35 +58,23 @@ class StateChange:
     low: float | None = None
     high: float | None = None
 
-    @property
-    def why(self) -> str:
-        """Return in words why the state moves or stays."""
-        return REASONS[self.reason]
-
-    @property
-    def instead(self) -> str:
-        """Return what a state does that does not move to one action."""
-        return "any, equally likely" if self.reason == "nothing known" else "keep"
-
-    @property
-    def moved(self) -> bool:
-        """Return whether the state moves to one action."""
-        return self.action is not None
-
 
 class GreedyStep(NamedTuple):
-    """What the rule does: a number for every key, and for every state (``known``, ``chosen``)."""
+    """What the rule does.
 
-    policy: Vector  # probabilities of the new policy
-    behaviour: Vector  # noisy shares of actions among the first visits of a state's pairs
-    means: Vector  # posterior means of the values, drawn towards their state's
-    deviations: Vector
-    clear: NDArray[np.bool_]  # the noisy count is above what nobody's visits would give
-    advantage: Vector
-    low: Vector  # ends of the advantage's interval
-    high: Vector
-    known: NDArray[np.bool_]  # the state as a whole was clearly visited
-    chosen: Integers  # the key that the state moves to; -1 where it keeps the behaviour
+    | column                 | of every key                                                |
+    |------------------------|-------------------------------------------------------------|
+    | probability            | of the new policy                                           |
+    | behaviour              | noisy shares of actions among the first visits of a state's pairs |
+    | expected, deviation    | posterior of the value, drawn towards its state's           |
+    | advantage, low, high   | over the behaviour, with its interval                       |
+    | clear                  | whether the noisy count is above what nobody's visits would give |
+    """
+
+    columns: dict[str, NDArray[Any]]
+    known: NDArray[np.bool_]  # of every state: whether it was clearly visited as a whole
+    chosen: Integers  # of every state: the key that it moves to; -1 where it keeps the behaviour
+    reasons: list[str]  # of every state: the first of REASONS that applies
 
 
 def greedy_step(
@@ -120,39 +82,36 @@ def greedy_step(
     states: Integers,
     *,
     unvisited: float,
-    level: float,
-    clear_level: float,
-    only_clear_gains: bool,
+    usual: float,
+    level: float | None,
     alike: int,
     repeats: Vector,
-    actions: Integers | None = None,
+    effects: Vector | None = None,
 ) -> GreedyStep:
     """Return the improved policy.
 
     A state moves to the action whose posterior mean less half its standard deviation is largest,
-    among those that were clearly taken and are worth more than the behaviour. With
-    ``only_clear_gains`` the lower end of the advantage must be above 0, too. Elsewhere actions keep
-    their shares of first visits, and where nothing is known of them, all are equally likely.
+    among those that were clearly taken and are worth more than the behaviour. With a ``level`` the
+    lower end of the advantage must be above 0, too. Elsewhere actions keep their shares of first
+    visits, and where nothing is known of them, all are equally likely.
 
     Args:
         ratios: noisy sums and counts of all keys.
         states: the state of every key, ascending from 0.
         unvisited: what a key is worth about which nothing is known.
-        level: with which all intervals hold together.
-        clear_level: with which no action that nobody took counts as taken.
-        only_clear_gains: whether a state moves only where the gain is clear.
+        usual: the release's level, with which no action that nobody took counts as taken.
+        level: with which a state moves only where the gain is clear; None, if it need not be.
         alike: how many trajectories of one unit count, which may resemble each other.
         repeats: for every state how many of its keys one trajectory may count for.
-        actions: the action of every key; None, if those of two states have nothing in common.
+        effects: a column for each action, 1 where a key is of it; None, if the actions of two
+            states have nothing in common.
     """
     number = int(states[-1]) + 1
     whole = pool_pairs(ratios, states, number)
-    z = normal_quantile(level, len(states) + number)
-    q = _located(ratios, unvisited, z, alike)
-    v = _located(whole, unvisited, z, alike * repeats)
-    fewest = clear_limit(clear_level, len(states))
+    z = normal_quantile(level or usual, len(states) + number)
+    fewest = clear_limit(usual, len(states))
     clear, known = ratios.clarity > fewest, whole.clarity > fewest
-    values = shrink_pairs(ratios, unvisited, states, actions=actions, people=PEOPLE)
+    values = shrink(ratios, unvisited, states=states, effects=effects, people=PEOPLE)
 
     def by_state(numbers: Vector) -> Vector:
         return np.asarray(np.bincount(states, weights=numbers, minlength=number), np.float64)
@@ -166,34 +125,31 @@ def greedy_step(
     # be better than what was done there.
     advantage = values.means - by_state(behaviour * values.means)[states]
     # V holds Q's own people and noise, and what both have in common only brings them closer.
-    of_state = Located(own=v.own[states], low=v.low[states], high=v.high[states])
-    least, most = difference_ends(q, of_state, ratios.bounds)
-    candidates = clear & (least > 0 if only_clear_gains else advantage > 0)
+    q = locate(ratios, unvisited, z, alike)
+    v = locate(whole, unvisited, z, alike * repeats)
+    least, most = difference_ends(q, Located(*(column[states] for column in v)), ratios.bounds)
+    candidates = clear & (advantage > 0 if level is None else least > 0)
     lowered = np.where(candidates, values.means - CAUTION * values.deviations, -np.inf)
     # The key with the largest number in each state, the first of equal ones.
     order = np.lexsort((np.arange(len(states)), -lowered, states))
     first = order[np.searchsorted(states[order], np.arange(number))]
     chosen = np.where(np.isfinite(lowered[first]), first, -1)
-    policy = np.where(chosen[states] >= 0, 0.0, behaviour)
-    policy[chosen[chosen >= 0]] = 1.0
-    return GreedyStep(
-        policy=policy,
-        behaviour=behaviour,
-        means=values.means,
-        deviations=values.deviations,
-        clear=clear,
-        advantage=advantage,
-        low=np.minimum(least, advantage),
-        high=np.maximum(most, advantage),
-        known=known,
-        chosen=chosen,
-    )
-
-
-def _located(ratios: Ratios, unvisited: float, z: float, alike: int | Vector) -> Located:
-    """Return the ratios with their total intervals."""
-    low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
-    return Located(own=plain_values(ratios, unvisited), low=low, high=high)
+    probability = np.where(chosen[states] >= 0, 0.0, behaviour)
+    probability[chosen[chosen >= 0]] = 1.0
+    columns = {
+        "probability": probability,
+        "behaviour": behaviour,
+        "expected": values.means,
+        "deviation": values.deviations,
+        "advantage": advantage,
+        "low": np.minimum(least, advantage),
+        "high": np.maximum(most, advantage),
+        "clear": clear,
+    }
+    too_few = by_state(clear.astype(np.float64)) == 0
+    apply = [chosen >= 0, ~known, np.bincount(states) == 1, too_few, np.ones_like(known)]
+    reasons = [REASONS[first] for first in np.argmax(apply, axis=0)]
+    return GreedyStep(columns, known, chosen, reasons)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -212,7 +168,7 @@ class Improvement(Tabular):
     changes: list[StateChange]
 
     def __repr__(self) -> str:
-        moved = sum(change.moved for change in self.changes)
+        moved = sum(change.action is not None for change in self.changes)
         kind = "" if self.release.private else f", {NOT_PRIVATE}"
         return f"Improvement(moves {moved} of {len(self.changes)} states{kind})"
 
@@ -222,75 +178,24 @@ class Improvement(Tabular):
         Raises:
             UnknownLabelError: there is no such state.
         """
-        label = str(state)
-        found = {action: p for of, action, p in self._policy() if of == label}
+        columns, label = self.columns, str(state)
+        rows = zip(columns["state"], columns["action"], columns["probability"], strict=True)
+        found = {action: share for of, action, share in rows if of == label}
         if not found:
-            known = ", ".join(map(repr, self.release.states[:6]))
-            raise UnknownLabelError(f"there is no state {label!r}; the states are {known}, ...")
+            raise UnknownLabelError(f"there is no state {label!r}; see release.states")
         return found
-
-    def _policy(self) -> Iterator[tuple[str, str, float]]:
-        names = ("state", "action", "probability")
-        return zip(*(self.columns[name] for name in names), strict=True)
 
     def to_arrow(self) -> "pa.Table":
         """Return a row for every pair of a state and an action, as an Arrow table."""
         import pyarrow as pa  # noqa: PLC0415 - heavy
 
-        said = {"privalue": self.release.sentence(), "warning": WARNING}
-        return pa.table(self.columns).replace_schema_metadata(said)
-
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw what every action is worth more than what was done; what is unknown is hatched.
-
-        Args:
-            ax: Matplotlib axes to draw into; new ones, if left out.
-
-        Raises:
-            MissingComponentError: Matplotlib is not installed.
-        """
-        from privalue.report import plot_advantages  # noqa: PLC0415 - it imports this package
-
-        advantage, clear = (np.array(self.columns[name]) for name in ("advantage", "clear"))
-        return plot_advantages(self.release, advantage, clear, ax)
-
-    @property
-    def description(self) -> Any:
-        """Return what page, terminal and notebook show of it."""
-        from privalue.report import describe_policy  # noqa: PLC0415 - it imports this package
-
-        moves = self.only_clear_gains
-        return describe_policy(self.release, self.changes, level=self.level, only_clear_gains=moves)
+        metadata = {"privalue": self.release.sentence(), "warning": WORDS["warning"]}
+        return pa.table(self.columns).replace_schema_metadata(metadata)
 
     def _repr_html_(self) -> str:
-        from privalue.report import notebook_html  # noqa: PLC0415 - it imports this package
+        from privalue.report import describe_policy, notebook_html  # noqa: PLC0415 - above
 
-        return notebook_html(self.description)
-
-    def csv(self) -> str:
-        """Return the policy as a table of state, action and probability, nothing escaped."""
-        text = io.StringIO(newline="")
-        # Python's own writer leaves a lone \r unquoted, so that every text is quoted.
-        written = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-        written.writerow(["state", "action", "probability"])
-        written.writerows(self._policy())
-        return text.getvalue()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what policy.json holds."""
-        moves = "clear gains" if self.only_clear_gains else "best"
-        return {
-            "schema_version": 2,
-            "kind": "policy",
-            "private": self.release.private,
-            "warning": WARNING,
-            "release": self.release.sha256,
-            "guarantee": self.release.sentence(),
-            "rule": {"moves": moves, "level": self.level, "caution": CAUTION},
-            "states": [asdict(change) for change in self.changes],
-            "pairs": self.columns,
-            "software": f"privalue {VERSION}",
-        }
+        return notebook_html(describe_policy(self))
 
     def save(self, path: str | Path, *, force: bool = False) -> list[Path]:
         """Write the policy, and beside it policy.json and policy.html, as the file is called.
@@ -305,26 +210,9 @@ class Improvement(Tabular):
         Raises:
             UsageError: a file exists, the folder does not, or the name does not end in .csv.
         """
-        from privalue.report import policy_page  # noqa: PLC0415 - it imports this package
+        from privalue.report import save_policy  # noqa: PLC0415 - it imports this package
 
-        target = Path(path)
-        if target.suffix.lower() != ".csv":
-            raise UsageError(f"{target}: the policy is a table; give a name that ends in .csv")
-        if not target.parent.is_dir():
-            raise UsageError(f"{target.parent} is not a directory; create it first")
-        told = json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        texts = {".csv": self.csv(), ".json": told, ".html": policy_page(self.description)}
-        files = [target if end == ".csv" else target.with_suffix(end) for end in texts]
-        for file in files:
-            if file.exists() and not force:
-                hint = Hint("give another name, or allow it with {}", force=True)
-                raise UsageError(f"{file} exists", hint=hint)
-        try:
-            for file, text in zip(files, texts.values(), strict=True):
-                write_whole(file, [text], mode=0o644, replace=force)
-        except OSError as problem:
-            raise UsageError(f"cannot write {problem.filename}: {problem.strerror}") from None
-        return files
+        return save_policy(self, Path(path), force=force)
 
 
 def improve(release: Release | str | Path, *, level: float | None = None) -> Improvement:
@@ -367,60 +255,31 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
         )
     ratios, privacy = released_ratios(release), release.study["privacy"]
     states, actions = release.places_of_pairs()
-    most = privacy.get("max_states_per_trajectory") or len(states)
-    at, clear = level or release.level or 0.95, level is not None
+    usual, few = release.level or 0.95, len(release.actions) <= MOST_ACTIONS
     step = greedy_step(
         ratios,
         states,
         unvisited=float(np.clip(described_values(release.study).unvisited_value, *ratios.bounds)),
-        level=at,
-        clear_level=release.level or 0.95,
-        only_clear_gains=clear,
+        usual=usual,
+        level=level,
         alike=privacy.get("max_trajectories_per_person") or 1,
-        repeats=np.minimum(np.bincount(states), float(most)),
-        actions=actions,
+        repeats=np.minimum(
+            np.bincount(states), privacy.get("max_states_per_trajectory") or float(len(states))
+        ),
+        effects=np.eye(len(release.actions))[actions] if few else None,
     )
-    labels = {name: release.main.columns[name].tolist() for name in ("state", "action")}
-    numbers = {
-        "probability": step.policy,
-        "behaviour": step.behaviour,
-        "value": release.value,
-        "expected": step.means,
-        "deviation": step.deviations,
-        "advantage": step.advantage,
-        "low": step.low,
-        "high": step.high,
-        "clear": step.clear,
-    }
-    columns = labels | {name: column.tolist() for name, column in numbers.items()}
-    changes = [
-        _change(step, state, at, columns, np.flatnonzero(states == at), clear)
-        for at, state in enumerate(release.states)
-    ]
-    changes.sort(key=lambda each: (not each.moved, -(each.advantage or 0.0)))
+    labels = {name: release.main.columns[name] for name in ("state", "action", "value")}
+    columns = {name: column.tolist() for name, column in {**labels, **step.columns}.items()}
+    changes = [StateChange(*of) for of in zip(release.states, step.reasons, strict=True)]
+    for at in np.flatnonzero(step.chosen >= 0):
+        named = {name: columns[name][step.chosen[at]] for name in _OF_A_MOVE}
+        unknown = {} if step.known[at] else {"behaviour": None}
+        changes[at] = changes[at]._replace(**named | unknown)
+    changes.sort(key=lambda change: (change.action is None, -(change.advantage or 0.0)))
     return Improvement(
-        release=release, level=at, only_clear_gains=clear, columns=columns, changes=changes
+        release=release,
+        level=level or usual,
+        only_clear_gains=level is not None,
+        columns=columns,
+        changes=changes,
     )
-
-
-def _change(
-    step: GreedyStep,
-    state: str,
-    at: int,
-    columns: dict[str, list[Any]],
-    keys: Integers,
-    only_clear_gains: bool,
-) -> StateChange:
-    """Return what happens in the state at a position, which has these keys."""
-    key = int(step.chosen[at])
-    if key >= 0:
-        named = ("action", "expected", "advantage", "low", "high")
-        return StateChange(
-            state=state,
-            reason="clear gain" if only_clear_gains else "best",
-            behaviour=columns["behaviour"][key] if step.known[at] else None,
-            **{name: columns[name][key] for name in named},
-        )
-    none = "no clear gain" if only_clear_gains else "no gain"
-    kept = "only one" if len(keys) == 1 else none if step.clear[keys].any() else "too few"
-    return StateChange(state=state, reason=kept if step.known[at] else "nothing known")

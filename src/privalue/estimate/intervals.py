@@ -16,36 +16,35 @@ the visits to expect (Bhatia and Davis 2000). docs/proofs/intervals.md has the a
 says what is exact.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
-from privalue.estimate.ratios import CLEAR, Ratios, plain_values, summands
+from privalue.estimate.ratios import CLEAR, Ratios, plain_values, ratio_intervals, summands
 
 _ROUNDING = 1e-12  # of a root, in halves of the range of returns
 
 Ends = tuple[Vector, Vector]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Located:
-    """A number where the noisy statistics put it, and its total interval around that."""
+def name_ends(ends: dict[str, Ends]) -> dict[str, Vector]:
+    """Return the ends as columns: ``total_`` becomes ``total_low`` and ``total_high``."""
+    sides = ("low", "high")
+    return {f"{kind}{sides[at]}": pair[at] for kind, pair in ends.items() for at in (0, 1)}
+
+
+class Located(NamedTuple):
+    """Numbers where the noisy statistics put them, and the total intervals around that."""
 
     own: Vector
     low: Vector
     high: Vector
-    unknown: Vector | float = 0.0  # the part of the half-width that is no deviation, but a bound
+    unknown: Vector  # the part of the half-width that is no deviation, but a bound
 
 
-def total_intervals(
-    ratios: Ratios,
-    z: float,
-    around: Ends,
-    *,
-    alike: int | Vector = 1,
-) -> Ends:
+def total_intervals(ratios: Ratios, z: float, around: Ends, *, alike: int | Vector = 1) -> Ends:
     """Return the ends of the smallest interval that holds ``around`` and the set of possible V.
 
     The set is {v : (T~ - y n~)^2 <= z^2 (s_T^2 + y^2 s_n^2 + kappa max(n~, 0)(F_hi - v)(v - F_lo))}
@@ -98,6 +97,12 @@ def total_intervals(
         np.where(held, np.clip(ratios.centre + unit * high, lowest, highest), -np.inf),
     )
     return np.minimum(ends[0], around[0]), np.maximum(ends[1], around[1])
+
+
+def locate(ratios: Ratios, unvisited: float, z: float, alike: int | Vector) -> Located:
+    """Return the ratios with their total intervals."""
+    low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
+    return Located(plain_values(ratios, unvisited), low, high, np.zeros(len(low)))
 
 
 def difference_ends(
@@ -179,7 +184,7 @@ def total_of_mixture(
     if np.count_nonzero(mixture) == 1:
         only = np.flatnonzero(mixture)
         own = plain_values(ratios, 0.5 * lowest + 0.5 * highest)
-        return Located(own=own[only], low=totals[0][only], high=totals[1][only])
+        return Located(own[only], totals[0][only], totals[1][only], np.zeros(1))
     value, variance, unknown = summands(ratios)
     distance = np.hypot(ratios.sums / ratios.sum_noise, ratios.clarity)
     nearer = 1 - 2 / np.maximum(distance, CLEAR)  # the true point may be, as for the noise
@@ -196,5 +201,5 @@ def total_of_mixture(
         own=middle,
         low=np.maximum(middle - half, lowest),
         high=np.minimum(middle + half, highest),
-        unknown=unclear,
+        unknown=np.array([unclear]),
     )

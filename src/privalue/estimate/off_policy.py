@@ -24,37 +24,33 @@ a set by chance, so that a release says it only by sets that hold for all starts
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from privalue.core import GRID_STEPS, Ope, Vector
-from privalue.estimate.flags import flag_texts, flags_of_policy
+from privalue.estimate.flags import flag_texts
+from privalue.estimate.intervals import Ends, name_ends
 from privalue.releases import ReleasedWeights, ValueTable
 from privalue.study import Study
 
 SUPPORTED = 0.8  # the lower end of the kept mass, above which a value is vouched for
 _NODES = 64  # on either side of the estimate, at which a set is looked at
 _HALVINGS = 48  # of the gap between two nodes, in which a set ends
-_APART = (
-    1e-5  # two scales closer than this, relatively, are taken as so far apart: no digits cancel
-)
-
-Ends = tuple[Vector, Vector]
+_ABSENT = 1e-200  # the scale of noise, or of sampling, where there is none
+_APART = 1e-5  # closer scales are taken as so far apart, relatively: no digits cancel
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NoisyWeights:
+class NoisyWeights(NamedTuple):
     """The output of DP-OPE in units of returns' range and of trajectories, with its noise."""
 
     weighted: Vector
     weights: Vector
     returns: Vector
     sizes: Vector
-    # The scale of the Laplace noise of each; 0 for a public size.
-    scales: tuple[float, ...]
+    scales: tuple[float, ...]  # of the Laplace noise of each; 0 for a public size
     clip: float
     alike: int = 1  # how many trajectories of one unit count
 
@@ -67,7 +63,7 @@ class Quotient:
     under: Vector
     scale_over: float
     scale_under: float
-    bounds: tuple[float, float]
+    bounds: tuple[float, float] = (-0.5, 0.5)
     unknown: float = 0.0  # what stands where nothing is divided by
 
     @property
@@ -119,6 +115,13 @@ class Quotient:
         bounded = np.clip(bad, low, high)
         return np.where(found, bounded[0], low), np.where(found, bounded[1], high)
 
+    def intervals(self, level: float, variance: Vector) -> tuple[Ends, Ends]:
+        """Return the ends for the noise alone, and for noise and sampling."""
+        alone = self.ends(level, np.zeros(len(variance)))
+        total = self.ends(level, variance, self.bounds)
+        # A set with more in it holds the other one, but for what a search rounds.
+        return alone, (np.minimum(total[0], alone[0]), np.maximum(total[1], alone[1]))
+
 
 def tail(away: Vector, a: float, b: Vector, spread: Vector) -> NDArray[np.float64]:
     """Return P(|a X + b Y + spread Z| > away), Z standard normal, X and Y Laplace.
@@ -140,20 +143,14 @@ def _laplace_tail(away: Vector, scale: Vector, spread: Vector) -> NDArray[np.flo
     For s = spread/scale and t = away/scale it is 2 Phi(-t/s) + e^{s^2/2 - t} Phi(t/s - s) -
     e^{s^2/2 + t} Phi(-t/s - s), each product by logarithms: factors overflow where it does not.
     """
-    t = away / np.where(scale > 0, scale, 1.0)
-    noise = np.where(scale > 0, np.exp(-t), np.where(away > 0, 0.0, 1.0))
-    if not np.any(spread):
-        return noise
-    s = spread / np.where(scale > 0, scale, 1.0)
+    scale, spread = np.maximum(scale, _ABSENT), np.maximum(spread, _ABSENT)
+    t, s, ratio = away / scale, spread / scale, away / spread
+    normal = 2 * special.ndtr(-ratio)
     with np.errstate(all="ignore"):
-        ratio = np.where(spread > 0, away / np.where(spread > 0, spread, 1.0), 0.0)
-        normal = 2 * special.ndtr(-ratio)
         up = np.exp(s * s / 2 - t + special.log_ndtr(ratio - s))
         down = np.exp(s * s / 2 + t + special.log_ndtr(-ratio - s))
-        # Beyond 1e4 scales of noise sampling is all that there is: products are 0 to all digits.
-        both = np.where(s < 1e4, normal + up - down, normal)
-    alone = np.where(spread > 0, normal, np.where(away > 0, 0.0, 1.0))
-    return np.asarray(np.where(scale > 0, np.where(spread > 0, both, noise), alone))
+    # Beyond 1e4 scales of noise sampling is all that there is: products are 0 to all digits.
+    return np.where(s < 1e4, normal + up - down, normal)
 
 
 def noisy_weights(mechanism: Ope, drawn: Vector) -> NoisyWeights:
@@ -163,23 +160,16 @@ def noisy_weights(mechanism: Ope, drawn: Vector) -> NoisyWeights:
         mechanism: that made them.
         drawn: the sums in steps: weighted returns, weights, returns, and sizes if they are private.
     """
-    limits, parts = mechanism.terms.limits, len(mechanism.scales)
-    steps = np.array([limits.clip / GRID_STEPS, limits.clip / GRID_STEPS, 1 / GRID_STEPS, 1.0])
-    sums = drawn.reshape(parts, limits.keys) * steps[:parts, None]
-    scales = np.array(mechanism.scales) * steps[:parts]
-    if parts == 3:  # the size is public
-        size = np.full((1, limits.keys), float(mechanism.terms.size.units or 0))
-        sums, scales = np.vstack([sums, size]), np.append(scales, 0.0)
-    weighted, weights, returns, sizes = sums
-    return NoisyWeights(
-        weighted=weighted,
-        weights=weights,
-        returns=returns,
-        sizes=sizes,
-        scales=tuple(scales.tolist()),
-        clip=limits.clip,
-        alike=limits.max_trajectories_per_person,
-    )
+    limits = mechanism.terms.limits
+    of_weights = limits.clip / GRID_STEPS
+    steps = np.array([of_weights, of_weights, 1 / GRID_STEPS, 1.0])[: len(mechanism.scales)]
+    sums = [*(drawn.reshape(len(steps), limits.keys) * steps[:, None])]
+    scales = (np.array(mechanism.scales) * steps).tolist()
+    if len(sums) == 3:  # the size is public
+        sums.append(np.full(limits.keys, float(mechanism.terms.size.units or 0)))
+        scales.append(0.0)
+    alike = limits.max_trajectories_per_person
+    return NoisyWeights._make([*sums, tuple(scales), limits.clip, alike])
 
 
 def policy_tables(
@@ -194,24 +184,24 @@ def policy_tables(
         every: flags that every row has.
     """
     noisy, level = noisy_weights(mechanism, drawn), study.report.level
-    found = policy_columns(noisy, study.return_bounds, level)
-    policy = found["policy"]
-    flags = flags_of_policy(
-        policy["supported"], policy["kept_low"] > 1, refuted=bool(policy["refuted"].any())
-    )
-    labels = {"start": [str(name) for name in study.start_names]} if study.start_names else {}
-    keys, parts = len(noisy.sizes), len(mechanism.scales)
+    tables = policy_columns(noisy, study.return_bounds, level)
+    policy, parts = tables["policy"], len(mechanism.scales)
+    # At the level of each start some of many have a kept mass above 1 even where the behaviour is
+    # right: whether it is refuted is decided for all of them together.
+    above = policy["kept_low"] > 1
+    of_target = [
+        ("lost", ~policy["supported"] & ~above),
+        ("impossible" if policy["refuted"].any() else "above", above),
+    ]
+    flags = {"policy": of_target, "behaviour": [], "differences": of_target}
+    starts = {"start": [str(name) for name in study.start_names]} if study.start_names else {}
     return {
         "level": level,
         "tables": {
             name: ValueTable(
-                {
-                    **labels,
-                    **columns,
-                    "flags": flag_texts(keys, [] if name == "behaviour" else flags, every),
-                }
+                {**starts, **columns, "flags": flag_texts(len(above), flags[name], every)}
             )
-            for name, columns in found.items()
+            for name, columns in tables.items()
         },
         "weights": ReleasedWeights(
             weighted=noisy.weighted,
@@ -234,89 +224,50 @@ def policy_columns(
         level: of every interval.
     """
     low, high = return_bounds
-    reach, keys = high - low, len(noisy.weights)
-    value, kept, plain = _shares(noisy)
-    each = 1 - (1 - level) / keys
+    middle, reach, keys = 0.5 * low + 0.5 * high, high - low, len(noisy.weights)
+    of_weighted, of_weights, of_returns, of_sizes = noisy.scales
+    masses = (0.0, max(noisy.clip, 2.0))
+    value = Quotient(noisy.weighted, noisy.weights, of_weighted, of_weights)
+    plain = Quotient(noisy.returns, noisy.sizes, of_returns, of_sizes)
+    kept = Quotient(noisy.weights, noisy.sizes, of_weights, of_sizes, masses, unknown=0.5)
     people = noisy.alike * np.maximum(noisy.sizes, 0.0)
     weight = noisy.alike * noisy.clip * np.maximum(noisy.weights, 0.0)
-    nobody = np.zeros(keys)
-
-    def intervals(share: Quotient, variance: Vector, level: float) -> tuple[Ends, Ends]:
-        ends = share.ends(level, nobody, (-0.5, 0.5))
-        total = share.ends(level, variance, (-0.5, 0.5))
-        # A set with more in it holds the other one, but for what a search rounds.
-        return ends, (np.minimum(total[0], ends[0]), np.maximum(total[1], ends[1]))
-
+    target, behaviour = value.intervals(level, weight), plain.intervals(level, people)
+    apart = _difference(noisy, value, plain, kept.value, target[1], behaviour[1], level)
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
     impossible = kept_low > 1  # no right behaviour allows it, but by chance
-    found = dict[str, tuple[Ends, Ends, Ends]]()
-    for name, share, variance in (("policy", value, weight), ("behaviour", plain, people)):
-        alone, total = intervals(share, variance, level)
-        # One number has no band beside its interval.
-        band = total if keys == 1 else intervals(share, variance, each)[1]
-        found[name] = (alone, total, band)
-    apart = []
-    for at, chance in ((1, level), (2, each)):
-        worst = tuple(_most_variance(ends[at]) for ends in found.values())
-        apart += _difference(noisy, (value, plain), worst, kept.value, chance)
+    surely_low, _ = kept.ends(1 - (1 - level) / keys, people, (0.0, noisy.clip))
+    lost = np.where(impossible, 1.0, np.clip(1 - kept_low, 0.0, 1.0))
 
-    def columns(numbers: Vector, ends: tuple[Ends, ...], start: float) -> dict[str, NDArray[Any]]:
-        names = ("", "total_", "total_band_") if keys > 1 else ("", "total_")
-        return {"value": start + reach * numbers} | {
-            f"{name}{side}": start + reach * end
-            for name, pair in zip(names, ends, strict=False)
-            for side, end in zip(("low", "high"), pair, strict=True)
-        }
+    def columns(start: float, numbers: Vector, ends: tuple[Ends, Ends]) -> dict[str, NDArray[Any]]:
+        named = {"value": numbers, **name_ends({"": ends[0], "total_": ends[1]})}
+        return {name: start + reach * column for name, column in named.items()}
 
-    def bias(kept: Vector) -> Vector:
-        return reach * np.where(impossible, 1.0, _clipping_bias(kept))  # nothing follows from these
-
-    middle = 0.5 * low + 0.5 * high
-    policy = columns(value.value, found["policy"], middle) | {
+    trust = {
         "kept_mass": kept.value,
         "kept_low": kept_low,
         "kept_high": kept_high,
-        "clipping_bias": bias(kept.value),
-        "largest_clipping_bias": bias(kept_low),
-        "effective_trajectories": np.maximum(noisy.weights, 0.0) / noisy.clip,
-        "refuted": impossible & (kept.ends(each, people, (0.0, noisy.clip))[0] > 1),
+        # R tau: the target's value is a mixture of what is kept and what is not.
+        "largest_clipping_bias": reach * lost,
+        "refuted": impossible & (surely_low > 1),
         "supported": (kept_low > SUPPORTED) & ~impossible,
     }
     return {
-        "policy": policy,
-        "behaviour": columns(plain.value, found["behaviour"], middle),
-        "differences": columns(value.value - plain.value, (*apart[:2], apart[3]), 0.0),
+        "policy": columns(middle, value.value, target) | trust,
+        "behaviour": columns(middle, plain.value, behaviour),
+        "differences": columns(0.0, value.value - plain.value, apart),
     }
-
-
-def _shares(noisy: NoisyWeights) -> tuple[Quotient, Quotient, Quotient]:
-    """Return T/n, n/m and B/m."""
-    of_weighted, of_weights, of_returns, of_sizes = noisy.scales
-    halves, masses = (-0.5, 0.5), (0.0, max(noisy.clip, 2.0))
-    return (
-        Quotient(noisy.weighted, noisy.weights, of_weighted, of_weights, halves, 0.0),
-        Quotient(noisy.weights, noisy.sizes, of_weights, of_sizes, masses, 0.5),
-        Quotient(noisy.returns, noisy.sizes, of_returns, of_sizes, halves, 0.0),
-    )
-
-
-def _clipping_bias(kept: Vector) -> Vector:
-    """Return tau = 1 - kept: the target's value is a mixture of what is kept and what is not."""
-    return np.clip(1 - kept, 0.0, 1.0)
-
-
-def _most_variance(ends: Ends) -> Vector:
-    """Return 1/4 - u^2 at the worst place of an interval."""
-    return np.asarray(0.25 - np.square(np.clip(0.0, *ends)))
 
 
 def _difference(
     noisy: NoisyWeights,
-    shares: tuple[Quotient, Quotient],
-    most: tuple[Vector, ...],
+    target: Quotient,
+    behaviour: Quotient,
     kept: Vector,
+    around_target: Ends,
+    around_behaviour: Ends,
     level: float,
-) -> list[Ends]:
+) -> tuple[Ends, Ends]:
     """Return the intervals of u - y, the target's number less the behaviour's: noise, and total.
 
     Each of the two is covered at (1 + level)/2, and so is their difference at the level, whatever
@@ -324,17 +275,15 @@ def _difference(
     (C/kappa - 2)_+ V_u + V_y for one trajectory, is all put into the target's set, which then
     covers u + B/m - y (docs/proofs/weights.md, theorem 7).
     """
-    target, behaviour = shares
-    chance = (1 + level) / 2
-    nobody = np.zeros(len(kept))
-    low, high = target.ends(chance, nobody)
+    chance, nobody = (1 + level) / 2, np.zeros(len(kept))
     other_low, other_high = behaviour.ends(chance, nobody)
-
-    mass = np.maximum(noisy.weights, 0.0)
-    part = np.maximum(noisy.clip - 2 * kept, 0.0) * most[0] + kept * most[1]  # kappa times it
+    # 1/4 - u^2 at the worst place of each interval, kappa times what it adds.
+    v_u, v_y = (0.25 - np.square(np.clip(0.0, *ends)) for ends in (around_target, around_behaviour))
+    part = np.maximum(noisy.clip - 2 * kept, 0.0) * v_u + kept * v_y
     shifted = replace(target, bounds=(-1.5, 1.5))  # B/m - y is at most 1
-    sampled = shifted.ends(chance, noisy.alike * mass * part)
-
-    alone = (np.maximum(low - other_high, -1.0), np.minimum(high - other_low, 1.0))
-    total = (np.maximum(sampled[0] - other_high, -1.0), np.minimum(sampled[1] - other_low, 1.0))
-    return [alone, (np.minimum(total[0], alone[0]), np.maximum(total[1], alone[1]))]
+    sampled = shifted.ends(chance, noisy.alike * np.maximum(noisy.weights, 0.0) * part)
+    alone, total = (
+        (np.maximum(low - other_high, -1.0), np.minimum(high - other_low, 1.0))
+        for low, high in (target.ends(chance, nobody), sampled)
+    )
+    return alone, (np.minimum(total[0], alone[0]), np.maximum(total[1], alone[1]))

@@ -17,6 +17,7 @@ relies on (Fieller 1954; docs/proofs/intervals.md).
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -37,10 +38,16 @@ class Ratios:
     centre: float
     bounds: tuple[float, float]
 
+    @property
+    def numbers(self) -> dict[str, Vector]:
+        """Return the noisy numbers and their noise, by name."""
+        named = ("sums", "counts", "sum_noise", "count_noise")
+        return {name: getattr(self, name) for name in named}
+
     def __getitem__(self, part: slice | Integers) -> "Ratios":
         """Return some of the ratios."""
-        named = ("sums", "counts", "sum_noise", "count_noise")
-        return replace(self, **{name: getattr(self, name)[part] for name in named})
+        some: dict[str, Any] = {name: numbers[part] for name, numbers in self.numbers.items()}
+        return replace(self, **some)
 
     @classmethod
     def within(cls, bounds: tuple[float, float], **numbers: Vector) -> "Ratios":
@@ -144,18 +151,12 @@ def clear_limit(level: float, numbers: int) -> float:
     return max(-float(special.ndtri(-math.expm1(math.log(level) / numbers))), 0.0)
 
 
-def normal_quantile(level: float, directions: int = 1, dimension: int = 0) -> float:
-    """Return z such that P(|Z_1|, ..., |Z_n| are all at most z) >= ``level``.
+def normal_quantile(level: float, numbers: int = 1) -> float:
+    """Return z such that so many standard normal numbers are all within z with this probability.
 
-    The Z are standard normal, n is ``directions``. Sidak's inequality holds whatever their
-    correlations are, and is exact without any; for the many values of few features
-    (``dimension``, if above 0) the quantile of chi may be smaller.
+    Sidak's inequality holds whatever their correlations are, and is exact without any.
 
     >>> f"{normal_quantile(0.95):.4f} {normal_quantile(0.95, 40):.4f}"
     '1.9600 3.2201'
     """
-    tail = -math.expm1(math.log(level) / directions) / 2
-    z = -float(special.ndtri(tail))
-    if 0 < dimension < directions:
-        z = min(z, math.sqrt(2 * float(special.gammaincinv(dimension / 2, level))))
-    return z
+    return -float(special.ndtri(-math.expm1(math.log(level) / numbers) / 2))

@@ -9,62 +9,47 @@
 All of it is post-processing of what was drawn.
 """
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from privalue.core import Ssp, Stage, StatisticsNoise
+from privalue.core import Draw, Ssp, Vector
 from privalue.estimate.ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.releases import ReleasedStage, Restriction, Share, StageChoice
 
 _MOST_ODDS = 1e12
+_NO_NOISE = 1e-12  # of a number that is public
 
 
-def stage_parts(mechanism: Ssp, stages: Sequence[Stage], level: float) -> dict[str, Any]:
+def stage_parts(mechanism: Ssp, draw: Draw, level: float) -> dict[str, Any]:
     """Return the parts of a release that describe stages.
 
     Args:
         mechanism: with its public constants.
-        stages: what was drawn, stage by stage.
+        draw: what was drawn, stage by stage.
         level: of the intervals.
     """
-    noise, study = mechanism.noise_at(mechanism.level(stages)), mechanism.terms.limits.return_bounds
+    noise, mu = mechanism.noise_at(mechanism.level(draw)), 1 / mechanism.calibration.alpha
     low, high = noise.bounds
-    mu = 1 / mechanism.calibration.alpha
+    is_restricted = noise.bounds != mechanism.terms.limits.return_bounds
+    released = []
+    for name, numbers in draw.items():
+        more: dict[str, Any] = {"chosen": StageChoice()}
+        if name == "bounds":
+            beyond = _beyond(mechanism, numbers, noise.level, level)
+            more["chosen"] = StageChoice(level=noise.level, low=low, high=high, beyond=beyond)
+            more |= {"numbers": numbers, "noise": mechanism.bounds_sigma}
+        alpha = mechanism.stages[name]
+        released.append(ReleasedStage(name=name, alpha=alpha, mu=1 / alpha, **more))
     return {
         "gaussian_mu": mu,
         "zcdp_rho": mu**2 / 2,
-        "restriction": None if (low, high) == study else Restriction(low=low, high=high),
-        "stages": tuple(_stage(mechanism, stage, noise, level) for stage in stages),
+        "restriction": Restriction(low=low, high=high) if is_restricted else None,
+        "stages": tuple(released),
     }
 
 
-def _stage(mechanism: Ssp, stage: Stage, noise: StatisticsNoise, level: float) -> ReleasedStage:
-    """Return one stage; the numbers of the values are the release's statistics."""
-    choice = StageChoice()
-    if stage.name == "bounds":
-        low, high = noise.bounds
-        beyond = _beyond(mechanism, stage, noise.level, level)
-        choice = StageChoice(level=noise.level, low=low, high=high, beyond=beyond)
-    numbers = None if stage.name == "values" else stage.numbers
-    return ReleasedStage(
-        name=stage.name,
-        alpha=stage.alpha,
-        mu=1 / stage.alpha,
-        chosen=choice,
-        numbers=numbers,
-        noise=None if numbers is None else _sigma(stage),
-    )
-
-
-def _sigma(stage: Stage) -> float:
-    """Return the largest standard deviation of its numbers, which is public for dp-ssp."""
-    return 0.0 if stage.sigma is None else float(np.max(stage.sigma))
-
-
-def _beyond(mechanism: Ssp, stage: Stage, chosen: int, level: float) -> Share | None:
+def _beyond(mechanism: Ssp, histogram: Vector, chosen: int, level: float) -> Share | None:
     """Return the share of trajectories with a return outside of the bound that was chosen.
 
     The histogram chose the bound itself: of its J bins, J - 1 bounds have something outside. So
@@ -73,43 +58,24 @@ def _beyond(mechanism: Ssp, stage: Stage, chosen: int, level: float) -> Share | 
     independent numbers above and below the line (Fieller). None, if the study's own bounds were
     chosen: the histogram says nothing about returns outside of these.
     """
-    outside, inside = stage.numbers[chosen + 1 :], stage.numbers[: chosen + 1]
+    outside, inside = histogram[chosen + 1 :], histogram[: chosen + 1]
     if not len(outside):
         return None
-    noise = _sigma(stage)
-    z = normal_quantile(level, len(stage.numbers) - 1)
-    m = mechanism.terms.size.units if mechanism.terms.limits.counts_trajectories else None
-    number, deviation = float(outside.sum()), noise * len(outside) ** 0.5
-    if m is not None:
-        return _share(number, deviation, float(m), z)
-    odds = ratio_intervals(
+    noise = mechanism.bounds_sigma
+    size = mechanism.terms.size.units if mechanism.terms.limits.counts_trajectories else None
+    is_public = size is not None
+    number, rest = float(outside.sum()), float(inside.sum() if size is None else size)
+    ends = ratio_intervals(
         Ratios(
             sums=np.array([number]),
-            counts=np.array([float(inside.sum())]),
-            sum_noise=np.array([deviation]),
-            count_noise=np.array([noise * len(inside) ** 0.5]),
+            counts=np.array([rest]),
+            sum_noise=np.array([noise * len(outside) ** 0.5]),
+            count_noise=np.array([_NO_NOISE * rest if is_public else noise * len(inside) ** 0.5]),
             centre=0.0,
-            bounds=(0.0, _MOST_ODDS),
+            bounds=(0.0, 1.0 if is_public else _MOST_ODDS),
         ),
-        z,
+        normal_quantile(level, len(histogram) - 1),
     )
-    low, high = (float(end[0] / (1 + end[0])) for end in odds)
-    value = max(number, 0.0) / max(float(stage.numbers.sum()), 1.0)
-    return Share(value=min(max(value, low), high), low=low, high=high)
-
-
-def _share(number: float, noise: float, size: float, z: float) -> Share:
-    """Return x~/n between 0 and 1, and its interval.
-
-    Args:
-        number: x~.
-        noise: its standard deviation.
-        size: n, above 0.
-        z: of the interval.
-    """
-    value = min(max(number / max(size, 1.0), 0.0), 1.0)
-    # As for quotients, z grows by how far the number is outside: no interval vanishes.
-    outside = max(-number, number - size, 0.0)
-    half = math.hypot(z * noise, outside)
-    low, high = (min(max((number + end) / size, 0.0), 1.0) for end in (-half, half))
+    low, high = (float(end[0]) if is_public else float(end[0] / (1 + end[0])) for end in ends)
+    value = number / max(rest if is_public else number + rest, 1.0)
     return Share(value=min(max(value, low), high), low=low, high=high)

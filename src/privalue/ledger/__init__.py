@@ -32,8 +32,9 @@ epsilon 0.6, delta 9e-7
 """
 
 from privalue.ledger.account import Account, StatementLine
-from privalue.ledger.amounts import Amount
+from privalue.ledger.amounts import MU2, Amount
 from privalue.ledger.entries import ReleaseRequest, study_hash
+from privalue.ledger.gaussian import epsilon_of, mu2_of_alpha
 from privalue.ledger.ledger import Charge, EarlierCharge, Ledger, open_ledger
 from privalue.ledger.outbox import NAME, Outbox, Paid
 from privalue.ledger.signals import uninterrupted
@@ -42,6 +43,7 @@ from privalue.ledger.terms import BudgetTerms, Protection
 from privalue.ledger.verify import Verified
 
 __all__ = [
+    "MU2",
     "NAME",
     "Account",
     "Amount",
@@ -56,6 +58,8 @@ __all__ = [
     "StatementLine",
     "UnknownOutcomeError",
     "Verified",
+    "epsilon_of",
+    "mu2_of_alpha",
     "open_ledger",
     "study_hash",
     "uninterrupted",

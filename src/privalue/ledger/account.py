@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from privalue.errors import BudgetError, StudyError
-from privalue.ledger.amounts import Amount, format_mu
+from privalue.ledger.amounts import EPSILON, Amount, format_mu
 from privalue.ledger.entries import Balance, LedgerEntry, ReleaseRequest
-from privalue.ledger.gaussian import affordable, epsilon_of
+from privalue.ledger.gaussian import affordable, epsilon_of, mu2_of_alpha
 from privalue.ledger.terms import BudgetTerms
 
 
@@ -64,6 +64,22 @@ class Account:
                 fits = "no epsilon" if epsilon is None else f"epsilon up to {epsilon:g}"
                 why += f"; at delta {request.delta:g} {fits} fits"
         raise self.refusal(asked, why, "budget-exceeded")
+
+    def promise_of(self, alpha: float) -> tuple[float, float]:
+        """Return the epsilon that Gaussian noise comes to at the total's delta, and that delta.
+
+        Raises:
+            BudgetError: the total is plain, or smaller than that.
+        """
+        mu2 = mu2_of_alpha(alpha, 1)
+        asked = f"mu {format_mu(mu2, up=True)}"
+        if not self.terms.is_gaussian:
+            why = "its total adds up epsilons and deltas; give those of the release in place of mu"
+            raise self.refusal(asked, why, "not-convertible")
+        if mu2 > self.total.mu2:
+            raise self.refusal(asked, f"its total is {self.promise}", "budget-exceeded")
+        delta = self.promise.as_floats()[1]
+        return max(epsilon_of(mu2, delta), 1 / EPSILON), delta
 
     def _asked(self, request: ReleaseRequest) -> str:
         alike = request.protection == self.terms.protection
@@ -129,12 +145,10 @@ class StatementLine:
     def of(cls, entry: LedgerEntry) -> "StatementLine":
         """Return the line of an entry; anybody may have written what it says."""
         said = entry.said
-        reason = f": {said.get('reason')}" if said.get("reason") else ""
-        what = {
-            "declare": f"total of {Amount(*said.get('promise', ()))}{reason}",
-            "charge": str(said.get("what")),
-            "commit": f"release of entry {said.get('charge')}",
-        }
+        what = {"charge": str(said.get("what")), "commit": f"release of entry {said.get('charge')}"}
+        if entry.kind == "declare":
+            reason = f": {said.get('reason')}" if said.get("reason") else ""
+            what["declare"] = f"total of {entry.promise()}{reason}"
         return cls(
             entry=entry.number,
             at=str(said.get("at")),

@@ -32,6 +32,8 @@ _LIKE_AN_ADDRESS = re.compile(
 )
 _LIKE_A_SECRET = re.compile("@|//|:/|passw", re.IGNORECASE)
 _PLAIN_PAGE = re.compile(r"(https?|ftp|s3|gs)://[\w./~-]*")  # no user, no password, no query
+# What begins a query, and not the name of a table.
+QUERY = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)
 # The only @ ends the credentials, which have no / ? #: a password that is not percent-encoded
 # cannot have slipped into another part. What is wanted there stands after the first "::" that is
 # no part of an IPv6 host.
@@ -69,9 +71,12 @@ def divide_address(text: str) -> tuple[str, str | None]:
         DataError: it is malformed.
     """
     parts = _URL.fullmatch(text)
-    if parts is None or "@" in next(iter((parts[2] or "").split()), ""):
+    if parts is None:
         raise not_shown("data", DataError)
-    return parts[1], parts[2]
+    address, request = parts.groups()
+    if "@" in (request or "") and not QUERY.match(request):  # it may be a password's end
+        raise not_shown("data", DataError)
+    return address, request
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,13 @@ class LedgerEntry(NamedTuple):
     balance: Balance  # after it
     said: Mapping[str, Any]
 
+    def promise(self, key: str = "promise") -> Amount:
+        """Return epsilon and delta that it states under a key."""
+        stated = self.said.get(key)
+        if not isinstance(stated, list) or [type(each) for each in stated] != [int, int]:
+            raise LedgerError(f"the ledger fails its check: entry {self.number} has no {key}")
+        return Amount(*stated)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRequest(Protection):
@@ -110,14 +117,15 @@ def study_hash(description: Mapping[str, Any]) -> str:
 
     It is the SHA-256 of JSON in UTF-8: keys sorted, no blanks, every double as the shortest decimal
     that reads back as the same one. [report] is left out, since it changes nothing that is drawn;
-    and a side file counts by its content, whatever its name: the key that names it has its hash. A
-    description leaves out keys at their defaults, so that a key which a later version adds changes
-    no request of before.
+    and a side file counts by its content and by how that is read, whatever its name: the key that
+    names it has both. A description leaves out keys at their defaults, so that a key which a later
+    version adds changes no request of before.
     """
     counted = {name: keys for name, keys in description.items() if name != "report"}
     for file in counted.pop("side_files", ()):
         section, _, key = file["key"].removeprefix("[").partition("] ")
-        counted[section] = {**counted[section], key: {"sha256": file["sha256"]}}
+        content = {name: file[name] for name in ("sha256", "kind") if name in file}
+        counted[section] = {**counted[section], key: content}
     return sha256(canonical(counted))
 
 

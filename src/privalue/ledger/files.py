@@ -12,21 +12,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_OLD = 24 * 3600  # seconds after which a file that was never finished is given up
 _IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
 
 
 def partial_name(target: Path) -> Path:
     """Return the name of a file that is not whole yet; if two were the same, the second fails."""
     return target.with_name(f".{target.name}.{os.getpid()}-{time.monotonic_ns()}.partial")
-
-
-def remove_litter(folder: Path) -> None:
-    """Remove files that were never finished, once they are a day old."""
-    for file in folder.glob(".*.partial"):
-        with suppress(OSError):
-            if time.time() - file.stat().st_mtime > _OLD:
-                file.unlink()
 
 
 @contextmanager
@@ -97,7 +88,7 @@ def write_whole(
     return target
 
 
-def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None = None) -> bytes:
+def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
     """Return the content of a file that is not larger than ``most`` bytes.
 
     What was opened is looked at, not what had the name before or after, so that no exchange in
@@ -106,11 +97,10 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
     Args:
         path: the file.
         most: bytes.
-        inside: the folder that the file must be in, all links resolved.
 
     Raises:
-        OSError: it is not a regular file (EINVAL), is too large (EFBIG), is not inside the folder
-            (EXDEV), or the system refused; ``strerror`` is fit for a message.
+        OSError: it is not a regular file (EINVAL), is too large (EFBIG), or the system refused;
+            ``strerror`` is fit for a message.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -126,8 +116,6 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
             raise OSError(errno.EISDIR, "it is a folder")
         if not stat.S_ISREG(about.st_mode):
             raise OSError(errno.EINVAL, _IRREGULAR)
-        if inside is not None and not _is_inside(about, path, inside):
-            raise OSError(errno.EXDEV, f"it lies outside {inside}")
         if about.st_size > most:
             raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes, the most that is read")
         with open(handle, "rb", closefd=False) as file:
@@ -137,17 +125,6 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         return content
     finally:
         os.close(handle)
-
-
-def _is_inside(about: os.stat_result, path: str | os.PathLike[str], folder: Path) -> bool:
-    """Return whether an opened file is in a folder, by a path without links."""
-    real = os.path.realpath(path)
-    if not Path(real).is_relative_to(os.path.realpath(folder)):
-        return False
-    try:
-        return os.path.samestat(os.lstat(real), about)
-    except OSError:
-        return False
 
 
 def _sync(path: Path) -> None:

@@ -28,6 +28,7 @@ from privalue.ledger.amounts import EPSILON, LARGEST, MU2
 _SLACK = 1 - 1e-9  # of a total's alpha: a release that asks for everything fits despite rounding
 _LEAST_EPSILON, _LARGEST_EPSILON = 0.001, 20.0  # of a promise that has a certified alpha
 _LARGEST_PURE = 20 * EPSILON  # mu^2 of more does not fit any total
+_LEAST_MU, _LARGEST_MU = 1e-6, 100.0  # of another tool's release; no total has as much
 _PI = Decimal("3.14159265358979323846264338327950288419716939937511")  # rounded up
 
 
@@ -48,6 +49,17 @@ def is_refuted(mu2: int, epsilon: float, delta: float) -> bool:
 def mu2_of_alpha(alpha: float, steps: int) -> int:
     """Return k^2/alpha^2 in units, an exact rational of the double, rounded up."""
     return math.ceil(MU2 * (steps / Fraction(alpha)) ** 2)
+
+
+def alpha_of_mu(mu: float) -> float:
+    """Return a double that is not above 1/mu, and next to it: a cost is never rounded down."""
+    if not _LEAST_MU <= mu <= _LARGEST_MU:  # NaN fails, too
+        raise UsageError(f"mu = {mu}: it must be a number from {_LEAST_MU:g} to {_LARGEST_MU:g}")
+    named = Fraction(repr(float(mu)))  # the decimal that somebody wrote, as of all amounts
+    alpha = 1 / float(mu)
+    while Fraction(alpha) * named > 1:
+        alpha = math.nextafter(alpha, 0)
+    return alpha
 
 
 @lru_cache

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from privalue.core import OperatingSystemEntropy
 from privalue.errors import BudgetError, LedgerError, UsageError
-from privalue.ledger import entries
+from privalue.ledger import entries, gaussian
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.addresses import may_hold_password, names_server, not_shown
 from privalue.ledger.amounts import Amount, total_of
@@ -184,6 +185,55 @@ class Ledger:
             )
         return Charge(number=number, head=head, dataset=request.dataset)
 
+    def spend(
+        self,
+        dataset: str,
+        *,
+        what: str,
+        unit: str,
+        neighbours: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        mu: float | None = None,
+    ) -> Account:
+        """Charge what another tool is about to release; return how the dataset stands then.
+
+        Call it before that tool draws its noise, and release nothing if it raises. Who calls it
+        vouches for the numbers: the ledger only adds them up.
+
+        Args:
+            dataset: the people.
+            what: what is released, e.g. "OpenDP: admissions by month"; the same is charged once.
+            unit: "trajectory" or "person": whom the other tool protects.
+            neighbours: "replace-one" or "add-remove": how.
+            epsilon: of the release, with its delta.
+            delta: 0 if the release is pure epsilon-DP.
+            mu: in place of both, for mu-Gaussian-DP (such as Gaussian noise), on a Gaussian total.
+
+        Raises:
+            BudgetError: not enough is left, the total cannot count it, or the same was charged.
+        """
+        account = self.account(dataset)
+        alpha = None
+        if mu is not None:
+            if epsilon is not None or delta is not None:
+                raise UsageError("mu stands in place of epsilon and delta; give one or the other")
+            alpha = gaussian.alpha_of_mu(mu)
+            epsilon, delta = account.promise_of(alpha)
+        elif epsilon is None or delta is None:
+            raise UsageError("give epsilon and delta (0 for pure epsilon), or mu")
+        request = ReleaseRequest(
+            dataset=dataset,
+            epsilon=epsilon,
+            delta=delta,
+            alpha=alpha,
+            unit=unit,
+            neighbours=neighbours,
+            what=what,
+        )
+        self.charge(request, token=OperatingSystemEntropy().read(32).hex())
+        return self.account(dataset)
+
     def commit(self, charge: Charge, release: str) -> None:
         """Store the release of a charge; to store the same one again changes nothing.
 
@@ -251,11 +301,11 @@ class Ledger:
             raise BudgetError(f"{problem}; declare a total first", code="not-declared") from None
 
 
-def open_ledger(location: str | Path, *, wait: float = 30.0) -> Ledger:
+def open_ledger(location: str | Path | Ledger, *, wait: float = 30.0) -> Ledger:
     """Return the ledger in a file, or in a database; nothing is opened yet.
 
     Args:
-        location: a file, or ``postgresql://user@host/database``.
+        location: a file, or ``postgresql://user@host/database``; a ledger is returned as it is.
         wait: seconds to wait for other writers.
 
     >>> from tempfile import TemporaryDirectory
@@ -264,6 +314,8 @@ def open_ledger(location: str | Path, *, wait: float = 30.0) -> Ledger:
     ...     print(ledger.declare("trial", epsilon=1, delta=1e-6, unit="trajectory").left)
     epsilon 1, delta 1e-6
     """
+    if isinstance(location, Ledger):
+        return location
     text = os.fspath(location)
     if not text:
         raise UsageError("the ledger has no name; give a file, or postgresql://...")
@@ -284,12 +336,12 @@ def _account(execute: Execute, dataset: str) -> Account | None:
         return Account(
             dataset=dataset,
             terms=BudgetTerms.of(declared.said),
-            promise=Amount(*declared.said["promise"]),
-            largest=Amount(*declared.said["largest"]),
+            promise=declared.promise(),
+            largest=declared.promise("largest"),
             balance=newest.balance,
             head=entries.last_head(execute)[1],
         )
-    except (KeyError, TypeError, UsageError):
+    except (KeyError, UsageError):
         failed = f"the ledger fails its check: entry {declared.number} declares no total"
         raise LedgerError(failed) from None
 

@@ -36,7 +36,6 @@ AMOUNTS = [f"{what}_{part}" for what in ("cost", "spent", "total") for part in A
 Execute = Callable[..., Any]  # takes a statement with ? for parameters, and these; returns a cursor
 
 _SQLITE, _POSTGRES = (Path(__file__).with_name(f"{name}.sql") for name in ("sqlite", "postgresql"))
-_EARLIER = "was made by an unpublished version of privalue, and is not read; declare a new one"
 
 
 class AbsentLedgerError(LedgerError):
@@ -109,12 +108,9 @@ class SqliteStore:
             raise self._explained(problem) from problem
 
     def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
-        """Begin a transaction, in a ledger of this format."""
+        """Begin a transaction, with a rollback journal."""
         durable = ("PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON")  # past a drive's cache
         self._when_free(connection, *durable, begin, "SELECT 1 FROM sqlite_master")  # it locks
-        columns = connection.execute("PRAGMA table_xinfo(ledger_entries)").fetchall()
-        if columns and "total_mu2" not in {name for _, name, *_ in columns}:
-            raise LedgerError(f"the ledger {self.place} {_EARLIER}")
         if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             how = "PRAGMA journal_mode = DELETE switches it back"
             raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
@@ -164,8 +160,6 @@ class SqliteStore:
         explained = _SQLITE_SAYS.get(code, "failed ({})")
         if "no such table" in message:
             explained = "holds no ledger; give another file"
-        elif "no such column" in message:
-            explained = _EARLIER
         return LedgerError(f"the ledger {self.place} {explained.format(message)}")
 
 
@@ -280,8 +274,6 @@ class PostgresStore:
                 yield connection
         except errors.UndefinedTable as problem:
             raise AbsentLedgerError(f"there is no ledger {self.place}") from problem
-        except errors.UndefinedColumn as problem:
-            raise LedgerError(f"the ledger {self.place} {_EARLIER}") from problem
         except errors.LockNotAvailable as problem:
             raise _locked(self.place, self._wait) from problem
         except self._driver.Error as problem:

@@ -118,8 +118,9 @@ class BudgetTerms(Protection):
             return Amount(mu2=gaussian.mu2_of_alpha(alpha, steps))
         if promise.delta:
             raise BudgetError(
-                "its total adds up mu^2, and this release (dp-lsw, dp-lsl) has no mu; use dp-ssp, "
-                "or a plain dataset under another name: for the same people both totals add up"
+                "its total adds up mu^2, and a promise with delta > 0 (dp-lsw, dp-lsl) has no "
+                "mu; use dp-ssp, give the mu of Gaussian noise, or declare a plain dataset under"
+                " another name: for the same people both totals add up"
             )
         return Amount(mu2=gaussian.mu2_of_pure(steps * promise.epsilon))
 

@@ -124,8 +124,8 @@ def _check_form(entry: LedgerEntry) -> None:
     total, spent, releases = entry.balance
     if stated != [entry.kind, entry.dataset, releases, *entry.cost, *spent, *total]:
         raise ValueError("its columns say something else")
-    numbers = [*stated[2:], *said.get("promise", ()), *said.get("largest", ())]
-    if any(type(number) is not int or number < 0 for number in numbers):
+    promises = [entry.promise(key) for key in ("promise", "largest") if key in said]
+    if any(type(number) is not int or number < 0 for number in [*stated[2:], *sum(promises, ())]):
         raise ValueError("an amount is not a whole number")
     entries.check_name(entry.dataset)
     for name in {"previous", "salt", "request", "release", "token"} & said.keys():
@@ -137,7 +137,7 @@ def _check_form(entry: LedgerEntry) -> None:
 
 def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
     """Return what is known of a dataset once its total is declared."""
-    terms, promise = BudgetTerms.of(entry.said), Amount(*entry.said["promise"])
+    terms, promise = BudgetTerms.of(entry.said), entry.promise()
     now = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
     if before is not None:
         now.balance = before.balance._replace(total=entry.balance.total)
@@ -147,7 +147,7 @@ def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
             now.largest = promise.maximum(before.largest)
             if terms != before.terms:
                 raise ValueError("whom its total protects changed")
-    if now.largest != Amount(*entry.said["largest"]):
+    if now.largest != entry.promise("largest"):
         raise ValueError("it states another promise than all releases keep")
     if not terms.allows(entry.balance.total, promise):
         raise ValueError("its total is more than it promises")
@@ -163,7 +163,7 @@ def _check_price(entry: LedgerEntry, terms: BudgetTerms) -> None:
     steps = terms.steps(Protection(unit=said["unit"], neighbours=said["neighbours"]))
     if said["steps"] != steps:
         raise ValueError("its steps are others")
-    if not terms.covers(entry.cost, Amount(*said["promise"]), steps, alpha):
+    if not terms.covers(entry.cost, entry.promise(), steps, alpha):
         raise ValueError("its price is too low")
     if said["is_foreign"] and said["request"] != sha256(said["what"]):
         raise ValueError("its request is not the hash of what it says")
@@ -224,6 +224,11 @@ def _require_on_record(store: Store, heads: Iterable[str], releases: Iterable[st
                 raise _failed(store, f"it lacks the head {head}: {why}")
         for text in releases:
             head = str(parse_object(text).get("ledger_head"))
+            if head == "None":
+                raise UsageError(
+                    "the ledger is intact, and one of the releases was never charged to any: it was"
+                    " made with --no-ledger, or pooled; leave it out"
+                )
             charge = last_entry(execute, "hash = ? AND kind = 'charge'", head)
             number = 0 if charge is None else charge.number
             stored = last_entry(execute, "charge = ? AND kind = 'commit'", number)

@@ -6,7 +6,7 @@ computes every case in every run, on the same batches.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
 from multiprocessing import get_context
@@ -14,28 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from privalue._types import Progress
 from privalue.core import Vector
 from privalue.errors import UsageError
-from privalue.paper.methods import (
-    DP_LSW,
-    EXACT_LSW,
-    LSW,
-    TIGHT,
-    WIDE,
-    Features,
-    Method,
-    dp_lsl,
-    exact_lsl,
-    excess,
-    outcome,
-    plain_lsl,
-    rmse,
-    scheduled_ridge,
-    ssp_lsl,
-)
+from privalue.paper import methods
+from privalue.paper.methods import DP_LSW, EXACT_LSW, LSW, Features, Method
 
-BOUNDS = (WIDE, TIGHT)
+BOUNDS = (methods.WIDE, methods.TIGHT)
 SIZES = (1, 2, 4, 8)  # states that share a value
 TARGETS = (0.05, 0.01)
 
@@ -78,11 +62,11 @@ class Case:
     def compute(self, run: int) -> float:
         """Return the measure of one run."""
         if self.measure == "excess":
-            return excess(self.method, self.features, self.trajectories, run)
-        values = outcome(self.method, self.features, self.trajectories, run).values
+            return methods.excess(self.method, self.features, self.trajectories, run)
+        values = methods.outcome(self.method, self.features, self.trajectories, run).values
         if self.measure == "clipped":
             values = np.clip(values, 0.0, self.features.bound)
-        return rmse(values)
+        return methods.rmse(values)
 
     @property
     def key(self) -> dict[str, Any]:
@@ -105,7 +89,7 @@ def _lambdas(low: float, decades: int, per_decade: int) -> list[float]:
 def _scheduled(
     make: Callable[[float, str], Method], schedules: Sequence[str], m: int
 ) -> list[Method]:
-    return [make(scheduled_ridge(text, m), text) for text in schedules]
+    return [make(methods.scheduled_ridge(text, m), text) for text in schedules]
 
 
 CONVERGENCE = ("1", "sqrt(m)", "100 sqrt(m)")  # the paper does not say which lambda it used
@@ -114,7 +98,7 @@ CONVERGENCE = ("1", "sqrt(m)", "100 sqrt(m)")  # the paper does not say which la
 def panel_1(effort: Effort) -> Iterator[Case]:
     """LSL and LSW without privacy, RMSE against m."""
     for aggregation, m in product((1, 2), effort.sizes()):
-        for method in (LSW, *_scheduled(plain_lsl, CONVERGENCE, m)):
+        for method in (LSW, *_scheduled(methods.plain_lsl, CONVERGENCE, m)):
             yield Case(method=method, features=Features(aggregation=aggregation), trajectories=m)
 
 
@@ -125,20 +109,23 @@ def panel_2(effort: Effort) -> Iterator[Case]:
     """All four algorithms, tabular, RMSE against lambda."""
     # Below ||Phi||^2 = 1 the paper's DP-LSL does not exist.
     lambdas = _lambdas(2.0, 8, 2 * effort.per_decade)
-    methods = [LSW, DP_LSW, *map(plain_lsl, lambdas), *map(dp_lsl, lambdas)]
-    for bound, m, method in product(BOUNDS, REGULARISED, methods):
+    ridges = [*map(methods.plain_lsl, lambdas), *map(methods.dp_lsl, lambdas)]
+    for bound, m, method in product(BOUNDS, REGULARISED, [LSW, DP_LSW, *ridges]):
         yield Case(method=method, features=Features(bound=bound), trajectories=m)
 
 
 # lambda grows like sqrt(m), as in the paper, which does not give the constant.
 AGGREGATED = ("10 sqrt(m)", "100 sqrt(m)", "1000 sqrt(m)")
-BEST_AGGREGATED = {WIDE: "1000 sqrt(m)", TIGHT: "100 sqrt(m)"}
+BEST_AGGREGATED = {methods.WIDE: "1000 sqrt(m)", methods.TIGHT: "100 sqrt(m)"}
 
 
 def panel_3(effort: Effort) -> Iterator[Case]:
     """All four algorithms with pairs aggregated, RMSE against m."""
     for bound, m in product(BOUNDS, effort.sizes()):
-        ridges = (*_scheduled(plain_lsl, AGGREGATED, m), *_scheduled(dp_lsl, AGGREGATED, m))
+        ridges = (
+            *_scheduled(methods.plain_lsl, AGGREGATED, m),
+            *_scheduled(methods.dp_lsl, AGGREGATED, m),
+        )
         for method in (LSW, DP_LSW, *ridges):
             features = Features(bound=bound, aggregation=2)
             yield Case(method=method, features=features, trajectories=m)
@@ -154,7 +141,7 @@ def panel_4(effort: Effort) -> Iterator[Case]:
         features = Features(bound=bound, aggregation=size)
         case = Case(method=DP_LSW, features=features, trajectories=m, measure="excess")
         yield case
-        for method in _scheduled(dp_lsl, (SQRT, LINEAR), m):
+        for method in _scheduled(methods.dp_lsl, (SQRT, LINEAR), m):
             yield replace(case, method=method)
             if size > 1:  # features of norm 1: aggregation does not change their ||Phi||
                 yield replace(case, method=method, features=replace(features, normalised=True))
@@ -183,10 +170,7 @@ def our_methods() -> list[Method]:
     return [replace(method, unvisited=0.5) for method in made]
 
 
-def surpassed_features(effort: Effort) -> tuple[Features, ...]:
-    """Return the cases of the comparison: a bound of returns, and an aggregation."""
-    cases = (Features(), Features(aggregation=2), Features(bound=WIDE))
-    return cases[:1] if effort.per_decade == 1 else cases
+SURPASSED = (Features(), Features(aggregation=2), Features(bound=methods.WIDE))
 
 
 def surpassed(effort: Effort) -> Iterator[Case]:
@@ -194,8 +178,8 @@ def surpassed(effort: Effort) -> Iterator[Case]:
     # Always four batch sizes in each decade: lines are drawn between them, and some are steep.
     sizes = replace(effort, per_decade=4).sizes(10**7 if effort.per_decade == 1 else 10**9)
     scales = _lambdas(10.0, 3, effort.per_decade)  # lambda over sqrt(m)
-    for features, m in product(surpassed_features(effort), sizes):
-        ridges = [dp_lsl(scale * m**0.5) for scale in scales]
+    for features, m in product(SURPASSED, sizes):
+        ridges = [methods.dp_lsl(scale * m**0.5) for scale in scales]
         for method in (LSW, DP_LSW, *our_methods(), *ridges):
             yield Case(method=method, features=features, trajectories=m, measure="clipped")
 
@@ -204,15 +188,16 @@ def again(effort: Effort) -> Iterator[Case]:
     """Panels 2 and 4 with exact calibration and DP-SSP."""
     thinner = replace(effort, per_decade=max(effort.per_decade // 2, 1))
     for m in (10**4, 10**6):
-        methods = [EXACT_LSW, DP_LSW]
+        ridges = []
         for ridge in _lambdas(0.1, 8, thinner.per_decade):  # the sharper bound allows 0.1
-            methods += [plain_lsl(ridge), exact_lsl(ridge), ssp_lsl(ridge)]
-            methods += [dp_lsl(ridge)] if ridge > 1 else []
-        for method in methods:
+            makers = (methods.plain_lsl, methods.exact_lsl, methods.ssp_lsl)
+            ridges += [make(ridge) for make in makers]
+            ridges += [methods.dp_lsl(ridge)] if ridge > 1 else []
+        for method in (EXACT_LSW, DP_LSW, *ridges):
             yield Case(method=method, features=Features(), trajectories=m)
-    sizes = (1, 4) if effort.per_decade == 1 else SIZES
-    for size, m in product(sizes, thinner.sizes()):
-        ours, theirs = _scheduled(exact_lsl, ["sqrt(m)"], m), _scheduled(dp_lsl, [LINEAR], m)
+    for size, m in product(SIZES, thinner.sizes()):
+        ours = _scheduled(methods.exact_lsl, ["sqrt(m)"], m)
+        theirs = _scheduled(methods.dp_lsl, [LINEAR], m)
         for method in (EXACT_LSW, DP_LSW, *ours, *theirs):
             features = Features(aggregation=size)
             yield Case(method=method, features=features, trajectories=m, measure="excess")
@@ -234,6 +219,7 @@ class Curve:
 
     at: Vector
     values: Vector
+    keys: Mapping[str, Any] = field(default_factory=dict)  # what its cases have in common
 
     @property
     def mean(self) -> Vector:
@@ -248,7 +234,7 @@ class Curve:
     def between(self, low: float, high: float) -> "Curve":
         """Return the part of the curve between two positions, both included."""
         inside = (self.at >= low) & (self.at <= high)
-        return Curve(at=self.at[inside], values=self.values[:, inside])
+        return replace(self, at=self.at[inside], values=self.values[:, inside])
 
 
 class Results:
@@ -258,18 +244,21 @@ class Results:
         self.keys = [case.key for case in cases]
         self.values = values  # runs by cases
 
-    def curve(self, along: str = "trajectories", **where: Any) -> Curve:
-        """Return all cases that fit, in order of ``along``; they may differ in nothing else."""
-        fits = [
-            place
-            for place, key in enumerate(self.keys)
-            if all(key[name] == value for name, value in where.items())
-        ]
-        fits.sort(key=lambda place: self.keys[place][along])
-        at = [self.keys[place][along] for place in fits]
-        if not fits or len(set(at)) < len(at):
+    def curve(self, along: str = "trajectories", *, best: str = "", **where: Any) -> Curve:
+        """Return all cases that fit, in order of ``along``; they may differ in nothing else.
+
+        With ``best``, they may differ in that, too: at each place the one whose mean over runs is
+        the least is taken.
+        """
+        fits: dict[float, list[int]] = {}
+        for place, key in enumerate(self.keys):
+            if all(key[name] == value for name, value in where.items()):
+                fits.setdefault(key[along], []).append(place)
+        if not fits or (not best and len(fits) < sum(map(len, fits.values()))):
             raise UsageError(f"{where} is {'more than one' if fits else 'no'} curve of the results")
-        return Curve(at=np.array(at, dtype=np.float64), values=self.values[:, fits])
+        means, at = self.values.mean(axis=0), sorted(fits)
+        chosen = [min(fits[x], key=means.__getitem__) for x in at]
+        return Curve(at=np.array(at, dtype=np.float64), values=self.values[:, chosen], keys=where)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield every number with its case and its run."""
@@ -278,26 +267,13 @@ class Results:
                 yield {**key, "run": run, "value": value}
 
 
-def best_curve(table: Results, name: str, features: Features) -> Curve:
-    """Return the error along m; for DP-LSL, at the lambda that is best at each m."""
-    case: dict[str, Any] = {"bound": features.bound, "aggregation": features.aggregation}
-    if name != "DP-LSL":
-        return table.curve(algorithm=name, **case)
-    sizes = table.curve(algorithm="DP-LSW", **case).at
-    best = []
-    for m in sizes:
-        errors = table.curve("ridge", algorithm=name, trajectories=int(m), **case)
-        best.append(errors.values[:, int(np.argmin(errors.mean))])
-    return Curve(at=sizes, values=np.array(best).T)
-
-
 def _compute(effort: Effort, task: tuple[str, int]) -> list[float]:
     name, run = task
     return [case.compute(run) for case in EXPERIMENTS[name](effort)]
 
 
 def run_all(
-    effort: Effort, *, processes: int = 1, progress: Progress | None = None
+    effort: Effort, *, processes: int = 1, progress: Callable[[int, int], None] | None = None
 ) -> Mapping[str, Results]:
     """Run every experiment, and return its results by its name.
 

@@ -88,11 +88,9 @@ def batch(trajectories: int, run: int, bound: float) -> Statistics:
         returns=(0.0, bound),
     )
     return Statistics(
-        return_bounds=(0.0, bound),
+        limits=_study(LSW, Features(bound=bound)).limits,
         trajectories=trajectories,
         rows=int(drawn.counts.sum()),  # first visits; nothing depends on the other rows
-        rewards_clamped=0,
-        returns_clamped=0,
         counts=drawn.counts,
         return_steps=drawn.return_steps,
     )
@@ -226,7 +224,7 @@ def outcome(method: Method, features: Features, trajectories: int, run: int) -> 
     if not method.keys:
         return Outcome(phi.values(clean), clean, clean)
     study, mechanism = _mechanism(method, features, trajectories)
-    perturbed = mechanism.perturb(statistics)
+    perturbed = mechanism.perturb(statistics, "values", {})
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
     theta = theta_of(study, mechanism, perturbed.center + noise)
     return Outcome(phi.values(theta), theta, clean)

@@ -13,24 +13,17 @@ import csv
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privalue._types import Progress
+from jinja2 import Environment, PackageLoader
+
+from privalue.paper import experiments
 from privalue.paper.claims import decide
 from privalue.paper.evidence import reached
-from privalue.paper.experiments import (
-    OURS,
-    PUBLISHED,
-    TARGETS,
-    Effort,
-    Results,
-    best_curve,
-    run_all,
-    surpassed_features,
-)
+from privalue.paper.experiments import Effort, Results
 
 LABELS = {
     "DP-LSW": "DP-LSW, as published",
@@ -41,7 +34,6 @@ LABELS = {
     "DP-SSP + prior": "DP-SSP, visits publicly known",
     "LSW": "no privacy (LSW)",
 }
-WORDS = {True: "yes", False: "no", None: "undecided"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,58 +50,66 @@ class Reproduction:
 
 
 def reproduce(
-    folder: Path, effort: Effort, *, processes: int = 2, progress: Progress | None = None
+    folder: Path,
+    effort: Effort,
+    *,
+    processes: int = 2,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Reproduction:
     """Run every experiment, decide the claims, and write tables and figures into a folder."""
-    from privalue.paper.figures import FIGURES, draw_all  # noqa: PLC0415 - Matplotlib, which is an extra
+    from privalue.paper.figures import draw_all  # noqa: PLC0415 - Matplotlib, which is an extra
 
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
-    tables = run_all(effort, processes=processes, progress=progress)
-    claims, needed = decide(tables), savings(tables["surpassed"], effort)
+    tables = experiments.run_all(effort, processes=processes, progress=progress)
+    claims, needed = decide(tables), savings(tables["surpassed"])
     for name, table in tables.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             rows = list(table.rows())
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
+    pictures = draw_all(tables, folder)
     texts = {
-        "claims.json": json.dumps({"private": False, "claims": claims}, indent=1),
-        "savings.json": json.dumps({"private": False, "savings": needed}, indent=1),
-        "report.md": _report(effort, claims, needed, list(FIGURES)),
+        "claims.json": json.dumps({"private": False, "claims": claims}, indent=1) + "\n",
+        "savings.json": json.dumps({"private": False, "savings": needed}, indent=1) + "\n",
+        "report.md": _report(effort, claims, needed, pictures),
     }
     for name, text in texts.items():
-        (folder / name).write_text(text + "\n", encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8")
     return Reproduction(
         folder=folder,
         effort=effort,
         claims=claims,
         savings=needed,
-        pictures=draw_all(tables, effort, folder),
+        pictures=[file for files in pictures.values() for file in files],
         files=[folder / name for name in (*texts, *(f"{name}.csv" for name in tables))],
         seconds=time.monotonic() - began,
     )
 
 
-def savings(table: Results, effort: Effort) -> list[dict[str, Any]]:
+def savings(table: Results) -> list[dict[str, Any]]:
     """Return how many trajectories every algorithm needs to reach every target, in every case.
 
     An RMSE is reached at the m from which on the mean over runs stays below it; ``factor`` is how
     many times fewer that is than the lesser of the paper's two.
     """
     found = []
-    for features in surpassed_features(effort):
-        curves = {name: best_curve(table, name, features) for name in (*PUBLISHED, *OURS, "LSW")}
-        for target in TARGETS:
+    for features in experiments.SURPASSED:
+        case: dict[str, Any] = {"bound": features.bound, "aggregation": features.aggregation}
+        curves = {
+            name: table.curve(best="ridge", algorithm=name, **case)
+            for name in (*experiments.PUBLISHED, *experiments.OURS, "LSW")
+        }
+        for target in experiments.TARGETS:
             needed = {name: reached(c.at, c.mean, target) for name, c in curves.items()}
-            least = min(needed[name] for name in PUBLISHED)
+            least = min(needed[name] for name in experiments.PUBLISHED)
             for name, m in needed.items():
                 finite = math.isfinite(m)
                 found.append(
                     {
                         "algorithm": name,
-                        "bound": features.bound,
-                        "aggregation": features.aggregation,
+                        **case,
                         "rmse": target,
                         "trajectories": m if finite else None,
                         "factor": least / m if finite and math.isfinite(least) else None,
@@ -119,52 +119,25 @@ def savings(table: Results, effort: Effort) -> list[dict[str, Any]]:
 
 
 def _report(
-    effort: Effort, claims: Sequence[Any], needed: Sequence[Any], pictures: Sequence[str]
+    effort: Effort, claims: Sequence[Any], savings: Sequence[Any], pictures: Iterable[str]
 ) -> str:
-    lines = [
-        "# The paper's experiments",
-        "",
-        f"{effort.runs} runs, effort: {effort.name}. Made-up data and seeded noise: not private.",
-        "",
-        "## Claims",
-        "",
-        claims_markdown(claims),
-        "",
-        "## Trajectories needed",
-        "",
-        savings_markdown(needed),
-        "",
-        "## Pictures",
-    ]
-    lines += ["", *(f"![{name}]({name}.png)" for name in pictures)]
-    return "\n".join(lines)
-
-
-def claims_markdown(claims: Sequence[dict[str, Any]]) -> str:
-    """Return a table of the verdicts, then of each claim its test and every part with figures."""
-    lines = ["| the paper says | verdict |", "|---|---|"]
-    lines += [f"| {claim['sentence']} | **{claim['verdict']}** |" for claim in claims]
-    for claim in claims:
-        lines += ["", f"**{claim['sentence']}.** The test: {claim['test']}.", ""]
-        lines += [
-            f"- {part['what']}: **{WORDS[part['holds']]}**, {part['figures']}"
-            for part in claim["parts"]
-        ]
-    return "\n".join(lines)
-
-
-def savings_markdown(found: Sequence[dict[str, Any]]) -> str:
-    """Return a table: algorithms down, targets and cases across, each with the factor saved."""
-    cells: dict[str, dict[str, str]] = {}
-    for saving in found:
+    """Return the page, in Markdown: verdicts, tests and figures, trajectories, pictures."""
+    needed: dict[str, dict[str, str]] = {}  # by algorithm, then by case and target
+    for saving in savings:
         size = "tabular" if saving["aggregation"] == 1 else "pairs"
-        case = f"[0, {saving['bound']:g}], {size}: {saving['rmse']:g}"
-        cells.setdefault(saving["algorithm"], {})[case] = _cell(saving)
-    head = next(iter(cells.values()))
-    lines = [f"| algorithm | {' | '.join(head)} |", "|---" * (len(head) + 1) + "|"]
-    for name, row in cells.items():
-        lines.append(f"| {LABELS.get(name, name)} | {' | '.join(row.values())} |")
-    return "\n".join(lines)
+        column = f"[0, {saving['bound']:g}], {size}: {saving['rmse']:g}"
+        needed.setdefault(saving["algorithm"], {})[column] = _cell(saving)
+    environment = Environment(
+        loader=PackageLoader("privalue.paper", ""), keep_trailing_newline=True, autoescape=False
+    )
+    return environment.get_template("report.md.j2").render(
+        effort=effort,
+        claims=claims,
+        columns=list(next(iter(needed.values()))),
+        needed={name: list(row.values()) for name, row in needed.items()},
+        labels=LABELS,
+        pictures=pictures,
+    )
 
 
 def _cell(saving: dict[str, Any]) -> str:

@@ -36,15 +36,13 @@ from privalue.core import (
     Design,
     Integers,
     Limits,
-    Line,
+    LslSensitivity,
+    LswSensitivity,
     Profile,
     Vector,
     privacy_profile,
-    smooth_lsl,
-    smooth_lsw,
 )
 from privalue.errors import UsageError
-from privalue.estimate import row_norms
 
 Noise = Literal["isotropic", "whitened"]
 _CANDIDATES = 64  # values of k that a lower bound tries
@@ -65,6 +63,7 @@ def paper_limits(states: int) -> Limits:
         levels=1,
         clip=0.0,
         drop_invalid=False,
+        has_ends=False,
         drop_truncated=False,
         size_is_public=True,
     )
@@ -113,7 +112,7 @@ def lemma_1_delta(epsilon: float, delta: float, dimension: int) -> Profile:
     """Return the true delta of the constants that Lemma 1 (lem:Gaussian) has for (epsilon, delta).
 
     alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))). The lemma says that
-    it is at most delta, for every epsilon; ``calibration.nissim`` refuses where it is not.
+    it is at most delta, for every epsilon; ``calibration.published`` refuses where it is not.
     """
     _require(0 < delta < 1, f"delta is {delta}; it must be above 0 and below 1")
     _require(0 < epsilon < math.inf, f"epsilon is {epsilon}; it must be above 0 and finite")
@@ -175,7 +174,7 @@ def lsw_factor(setting: Setting, noise: Noise = "isotropic") -> float:
     """Return C^2 = (alpha F ||A^+|| ||A||_F)^2, A = Gamma^{1/2} Phi; whitened: (alpha F)^2 d."""
     shape = float(setting.design.dimension)
     if noise == "isotropic":
-        frobenius = float(setting.design.weighted_squares.sum())
+        frobenius = float(setting.design.weighted_features.column_squares().sum())
         shape = setting.design.pseudo_inverse_norm**2 * frobenius
     return (setting.calibration.alpha * setting.largest) ** 2 * shape
 
@@ -187,10 +186,9 @@ def lsw_excess_given_counts(
 
     It is an equality, not a bound (ap:lem:totalexpw).
     """
-    psi = smooth_lsw(
-        paper_limits(len(counts)), counts, setting.design.weights, setting.calibration.beta
-    )
-    return lsw_factor(setting, noise) * psi
+    limits, m = paper_limits(len(counts)), setting.trajectories
+    psi = LswSensitivity(limits, setting.design.weights, m, pseudo_count=0.0)
+    return lsw_factor(setting, noise) * psi.smooth(counts, setting.calibration.beta)
 
 
 def largest_lsw_term_as_published(a: float, b: float) -> float:
@@ -335,7 +333,7 @@ def lsl_excess_given_counts(setting: Setting, counts: Integers) -> float:
     """
     slope, offset = _slope_and_offset(setting)
     rho, m, beta = setting.design.weights, setting.trajectories, setting.calibration.beta
-    psi = smooth_lsl(paper_limits(len(counts)), counts, rho, beta, m, Line(slope, offset))
+    psi = LslSensitivity(paper_limits(len(counts)), rho, m, slope, offset).smooth(counts, beta)
     curvature = setting.ridge * setting.design.dimension / 2 + float(_energy(setting) @ counts)
     return curvature / m * lsl_factor(setting) * psi
 
@@ -460,7 +458,7 @@ def _products(setting: Setting) -> Vector:
 
 def _energy(setting: Setting) -> Vector:
     """Return rho_s ||phi_s||^2."""
-    return np.asarray(setting.design.weights * row_norms(setting.design.phi) ** 2)
+    return np.asarray(setting.design.weights * (setting.design.phi**2).sum(axis=1))
 
 
 def _joint(setting: Setting) -> Vector:

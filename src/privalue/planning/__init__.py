@@ -13,12 +13,17 @@ True
 
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.made_up import FromVisits, FromWorld
-from privalue.planning.noiseless import theta_before_noise
-from privalue.planning.off_policy import ClipRow, least_kept
+from privalue.planning.off_policy import least_kept
 from privalue.planning.plans import Plan, plan, usefulness_notices
-from privalue.planning.predict import Prediction, mechanism_of_study, predict
+from privalue.planning.predict import (
+    NOISES,
+    mechanism_of_study,
+    predict,
+    theta_before_noise,
+)
 from privalue.planning.preflight import (
     large_delta,
+    noise_factors,
     require_small_delta,
     require_useful,
     usefulness,
@@ -27,16 +32,16 @@ from privalue.planning.preflight import (
 from privalue.planning.suggestions import Setting, suggestions
 
 __all__ = [
-    "ClipRow",
+    "NOISES",
     "FromVisits",
     "FromWorld",
     "HalfWidth",
     "Plan",
-    "Prediction",
     "Setting",
     "large_delta",
     "least_kept",
     "mechanism_of_study",
+    "noise_factors",
     "plan",
     "predict",
     "require_small_delta",

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from privalue.core import Ssp, Vector
+from privalue.core import Mechanism, Ssp, Vector
 from privalue.estimate import normal_quantile
 from privalue.study import Study
 
@@ -45,14 +45,15 @@ class HalfWidth:
     z: float
 
     @classmethod
-    def of(cls, study: Study, mechanism: Ssp) -> "HalfWidth":
-        """Return the half-widths of every key of a study, in their order."""
+    def of(cls, study: Study, mechanism: Mechanism) -> "HalfWidth":
+        """Return the half-widths of every key of a study with dp-ssp, in their order."""
+        assert isinstance(mechanism, Ssp)
         noise, (low, high) = mechanism.noise, study.return_bounds
         return cls(
             sum_noise=noise.of_steps * noise.step,
             count_noise=noise.of_counts,
             reach=high - low,
-            alike=study.trajectories_per_person,
+            alike=study.limits.max_trajectories_per_person,
             z=normal_quantile(study.report.level),
         )
 

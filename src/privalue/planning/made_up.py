@@ -18,26 +18,14 @@ and returns are at one of the bounds, which is the most that they can vary (Bhat
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from privalue.core import (
-    GRID_STEPS,
-    Contributions,
-    Integers,
-    Limits,
-    Statistics,
-    Vector,
-)
+from privalue.core import GRID_STEPS, Contributions, Integers, Limits, Statistics, Vector
 from privalue.errors import StudyError, UsageError
-from privalue.simulation import (
-    MDP,
-    Episodes,
-    MarkovRewardProcess,
-    World,
-    simulate_episodes,
-)
+from privalue.planning.sentences import say
+from privalue.simulation import MDP, Episodes, MarkovRewardProcess, World, simulate_episodes
 from privalue.study import Study
 
 SEED = 20160620
@@ -54,19 +42,6 @@ _BY_KEY = (
 )
 _FEW = 10_000  # simulated visits, below which their mean is too far from an exact value
 _GOLDEN = (5**0.5 - 1) / 2
-
-
-class MadeUp(Protocol):
-    """What can be made up of a study."""
-
-    visits: Vector
-    values: Vector
-
-    def rounded(self, trajectories: int) -> int:
-        """Return the number of trajectories that a data set of about m has."""
-
-    def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
-        """Return the statistics of a made-up data set of a rounded number of trajectories."""
 
 
 class FromVisits:
@@ -125,10 +100,7 @@ class FromWorld:
         batches, limits = self._rows.trajectories // size, self._study.limits
         limits = replace(limits, arms=batches, keys=batches * self._rows.keys)
         summed = self._rows.add_up(limits, size=size, batches=batches)
-        names = ("counts", "return_steps", "level_counts", "level_steps")
-        arrays = {
-            name: getattr(summed, name) for name in (*names, "weight_steps", "weighted_steps")
-        }
+        arrays = {name: getattr(summed, name) for name in _BY_KEY}
         found = {name: part.reshape(batches, -1) for name, part in arrays.items() if part.size}
         return {**found, "largest_levels": summed.largest_levels}
 
@@ -140,32 +112,32 @@ class FromWorld:
         number = len(batches["counts"])
         of_arms = generator.multinomial(trajectories // size, np.full(arms, 1 / arms))
         times = [generator.multinomial(each, np.full(number, 1 / number)) for each in of_arms]
-        met = [np.flatnonzero(each) for each in times]
-        summed = {
-            name: np.concatenate(
-                [each[at] @ part[at] for each, at in zip(times, met, strict=True)]
-            ).reshape(len(self.visits), -1)
-            for name, part in batches.items()
-        }
-        found: dict[str, Any] = {
-            name: part if name.startswith("level") else part.ravel()
-            for name, part in summed.items()
-        }
+        found: dict[str, Any] = {}
+        for name, part in batches.items():
+            sums = np.concatenate([_add_up(each, part) for each in times])
+            levels = name.startswith("level")
+            found[name] = sums.reshape(len(self.visits), -1) if levels else sums
         if "level_counts" in found:
             found["largest_levels"] = generator.multinomial(trajectories, largest / largest.sum())
         return _statistics(self._study, trajectories, **found)
 
 
+MadeUp: TypeAlias = FromVisits | FromWorld
+
+
+def _add_up(times: Integers, batches: Integers) -> Integers:
+    """Return the sum of batches, each so many times; most of them never."""
+    some = np.flatnonzero(times)
+    return np.asarray(times[some] @ batches[some])
+
+
 def _statistics(study: Study, trajectories: int, **arrays: Any) -> Statistics:
     """Return made-up statistics; everybody has as many trajectories as count."""
     return Statistics(
-        return_bounds=study.return_bounds,
         limits=study.limits,
         trajectories=trajectories,
         rows=int(arrays["counts"].sum()),
-        rewards_clamped=0,
-        returns_clamped=0,
-        persons=-(-trajectories // study.trajectories_per_person),
+        persons=-(-trajectories // study.limits.max_trajectories_per_person),
         **arrays,
     )
 
@@ -290,18 +262,12 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
         study.states.groups is None and "0" not in study.raw_labels
     ):  # states are matched by position
         if states != study.state_count:
-            raise StudyError(
-                f"[states] the world has {states} states and the study {study.state_count}; use "
-                "a world of the same states, or map its states by [states] groups"
-            )
+            raise StudyError(say("world", "states", theirs=states, ours=study.state_count))
         return np.arange(states)
     found = np.array([study.raw_labels.get(str(raw), -1) for raw in range(states)])
     unknown = np.flatnonzero((found < 0) & process.reachable)
     if unknown.size:
-        raise StudyError(
-            f'[states] trajectories of the world visit state "{unknown[0]}", which is not a raw '
-            "label of the study; add it to [states] groups, or use another world"
-        )
+        raise StudyError(say("world", "unknown", state=unknown[0]))
     return found
 
 
@@ -314,10 +280,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     assert pairs is not None
     names = pairs.actions
     if names.count != mdp.actions:
-        raise StudyError(
-            f"[actions] the world has {mdp.actions} actions and the study {names.count}; use a "
-            "world of the same actions"
-        )
+        raise StudyError(say("world", "actions", theirs=mdp.actions, ours=names.count))
     numbers = [names.positions.get(str(action)) for action in range(mdp.actions)]
     # Other labels than the numbers of the world's actions are matched by position.
     action_of = np.array([at if None in numbers else numbers[at] for at in range(mdp.actions)])
@@ -329,10 +292,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     strange = np.argwhere(taken & (found < 0))
     if strange.size:
         state, action = strange[0]
-        raise StudyError(
-            f"[actions] people of the world take action {action} in state {state}, which is not "
-            "an allowed pair of the study; allow it, or use another world"
-        )
+        raise StudyError(say("world", "strange", state=state, action=action))
     return np.asarray(found.ravel())
 
 

@@ -126,7 +126,7 @@ def _noise_and_people(study: Study, trajectories: float, kept: float) -> float:
     assert isinstance(mechanism, Ope)
     clip, mass = mechanism.terms.limits.clip, kept * trajectories
     of_returns, of_weights = (scale * clip / GRID_STEPS for scale in mechanism.scales[:2])
-    people = math.sqrt(study.trajectories_per_person * clip * mass / 4)
+    people = math.sqrt(study.limits.max_trajectories_per_person * clip * mass / 4)
 
     generator = np.random.default_rng(SEED)
     first, second = generator.laplace(size=(2, _DRAWS))

@@ -5,9 +5,8 @@ who come to the state. With visits or a public world it has the states themselve
 error. For dp-ope it has what clips keep, and the error at most.
 """
 
-import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,22 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privalue.core import MOST_TRAJECTORIES, Ssp
+from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import MissingComponentError, StudyError, UsageError, plural
 from privalue.estimate import SUPPORTED
+from privalue.planning import solve as solvers
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
 from privalue.planning.off_policy import CLIPS, ClipRow, cautious_row, world_row
 from privalue.planning.predict import Prediction, mechanism_of_study, predict
 from privalue.planning.preflight import Usefulness, large_delta, usefulness
-from privalue.planning.solve import (
-    Answer,
-    epsilon_for,
-    epsilon_for_half_width,
-    people_for,
-    require_target,
-    trajectories_for,
-    with_epsilon,
-)
+from privalue.planning.sentences import PlanNotice, notice, say
 from privalue.planning.suggestions import Setting, Suggestion, suggestions
 from privalue.simulation import world as world_of
 from privalue.study import SMOOTH, Study
@@ -41,12 +33,8 @@ if TYPE_CHECKING:
 VISITS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 SHARES = (0.5, 0.1, 0.01)  # of the range of returns, that an interval is narrower than
 MOST_STATES = 100_000  # whose overall error is predicted
-Severity = Literal["stop", "warn", "note"]
-_HOW_MANY = (
-    "how many trajectories are planned? give trajectories=M (in a shell --trajectories M), or "
-    "declare [study] trajectories"
-)
 _EPSILONS = (0.25, 1.0, 4.0)  # times the study's own, in a plot
+_VARIES = 2.0  # times the mean error, that one release in twenty reaches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +67,6 @@ class StateRow:
     half_width: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanNotice:
-    """Something that a reader should know."""
-
-    code: str
-    severity: Severity
-    text: str
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
     """What to expect of a study; everything in it is public.
@@ -96,6 +75,7 @@ class Plan:
         study: the study.
         trajectories: m, where it was given or declared.
         relative: whether widths and errors are shares of the range that a stage will choose.
+        reach: the range of returns that widths are for; a half-width of half of it is of no use.
         by_visits: half-widths by the number of visits; empty where the mechanism has none.
         useful: from how many visits on intervals are narrow.
         states: the states themselves, where visits or a world are known.
@@ -110,13 +90,14 @@ class Plan:
     study: Study
     trajectories: int | None
     relative: bool
+    reach: float
     by_visits: tuple[VisitsRow, ...] = ()
     useful: tuple[Threshold, ...] = ()
     states: tuple[StateRow, ...] = ()
     rmse: float | None = None
     without_privacy: float | None = None
     clips: tuple[ClipRow, ...] = ()
-    answer: Answer | None = None
+    answer: solvers.Answer | None = None
     notices: tuple[PlanNotice, ...] = ()
     setting: Setting = field(repr=False)
 
@@ -130,23 +111,21 @@ class Plan:
     @property
     def headline(self) -> str:
         """Return the one sentence to begin with."""
-        unit = " of the range" if self.relative else ""
+        m = plural(self.trajectories or 0, "trajectory")
         if self.clips:
-            return _policy_headline(self)
-        told = []
+            name = "policy" if self.rmse is None else "policy-in-a-world"
+            return say("headline", name, trajectories=m, **asdict(_own_clip(self))) + "."
+        sentences = []
         if self.useful:
-            half, tenth, hundredth = (f"{threshold.visits:,}" for threshold in self.useful)
-            told.append(
-                "A state's interval is narrower than half the range of returns from "
-                f"{half} visits on, than a tenth from {tenth}, than a hundredth from {hundredth}"
-            )
-        if self.rmse is not None and self.without_privacy is not None:
-            told.append(
-                f"{'with' if told else 'With'} {plural(self.trajectories or 0, 'trajectory')} "
-                f"expect an error of {self.rmse:.2g}{unit} over the states (without privacy "
-                f"{self.without_privacy:.2g})"
-            )
-        return "; ".join(told) + "." if told else "Nothing is predicted without visits or a world."
+            visits = [threshold.visits for threshold in self.useful]
+            names = dict(zip(("half", "tenth", "hundredth"), visits, strict=True))
+            sentences.append(say("headline", "useful", **names))
+        if self.rmse is not None:
+            about = {"rmse": self.rmse, "clean": self.without_privacy, "trajectories": m}
+            unit = " of the range" if self.relative else ""
+            begin = "with" if sentences else "With"
+            sentences.append(say("headline", "error", begin=begin, unit=unit, **about))
+        return "; ".join(sentences or [say("headline", "nothing")]) + "."
 
     def __repr__(self) -> str:
         return f"Plan({self.headline})"
@@ -193,7 +172,7 @@ class Plan:
         visits = np.geomspace(VISITS[0], VISITS[-1], 200)
         for times in _EPSILONS:
             try:
-                study = with_epsilon(self.study, times * self.study.privacy.epsilon)
+                study = self.study.replace(epsilon=times * self.study.privacy.epsilon)
                 widths = _widths(study, self.trajectories, relative=self.relative)
             except StudyError:  # an epsilon that no study may have
                 continue
@@ -258,32 +237,42 @@ def plan(
             raise UsageError("dp-ope has no targets to solve for; leave them out")
         return _policy_plan(study, setting)
     _require_question(study, setting, half_width, people, target_rmse, solve)
-    answer = None
+    m, answer = setting.trajectories, None
     if target_rmse is not None:
-        answer = _answer_rmse(study, setting, target_rmse, solve)
-        if setting.trajectories is None:  # the plan is for as many as it takes
-            setting = replace(setting, trajectories=int(answer.value or MOST_TRAJECTORIES))
+        made_up = setting.made_up(study)
+        assert made_up is not None
+        quantity = solve or "trajectories"
+        answer = solvers.solve_error(study, made_up, m, target_rmse, quantity)
+        if m is None:  # the plan is for as many as it takes
+            m = int(answer.value or MOST_TRAJECTORIES)
+            setting = replace(setting, trajectories=m)
     staged = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
     relative = staged and setting.world is None
-    widths = _widths(study, setting.trajectories, relative=relative)
+    low, high = study.return_bounds
+    unit = high - low if relative else 1.0
+    widths = _widths(study, m, relative=relative)
     prediction = _prediction(study, setting)
     if prediction is not None and widths is not None and setting.world is not None:
         widths = widths.within(prediction.reach / widths.reach)
     if half_width is not None:
-        answer = _answer_half_width(study, setting, widths, half_width, people)
-    low, high = study.return_bounds
-    unit = high - low if relative else 1.0
+        assert widths is not None
+        answer = (
+            solvers.people_for(widths.middle, half_width)
+            if people is None
+            else solvers.epsilon_for_half_width(study, m, people, half_width, widths.reach)
+        )
     return Plan(
         study=study,
-        trajectories=setting.trajectories,
+        trajectories=m,
         relative=relative,
+        reach=(high - low) / unit if widths is None else widths.reach,
         by_visits=() if widths is None else _by_visits(widths.middle),
         useful=() if widths is None else _useful(widths.middle),
         states=() if prediction is None else _states(study, prediction, widths, unit),
         rmse=None if prediction is None else prediction.rmse / unit,
         without_privacy=None if prediction is None else prediction.without_privacy / unit,
         answer=answer,
-        notices=tuple(_notices(study, setting, prediction, relative=relative)),
+        notices=tuple(_notices(study, setting, prediction, unit if relative else None)),
         setting=setting,
     )
 
@@ -299,51 +288,37 @@ def _setting(
     m = study.study.trajectories if trajectories is None else trajectories
     whole = isinstance(m, int) and not isinstance(m, bool)
     if m is not None and not (whole and 1 <= m <= MOST_TRAJECTORIES):
-        raise UsageError(
-            f"trajectories is {m!r}; it must be a whole number from 1 to {MOST_TRAJECTORIES}",
-            code="trajectories-out-of-range",
-        )
+        text = say("question", "trajectories", m=m, most=MOST_TRAJECTORIES)
+        raise UsageError(text, code="trajectories-out-of-range")
     if visits is not None and world is not None:
         raise UsageError("visits and world both say how often states are visited; give one")
     if steps is not None and not 1 <= steps <= 100_000:
         raise UsageError(f"steps={steps}: it must be from 1 to 100000", code="steps-out-of-range")
-    if isinstance(visits, str | Path):
-        visits = _read_visits(Path(visits))
-    prior = study.visit_prior if visits is None else study.replace(visits=visits).visit_prior
     return Setting(
         trajectories=m,
-        visits=None if world is not None else prior,
+        visits=None if world is not None else _with_visits(study, visits).visit_prior,
         world=None if world is None else world_of(world),
         steps=steps,
     )
 
 
-def _read_visits(path: Path) -> dict[str, Any]:
-    """Read probabilities by state, or by state and action; a first row may be a heading."""
-    found: dict[str, Any] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for at, row in enumerate(csv.reader(file)):
-                if at == 0 and not row[-1].strip().replace(".", "", 1).isdigit():
-                    continue
-                *labels, probability = (cell.strip() for cell in row)
-                place = found if len(labels) == 1 else found.setdefault(labels[0], {})
-                place[labels[-1]] = float(probability)
-    except (OSError, ValueError, IndexError) as problem:
-        raise UsageError(
-            f"visits: {path} is not a CSV file of state (, action) and probability: {problem}",
-            code="visits-unreadable",
-        ) from None
-    return found
+def _with_visits(study: Study, visits: Any) -> Study:
+    """Return the study with another prior of visits; its file may be in any folder."""
+    if visits is None:
+        return study
+    if not isinstance(visits, str | Path):
+        return study.replace(visits=visits)
+    path, sections = Path(visits).absolute(), study.sections()
+    folders = (*study.folders, path.parent) if study.folders else ()
+    states = {**sections.get("states", {}), "visits": str(path)}
+    return Study.from_sections({**sections, "states": states}, *folders)
 
 
 def _widths(study: Study, trajectories: int | None, *, relative: bool) -> HalfWidth | None:
     """Return the half-widths of all keys; None of a mechanism whose noise follows the data."""
     if study.mechanism.name != "dp-ssp":
         return None
-    mechanism = mechanism_of_study(study, trajectories)
-    assert isinstance(mechanism, Ssp)
-    widths = HalfWidth.of(study, mechanism)
+    widths = HalfWidth.of(study, mechanism_of_study(study, trajectories))
     return widths.within(1 / widths.reach) if relative else widths
 
 
@@ -351,9 +326,7 @@ def _by_visits(widths: HalfWidth) -> tuple[VisitsRow, ...]:
     columns = (widths.at(VISITS), widths.surely(VISITS), widths.without_privacy.at(VISITS))
     return tuple(
         VisitsRow(visits=n, half_width=half, half_width_95=surely, without_privacy=clean)
-        for n, half, surely, clean in zip(
-            VISITS, *(column.tolist() for column in columns), strict=True
-        )
+        for n, (half, surely, clean) in zip(VISITS, np.transpose(columns).tolist(), strict=True)
     )
 
 
@@ -399,8 +372,8 @@ def _key_names(study: Study) -> list[dict[str, str]]:
     if pairs is not None:
         places = zip(pairs.state_of.tolist(), pairs.action_of.tolist(), strict=True)
         return [{"state": states[s], "action": pairs.actions.label(a)} for s, a in places]
-    if study.arm_labels:
-        return [{"state": state, "arm": arm} for arm in study.arm_labels for state in states]
+    if study.arms.names:
+        return [{"state": state, "arm": arm} for arm in study.arms.names for state in states]
     return [{"state": state} for state in states]
 
 
@@ -418,133 +391,50 @@ def _require_question(
     known = setting.world is not None or (setting.visits is not None and not staged)
     given = setting.world is not None or setting.visits is not study.visit_prior
     wrong = {
-        "half_width and target_rmse are two targets": None not in (half_width, target_rmse),
-        "solve must be trajectories or epsilon": solve not in (None, "trajectories", "epsilon"),
-        "solve needs target_rmse=0.05, for example": solve and target_rmse is None,
-        "people needs half_width=0.05, for example": people and half_width is None,
-        "people must be at least 1": people is not None and people < 1,
-        f"{name} has no intervals, so no half_width": half_width and name != "dp-ssp",
-        "target_rmse needs visits or a world, and a world where a stage chooses bounds; "
-        "half_width=0.05 asks for the interval of a state": target_rmse is not None and not known,
-        _HOW_MANY: m is None and (solve == "epsilon" or (given and target_rmse is None)),
+        "two-targets": None not in (half_width, target_rmse),
+        "solve": solve not in (None, "trajectories", "epsilon"),
+        "solve-alone": solve and target_rmse is None,
+        "people-alone": people and half_width is None,
+        "people": people is not None and people < 1,
+        "no-intervals": half_width and name != "dp-ssp",
+        "rmse-alone": target_rmse is not None and not known,
+        "trajectories-missing": m is None
+        and (solve == "epsilon" or (given and target_rmse is None)),
     }
-    for text, refused in wrong.items():
+    for code, refused in wrong.items():
         if refused:
-            raise UsageError(text, code="trajectories-missing" if text is _HOW_MANY else None)
-
-
-def _answer_half_width(
-    study: Study,
-    setting: Setting,
-    widths: HalfWidth | None,
-    half_width: float,
-    people: int | None,
-) -> Answer:
-    """Return how many people a half-width takes, or which epsilon."""
-    assert widths is not None
-    require_target(half_width, widths.reach / 2)
-    if people is None:
-        return people_for(widths.middle, half_width)
-    low, high = study.return_bounds
-    whole = half_width * (high - low) / widths.reach  # as if the whole range counted
-    answer = epsilon_for_half_width(study, setting.trajectories, people, whole)
-    return replace(answer, target=half_width)
-
-
-def _answer_rmse(study: Study, setting: Setting, target: float, solve: str | None) -> Answer:
-    """Return how many trajectories an overall error takes, or which epsilon."""
-    low, high = study.return_bounds
-    require_target(target, (high - low) / 2)
-    made_up = setting.made_up(study)
-    assert made_up is not None
-    if solve == "epsilon":
-        return epsilon_for(study, made_up, setting.trajectories or 1, target)
-    return trajectories_for(study, made_up, target)
-
-
-# What else there is to know: by its code, how serious it is, and the sentence
-_NOTICES: Mapping[str, tuple[Severity, str]] = {
-    "needs-visits-or-world": (
-        "note",
-        "the noise of {name} follows the least visited state, so that nothing can be said without "
-        "knowing visits: give [states] visits, --visits FILE or --world WORLD with --trajectories "
-        "M; dp-ssp has no such threshold",
-    ),
-    "relative-widths": (
-        "note",
-        "widths and errors are shares of the range of returns that a stage will choose, which "
-        "nobody knows yet; values will be means of returns held between its bounds",
-    ),
-    "assumes-a-world": ("note", "the error assumes trajectories like those of {world}"),
-    "assumes-visits": (
-        "note",
-        "the error assumes that people visit states as the prior says, that values are spread over "
-        "the whole range, and that returns vary as much as their bounds allow",
-    ),
-    "unvisited": (
-        "warn",
-        "nobody visits {names}: leave them out of the study, since all that would be released of "
-        "them is noise",
-    ),
-    "too-many-states": ("note", "an overall error is predicted for at most {most:,} states"),
-    "useless": ("stop", "a release would be refused: {text}, and there are {trajectories}"),
-    "few-trajectories": ("warn", "{text}"),
-    "delta-not-below-1/m": ("stop", "{text}"),
-    "large-delta": ("warn", "{text}"),
-    "behaviour-in-rows": (
-        "warn",
-        "the behaviour's probabilities are in the rows, which no plan opens: how far the two "
-        "policies are apart is not known; a behaviour table or --world WORLD says more",
-    ),
-    "no-length-bound": (
-        "warn",
-        "without a public bound of rows per trajectory (--steps N) nothing is certain: weights are "
-        "products over rows, and over long horizons nothing may be kept of the target's weight; "
-        "--world WORLD simulates instead",
-    ),
-    "little-kept": (
-        "warn",
-        "clip = {clip:g} keeps as little as {kept:.0%} of the target's weight, and a release "
-        "vouches for a value above {supported:.0%}: use a target nearer to the behaviour, shorter "
-        "trajectories, or data in which people acted otherwise",
-    ),
-    "by-start": (
-        "note",
-        "numbers are those of a start that has an even share of the trajectories, one of {starts}; "
-        "rarer starts have larger errors",
-    ),
-}
-
-
-def _notice(code: str, **about: Any) -> PlanNotice:
-    severity, text = _NOTICES[code]
-    return PlanNotice(code=code, severity=severity, text=text.format(**about))
+            raise UsageError(say("question", code, name=name), code=code)
 
 
 def _notices(
-    study: Study, setting: Setting, prediction: Prediction | None, *, relative: bool
+    study: Study, setting: Setting, prediction: Prediction | None, share_of: float | None
 ) -> Iterator[PlanNotice]:
-    """Yield what there is to know of values by state."""
-    known = setting.world is not None or setting.visits is not None
+    """Yield what there is to know of values by state.
+
+    Args:
+        study: what is public.
+        setting: what is known beside it.
+        prediction: of the error, where there is one.
+        share_of: the range that errors are shares of; None where they are none.
+    """
     if study.mechanism.name in SMOOTH and prediction is None:
-        yield _notice("needs-visits-or-world", name=study.mechanism.name)
-    if relative:
-        yield _notice("relative-widths")
+        yield notice("needs-visits-or-world", name=study.mechanism.name)
+    if share_of is not None:
+        yield notice("relative-widths")
     if prediction is not None:
         if setting.world is not None:
-            yield _notice("assumes-a-world", world=setting.world.text)
+            yield notice("assumes-a-world", world=setting.world.text)
         else:
-            yield _notice("assumes-visits")
-        nobody = [
-            "/".join(names.values())
-            for names, visits in zip(_key_names(study), prediction.visits.tolist(), strict=True)
-            if visits == 0
-        ]
+            yield notice("assumes-visits")
+        if prediction.worst > _VARIES * prediction.rmse:
+            unit = share_of or 1.0
+            yield notice("varies", rmse=prediction.rmse / unit, worst=prediction.worst / unit)
+        nobody = [study.key_names[at] for at in np.flatnonzero(prediction.visits == 0)]
         if nobody:
             more = f" and {len(nobody) - 5:,} more" if len(nobody) > 5 else ""
-            yield _notice("unvisited", names=", ".join(nobody[:5]) + more)
-    elif known and study.key_count > MOST_STATES:
-        yield _notice("too-many-states", most=MOST_STATES)
+            yield notice("unvisited", names=", ".join(map(str, nobody[:5])) + more)
+    elif setting.knows_visits and study.key_count > MOST_STATES:
+        yield notice("too-many-states", most=MOST_STATES)
     yield from _of_release(study, setting.trajectories)
 
 
@@ -559,16 +449,15 @@ def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
     delta = large_delta(study, mechanism.terms.size)
     if delta is not None:
         code = "delta-not-below-1/m" if delta.refused else "large-delta"
-        yield _notice(code, text=delta.text)
+        yield notice(code, text=delta.text)
 
 
 def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
     """Yield that a release would be refused, or that few of its states may be of use."""
     if found.useless:
-        m = plural(found.trajectories or 0, "trajectory")
-        yield _notice("useless", text=found.text, trajectories=m)
+        yield notice("useless", text=found.text, trajectories=found.people)
     elif found.risky:
-        yield _notice("few-trajectories", text=found.few)
+        yield notice("few-trajectories", text=found.few)
 
 
 # dp-ope
@@ -578,8 +467,9 @@ def _policy_plan(study: Study, setting: Setting) -> Plan:
     """Return what to expect of another policy's value, by clip."""
     m, world, own = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
     if m is None:
-        raise UsageError(_HOW_MANY, code="trajectories-missing")
-    starts = max(len(study.start_names), 1)
+        text = say("question", "trajectories-missing")
+        raise UsageError(text, code="trajectories-missing")
+    starts, (low, high) = max(len(study.start_names), 1), study.return_bounds
     rows = tuple(
         cautious_row(study, m / starts, clip, setting.steps)
         if world is None
@@ -590,6 +480,7 @@ def _policy_plan(study: Study, setting: Setting) -> Plan:
         study=study,
         trajectories=m,
         relative=False,
+        reach=high - low,
         clips=rows,
         rmse=None if world is None else next(row.error for row in rows if row.clip == own),
         setting=setting,
@@ -602,27 +493,13 @@ def _own_clip(found: Plan) -> ClipRow:
     return next(row for row in found.clips if row.clip == float(found.study.policy.clip or 1.0))
 
 
-def _policy_headline(found: Plan) -> str:
-    own, m = _own_clip(found), plural(found.trajectories or 0, "trajectory")
-    if found.rmse is not None:
-        return (
-            f"With {m} and clip = {own.clip:g}, expect an error of {found.rmse:.2g} in the "
-            f"target's value, and {own.kept:.0%} of its weight kept."
-        )
-    return (
-        f"With {m} and clip = {own.clip:g} the target's value is off by at most {own.error:.2g} "
-        f"({own.bias:.2g} by clipping, {own.noise:.2g} by noise and people), and at least "
-        f"{own.kept:.0%} of its weight is kept."
-    )
-
-
 def _clip_suggestions(found: Plan) -> Iterator[Suggestion]:
     own, best = _own_clip(found), min(found.clips, key=lambda row: row.error)
     if best.error < 0.95 * own.error:
         yield Suggestion(
             code="clip",
-            text=f"Set clip = {best.clip:g}",
-            measure="rmse" if found.rmse is not None else "error at most",
+            text=say("suggestions", "clip", clip=best.clip),
+            measure="rmse" if found.rmse is not None else "error_at_most",
             before=own.error,
             after=best.error,
         )
@@ -631,10 +508,10 @@ def _clip_suggestions(found: Plan) -> Iterator[Suggestion]:
 def _policy_notices(found: Plan, setting: Setting, starts: int) -> Iterator[PlanNotice]:
     own = _own_clip(found)
     if setting.world is None and found.study.policies.behaviour is None:
-        yield _notice("behaviour-in-rows")
+        yield notice("behaviour-in-rows")
     elif setting.world is None and setting.steps is None:
-        yield _notice("no-length-bound")
+        yield notice("no-length-bound")
     elif not own.supported:
-        yield _notice("little-kept", clip=own.clip, kept=own.kept, supported=SUPPORTED)
+        yield notice("little-kept", clip=own.clip, kept=own.kept, supported=SUPPORTED)
     if starts > 1:
-        yield _notice("by-start", starts=starts)
+        yield notice("by-start", starts=starts)

@@ -4,9 +4,11 @@ No formula of an error is written down here: statistics go through the code that
 through, sensitivity, noise, stages and fit, so that a prediction cannot drift from it.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privalue.core import (
     MECHANISMS,
@@ -17,17 +19,20 @@ from privalue.core import (
     Ope,
     PublicSize,
     Ssp,
-    Stage,
     Statistics,
     Vector,
+    lsw,
 )
 from privalue.errors import StudyError
-from privalue.estimate import noisy_weights, values_of
+from privalue.estimate import noisy_weights, ridge_fit, theta_of
 from privalue.planning.made_up import SEED, MadeUp
-from privalue.planning.noiseless import theta_before_noise
-from privalue.study import Study, declared_size, resolve
+from privalue.planning.sentences import say
+from privalue.study import Study, declared_size, resolve, ridge_of
 
 NOISES = 2  # draws of noise for each draw of statistics
+_FEWEST, _MOST = 16, 400  # made-up data sets
+_MOST_VALUES = 3_000_000  # that are held at once
+_PRECISE = 0.015  # of the mean error: a standard error that is small enough
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,6 +43,7 @@ class Prediction:
     rmse: float
     without_privacy: float
     errors: Vector  # of every made-up release: rmse is their mean
+    worst: float  # of nineteen releases in twenty
     visits: Vector  # to expect, of every key
     by_key: Vector  # the distance to V that a release keeps to, at the study's level
     reach: float  # the range of returns that counts, which a stage may have chosen
@@ -56,7 +62,7 @@ def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism:
     """
     size = declared_size(study)
     if trajectories is not None:
-        persons = -(-trajectories // study.trajectories_per_person)
+        persons = -(-trajectories // study.limits.max_trajectories_per_person)
         size = PublicSize.of(study.limits, trajectories, trajectories=trajectories, persons=persons)
     terms = resolve(study, size)
     return MECHANISMS[terms.mechanism](terms)
@@ -71,8 +77,8 @@ def predict(
         study: what is public.
         made_up: where statistics come from.
         trajectories: m.
-        draws: how many data sets are made up; by the number of keys, if left out, since an error
-            averages over keys.
+        draws: how many data sets are made up; if left out, as many as it takes for a standard
+            error of 1.5% of the mean, or 400, or what the memory holds.
     """
     m = made_up.rounded(trajectories)
     mechanism = mechanism_of_study(study, m)
@@ -80,31 +86,63 @@ def predict(
     if not study.values_a_policy:
         counts &= study.key_weights > 0
     if not counts.any():
-        raise StudyError("no state with a weight above 0 has a value in the world; use another one")
+        raise StudyError(say("world", "no-value"))
     generator = np.random.default_rng(SEED)
     released, clean, reach = list[Vector](), list[Vector](), list[float]()
-    for _ in range(draws or int(np.clip(6_000 // len(made_up.values), 16, 150))):
+    errors, errors_clean = list[float](), list[float]()
+    most = int(np.clip(_MOST_VALUES // len(made_up.values), _FEWEST, _MOST))
+    while len(clean) < (draws or most) and (draws or not _is_precise(errors)):
         statistics = made_up.statistics(m, generator)
         clean.append(_without_noise(study, mechanism, statistics))
+        errors_clean.append(_error(clean[-1] - made_up.values, counts))
         for _ in range(NOISES):
             draw = _draw(mechanism, statistics, generator)
             released.append(_values(study, mechanism, draw))
-            reach.append(_reach(mechanism, draw))
-    off, off_clean = (np.array(each) - made_up.values for each in (released, clean))
+            errors.append(_error(released[-1] - made_up.values, counts))
+            low, high = _bounds(mechanism, draw)
+            reach.append(high - low)
+    off = np.abs(np.array(released) - made_up.values)
     return Prediction(
         trajectories=m,
-        rmse=float(_errors(off[:, counts]).mean()),
-        without_privacy=float(_errors(off_clean[:, counts]).mean()),
-        errors=_errors(off[:, counts]),
+        rmse=float(np.mean(errors)),
+        without_privacy=float(np.mean(errors_clean)),
+        errors=np.array(errors),
+        worst=float(np.quantile(errors, 0.95)),
         visits=m * made_up.visits,
-        by_key=np.quantile(np.abs(off), study.report.level, axis=0),
+        by_key=np.quantile(off, study.report.level, axis=0),
         reach=float(np.median(reach)),
     )
 
 
-def _errors(off: Vector) -> Vector:
-    """Return the root mean square over keys, draw by draw."""
-    return np.asarray(np.sqrt(np.mean(np.square(off), axis=1)))
+def _is_precise(errors: list[float]) -> bool:
+    """Return whether enough data sets were made up for their mean error to be known."""
+    if len(errors) < NOISES * _FEWEST:
+        return False
+    by_data_set = np.reshape(errors, (-1, NOISES)).mean(axis=1)
+    deviation = float(by_data_set.std(ddof=1))
+    return deviation <= _PRECISE * math.sqrt(len(by_data_set)) * float(by_data_set.mean())
+
+
+def _error(off: Vector, counts: NDArray[np.bool_]) -> float:
+    """Return the root mean square over the keys that count."""
+    return float(np.sqrt(np.mean(np.square(off[counts]))))
+
+
+def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Statistics) -> Vector:
+    """Return theta as the same fit gives it without noise or shrinkage. PRIVATE.
+
+    It is for plans, and for the curator alone: the core computes nothing that a release does not
+    need.
+    """
+    if isinstance(mechanism, Lsw):
+        return lsw(mechanism.mean_returns(statistics), mechanism.design)
+    if not isinstance(mechanism, Ssp):
+        return mechanism.center(statistics)
+    ridge = ridge_of(study, mechanism.terms.size.trajectories)
+    if ridge is None:
+        return lsw(statistics.mean_returns(study.values.unvisited_value), mechanism.design)
+    counts = statistics.counts.astype(np.float64)
+    return ridge_fit(mechanism.design, counts, statistics.return_sums, ridge).theta
 
 
 def _without_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -> Vector:
@@ -123,8 +161,8 @@ def _draw(
     Only a world says where returns lie: without one the stage for bounds is left out, and the whole
     range stands for what it chooses.
     """
-    released = list[Stage]()
-    for name, alpha in mechanism.stages.items():
+    released: dict[str, Vector] = {}
+    for name in mechanism.stages:
         if name == "bounds" and not statistics.level_counts.size:
             continue
         at = mechanism.perturb(statistics, name, released)
@@ -133,26 +171,25 @@ def _draw(
             noise = generator.laplace(scale=0.5**0.5, size=len(noise))
         elif generator is not None:
             noise = generator.standard_normal(len(noise))
-        numbers = np.asarray(at.center + at.deviations * noise)
-        released.append(Stage(name=name, alpha=alpha, numbers=numbers, sigma=at.deviations))
-    return Draw(stages=tuple(released))
+        released[name] = np.asarray(at.center + at.deviations * noise)
+    return released
 
 
 def _values(study: Study, mechanism: Mechanism, draw: Draw) -> Vector:
     """Return the values of a release."""
     if isinstance(mechanism, Ope):
-        return _policy_values(study, mechanism, draw.numbers)
+        return _policy_values(study, mechanism, draw["values"])
     assert isinstance(mechanism, Ssp | Lsw | Lsl)
-    level = mechanism.level(draw.stages) if isinstance(mechanism, Ssp) else None
-    return values_of(study, mechanism, draw.numbers, level=level)
+    level = mechanism.level(draw) if isinstance(mechanism, Ssp) else None
+    theta = theta_of(study, mechanism, draw["values"], level=level)
+    return np.clip(mechanism.design.values(theta), *_bounds(mechanism, draw))
 
 
-def _reach(mechanism: Mechanism, draw: Draw) -> float:
-    """Return the range of returns that count, which a stage may have chosen."""
-    low, high = mechanism.terms.limits.return_bounds
+def _bounds(mechanism: Mechanism, draw: Draw) -> tuple[float, float]:
+    """Return the bounds between which returns count, which a stage may have chosen."""
     if isinstance(mechanism, Ssp):
-        low, high = mechanism.noise_at(mechanism.level(draw.stages)).bounds
-    return high - low
+        return mechanism.noise_at(mechanism.level(draw)).bounds
+    return mechanism.terms.limits.return_bounds
 
 
 def _policy_values(study: Study, mechanism: Ope, drawn: Vector) -> Vector:

@@ -15,21 +15,26 @@ they come before anything is charged. With a stage for bounds R is the range tha
 noise and range shrink together, so that nothing here depends on the choice.
 """
 
+import logging
 import math
 import sys
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
+import scipy.sparse as sp
 
-from privalue.core import GRID_STEPS, Lsl, Lsw, Mechanism, Ope, PublicSize, Ssp
-from privalue.errors import Hint, PrivalueWarning, StudyError, plural
-from privalue.estimate import noise_factors, normal_quantile
+from privalue.core import GRID_STEPS, Lsl, Lsw, Mechanism, Ope, PublicSize, Ssp, Vector, dense
+from privalue.errors import PrivalueWarning, StudyError, plural
+from privalue.estimate import normal_quantile
 from privalue.planning.half_width import HalfWidth
+from privalue.planning.sentences import say
 from privalue.releases import Accepted
 from privalue.study import Study
 
 OF_USE = 0.5  # of the range of returns: an interval that is narrower is of use
+_log = logging.getLogger("privalue")
 _ROOM = 5  # times the visits that make a state of use; with fewer trajectories a note says so
 
 
@@ -52,20 +57,19 @@ class Usefulness:
     def text(self) -> str:
         """Return in a line from how many visits on a value will be of use."""
         if self.visits is None:
-            return "how noisy values will be depends on the least visited state"
-        return (
-            f"a value will be of use (an interval narrower than half the range of returns) from "
-            f"{math.ceil(self.visits):,} visits on"
-        )
+            return say("use", "unknown")
+        return say("use", "visits", visits=math.ceil(self.visits))
 
     @property
     def few(self) -> str:
         """Return what to say where there are few trajectories."""
         share = (self.visits or 0) / (self.trajectories or 1)
-        return (
-            f"{self.text}, and there are {plural(self.trajectories or 0, 'trajectory')}: states "
-            f"that fewer than {share:.0%} of them visit will be of no use"
-        )
+        return say("use", "few", text=self.text, trajectories=self.people, share=share)
+
+    @property
+    def people(self) -> str:
+        """Return how many trajectories there are, in words."""
+        return plural(self.trajectories or 0, "trajectory")
 
 
 def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | None) -> Usefulness:
@@ -97,10 +101,10 @@ def _drowns(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> bool:
 
     m trajectories count for H keys each: the least visited key has the most where all are alike.
     """
-    share = min(study.states_per_trajectory, study.keys_per_arm) / study.key_count
+    share = min(study.limits.max_states_per_trajectory, study.keys_per_arm) / study.key_count
     best = np.full(study.key_count, max(math.ceil(trajectories * share), 1), dtype=np.int64)
-    sigma = mechanism.sigma(mechanism.bound.psi(best, mechanism.calibration.beta))
-    deviation = float((sigma * noise_factors(mechanism, mechanism.design.phi)).min())
+    sigma = mechanism.sigma(mechanism.bound.local.smooth(best, mechanism.calibration.beta))
+    deviation = float((sigma * noise_factors(mechanism)).min())
     low, high = study.return_bounds
     return bool(2 * normal_quantile(study.report.level) * deviation > OF_USE * (high - low))
 
@@ -118,24 +122,18 @@ def require_useful(
         StudyError: it would be useless, and that is not accepted.
     """
     found = usefulness(study, mechanism, trajectories)
+    if found.useless and not accepted:
+        why = say("use", "drowned") if found.visits is None else found.text
+        raise StudyError(
+            say("use", "useless", trajectories=found.people, why=why),
+            code="useless",
+            hint="or accept it with {accept_useless}",
+        )
     if found.risky:
         warn_caller(found.few, code="few-trajectories")
-    if not found.useless:
-        return []
-    if accepted:
-        return ["useless"]
-    where = "noise drowns every value" if found.visits is None else found.text
-    raise StudyError(
-        f"this release would be of no use: with {plural(trajectories or 0, 'trajectory')} even a "
-        f"state that everybody visits gets an interval wider than half the range of returns "
-        f"({where}); nothing was spent",
-        code="useless",
-        hint=Hint(
-            "use tighter [values] returns, a smaller max_states_per_trajectory, a larger epsilon "
-            "or more trajectories, or accept it with {}",
-            accept_useless=True,
-        ),
-    )
+    elif found.visits is not None and trajectories is not None:
+        _log.info("%s.", found.text.capitalize(), extra={"code": "of-use"})
+    return ["useless"] if found.useless else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,13 +151,9 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
         return None
     what = "persons" if study.privacy.unit == "person" and size.units else "trajectories"
     refused = delta * units >= 1
-    limit, bound = ("not below 1/m", 1 / units) if refused else ("above 1/(10 m)", 0.1 / units)
-    return LargeDelta(
-        text=f"[privacy] delta = {delta:g} is {limit} = {bound:.3g} for m = {units} {what}: a "
-        "mechanism that publishes one of them outright would satisfy "
-        f"{'it' if refused else 'delta = 1/m'}; use a smaller delta",
-        refused=refused,
-    )
+    kind, bound = ("refused", 1 / units) if refused else ("large", 0.1 / units)
+    text = say("delta", kind, bound=bound, delta=delta, units=units, what=what)
+    return LargeDelta(text=text, refused=refused)
 
 
 def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[Accepted]:
@@ -174,7 +168,7 @@ def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> li
         raise StudyError(
             found.text,
             code="delta-not-below-1/m",
-            hint=Hint("or accept it with {}", accept_large_delta=True),
+            hint="or accept it with {accept_large_delta}",
         )
     return ["large-delta"]
 
@@ -185,3 +179,15 @@ def warn_caller(text: str, code: str = "note") -> None:
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("privalue."):
         level, frame = level + 1, frame.f_back
     warnings.warn(PrivalueWarning(text, code=code), stacklevel=level)
+
+
+def noise_factors(mechanism: Lsw | Lsl) -> Vector:
+    """Return the standard deviation of every value, over sigma: ||W^{-T} phi_s||, or ||phi_s||."""
+    rows = mechanism.design.phi
+    if isinstance(mechanism, Lsw) and mechanism.constants.whitened:
+        root = mechanism.design.weighted_features.root
+        if root.ndim == 1:
+            rows = sp.csr_array(sp.csr_array(rows).multiply(1 / root))
+        else:
+            rows = scipy.linalg.solve_triangular(root, dense(rows).T, trans="T").T
+    return np.asarray(np.sqrt((rows**2).sum(axis=1)))

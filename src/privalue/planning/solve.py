@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import scipy
 
-from privalue.core import MOST_TRAJECTORIES, Ssp
+from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import UsageError
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.made_up import MadeUp
 from privalue.planning.predict import mechanism_of_study, predict
+from privalue.planning.sentences import say
 from privalue.study import Study
 
 LEAST_EPSILON, MOST_EPSILON = 0.001, 20.0
-_FEW_DRAWS = 16  # for a search; its end is checked with all
+_FEW_DRAWS, _MANY_DRAWS = 16, 100  # for a search; and for its end
 _PRECISION = 0.01  # of a logarithm
 
 
@@ -30,71 +31,75 @@ class Answer:
     @property
     def text(self) -> str:
         """Return the answer in a sentence."""
-        what = "a half-width" if self.measure == "half_width" else "an error"
+        what = say("answer", self.measure, target=self.target)
         if self.value is None:
-            return f"{what} of {self.target:g} is not reached by any {self.quantity}"
-        number = f"epsilon = {self.value:g}"
-        if self.quantity != "epsilon":
-            number = f"{self.value:,.0f} {self.quantity}"
-        return f"{what} of {self.target:g} takes {number}"
+            return say("answer", "never", what=what, quantity=self.quantity)
+        return say("answer", self.quantity, what=what, value=self.value)
 
 
-def require_target(target: float, most: float) -> float:
-    """Return a target that is above 0 and below what needs no data at all."""
+def _require_target(target: float, most: float) -> None:
+    """Refuse a target that is not above 0, or that needs no data at all."""
     if not 0 < target < most:
-        raise UsageError(
-            f"a target of {target!r}: it must be above 0 and below {most:g}, half the range of "
-            "returns",
-            code="target-out-of-range",
-        )
-    return target
+        text = say("question", "target", target=target, most=most)
+        raise UsageError(text, code="target-out-of-range")
 
 
 def people_for(widths: HalfWidth, half_width: float) -> Answer:
     """Return how many visits give a state an interval of this half-width."""
+    _require_target(half_width, widths.reach / 2)
     visits = math.ceil(float(widths.visits_for(half_width)))
     return Answer(quantity="people", measure="half_width", target=half_width, value=visits)
 
 
 def epsilon_for_half_width(
-    study: Study, trajectories: int | None, people: int, half_width: float
+    study: Study, trajectories: int | None, people: int, half_width: float, reach: float
 ) -> Answer:
-    """Return the least epsilon with which so many people give an interval of this half-width."""
+    """Return the least epsilon with which so many people give an interval of this half-width.
+
+    Args:
+        study: whose epsilon may change.
+        trajectories: m, where it is known.
+        people: who come to a state.
+        half_width: of the interval.
+        reach: the range of returns that the half-width is for.
+    """
+    _require_target(half_width, reach / 2)
 
     def width(epsilon: float) -> float:
-        changed = with_epsilon(study, epsilon)
-        mechanism = mechanism_of_study(changed, trajectories)
-        assert isinstance(mechanism, Ssp)
-        return float(HalfWidth.of(changed, mechanism).middle.at(people))
+        changed = study.replace(epsilon=epsilon)
+        widths = HalfWidth.of(changed, mechanism_of_study(changed, trajectories)).middle
+        return float(widths.at(people)) / widths.reach
 
-    value = least(width, half_width, LEAST_EPSILON, MOST_EPSILON)
+    value = least(width, half_width / reach, LEAST_EPSILON, MOST_EPSILON)
     return Answer(quantity="epsilon", measure="half_width", target=half_width, value=value)
 
 
-def trajectories_for(study: Study, made_up: MadeUp, rmse: float) -> Answer:
-    """Return the least m with which the predicted error is at most so much."""
+def solve_error(
+    study: Study, made_up: MadeUp, trajectories: int | None, rmse: float, quantity: str
+) -> Answer:
+    """Return the least m or epsilon with which the predicted error is at most so much.
 
-    def error(m: float, draws: int | None = _FEW_DRAWS) -> float:
-        return predict(study, made_up, math.ceil(m), draws=draws).rmse
+    Args:
+        study: what is public.
+        made_up: where statistics come from.
+        trajectories: m, where epsilon may change.
+        rmse: the error to reach.
+        quantity: what may change, "trajectories" or "epsilon".
+    """
+    low, high = study.return_bounds
+    _require_target(rmse, (high - low) / 2)
 
-    value = least(error, rmse, 1.0, float(MOST_TRAJECTORIES), sure=lambda m: error(m, None))
-    return Answer(quantity="trajectories", measure="rmse", target=rmse, value=value)
+    def error(value: float, draws: int = _FEW_DRAWS) -> float:
+        if quantity == "epsilon":
+            changed = study.replace(epsilon=value)
+            return predict(changed, made_up, trajectories or 1, draws=draws).rmse
+        return predict(study, made_up, math.ceil(value), draws=draws).rmse
 
-
-def epsilon_for(study: Study, made_up: MadeUp, trajectories: int, rmse: float) -> Answer:
-    """Return the least epsilon with which the predicted error is at most so much."""
-
-    def error(epsilon: float, draws: int | None = _FEW_DRAWS) -> float:
-        changed = with_epsilon(study, epsilon)
-        return predict(changed, made_up, trajectories, draws=draws).rmse
-
-    value = least(error, rmse, LEAST_EPSILON, MOST_EPSILON, sure=lambda e: error(e, None))
-    return Answer(quantity="epsilon", measure="rmse", target=rmse, value=value)
-
-
-def with_epsilon(study: Study, epsilon: float) -> Study:
-    """Return the study with another epsilon."""
-    return study.replace(epsilon=epsilon)
+    ends = (LEAST_EPSILON, MOST_EPSILON)
+    if quantity == "trajectories":
+        ends = (1.0, float(MOST_TRAJECTORIES))
+    value = least(error, rmse, *ends, sure=lambda x: error(x, _MANY_DRAWS))
+    return Answer(quantity=quantity, measure="rmse", target=rmse, value=value)
 
 
 def least(

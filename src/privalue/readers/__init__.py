@@ -10,6 +10,7 @@ quote the data: it is for the curator, before anything has been computed.
 from privalue.readers.local import default_memory
 from privalue.readers.names import is_query_result
 from privalue.readers.open import column_names
+from privalue.readers.source import Progress
 from privalue.readers.statistics import read_statistics
 
-__all__ = ["column_names", "default_memory", "is_query_result", "read_statistics"]
+__all__ = ["Progress", "column_names", "default_memory", "is_query_result", "read_statistics"]

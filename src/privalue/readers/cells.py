@@ -41,47 +41,45 @@ NO_TEXT = b"\xff"  # not UTF-8, so invalid in every role: a cell that has no tex
 Status = NDArray[np.uint8]
 
 _FEW = 32  # cells that are read in Python, rather than halved once more
-_EXACT_DIGITS = 15  # that a double keeps
 _LONGEST_NUMBER = 400  # characters
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _USUAL = r"^(0|-?[1-9][0-9]{0,17})$"
 _WORDS = {"true": 1, "false": 0}
-_FRACTION = re.compile(r"(.*:\d\d)[.,](\d{1,9})(.*)", re.DOTALL)
+_FINER = re.compile(r"[.,]\d{6}0*[1-9]", re.ASCII)  # than a microsecond
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400 * 10**6  # microseconds
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _INT64 = (-(2**63), 2**63 - 1)
 
 
 class Cells(NamedTuple):
-    """The values of a column; ``status`` is None if every cell has a value."""
+    """The values of a column, and the status of each."""
 
     values: NDArray[Any]
-    status: Status | None = None
+    status: Status
 
     @property
     def failed(self) -> NDArray[np.bool_] | None:
         """Return which cells have no value; None if all have one."""
-        return None if self.status is None or not self.status.any() else self.status != OK
+        return self.status != OK if self.status.any() else None
 
     def mark(self, where: NDArray[np.bool_], status: int) -> "Cells":
         """Return the same cells, with a status for those of ``where`` that had a value."""
         if not where.any():
             return self
-        marked = np.zeros(len(where), np.uint8) if self.status is None else self.status
-        return Cells(self.values, np.where(where & (marked == OK), np.uint8(status), marked))
+        new = np.where(where & (self.status == OK), np.uint8(status), self.status)
+        return Cells(self.values, new)
+
+    def within(self, low: float, high: float) -> "Cells":
+        """Return the same cells; numbers that are not from ``low`` to ``high`` are invalid."""
+        outside = (self.values < low) | (self.values > high)
+        return Cells(np.where(outside, 0, self.values), self.status).mark(outside, INVALID)
 
 
 class Missing(NamedTuple):
     """What means that a cell is missing: the listed texts, and numbers equal to a listed one."""
 
-    words: tuple[str, ...]
+    texts: pa.Array
     numbers: NDArray[np.float64]
-
-    @property
-    def texts(self) -> pa.Array:
-        """Return the texts as Arrow compares them."""
-        return pa.array(self.words)
 
     @classmethod
     def of(cls, listed: Sequence[str], decimal: str = ".") -> "Missing":
@@ -90,9 +88,9 @@ class Missing(NamedTuple):
         A word that is a number means that number: whether a cell is compared as a text or as a
         number depends on its neighbours in the batch, and must make no difference.
         """
-        words = sorted({text.strip(BLANKS) for text in listed} | {""})
-        found = [_double(_with_point(word, decimal)) for word in words]
-        return cls(tuple(words), np.array([one for one in found if one is not None], float))
+        words = pa.array(sorted({text.strip(BLANKS) for text in listed} | {""}))
+        read = [_double(word) for word in _with_points(words, decimal).to_pylist()]
+        return cls(words, np.array([one for one in read if one is not None], float))
 
     def mark(self, found: Cells) -> Cells:
         """Mark the numbers that mean missing."""
@@ -104,9 +102,11 @@ class Missing(NamedTuple):
 # What a text means
 
 
-def _with_point(text: str, decimal: str) -> str:
-    """Return a text with a point for its decimal mark; a point is then no mark."""
-    return text if decimal == "." else text.replace(".", "?").replace(decimal, ".")
+def _with_points(texts: pa.Array, decimal: str) -> pa.Array:
+    """Return texts with a point for their decimal mark; a point is then no mark."""
+    if decimal == ".":
+        return texts
+    return pc.replace_substring(pc.replace_substring(texts, ".", "?"), decimal, ".")
 
 
 def _whole(text: str) -> int | None:
@@ -156,11 +156,7 @@ def value_type(kind: pa.DataType) -> pa.DataType:
 
 def is_text(kind: pa.DataType) -> bool:
     """Return whether cells of this type are texts."""
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(kind)
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string_view(kind))
+    return kind in {pa.string(), pa.large_string(), pa.string_view()}
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -178,7 +174,7 @@ def _nulls(column: pa.Array) -> Status:
     """Return the status of cells before they are read: nulls are missing."""
     if not column.null_count:
         return np.zeros(len(column), np.uint8)
-    return np.where(_flags(column.is_null()), np.uint8(MISSING), np.uint8(OK))
+    return _flags(column.is_null()) * np.uint8(MISSING)
 
 
 def _flags(column: pa.Array) -> NDArray[np.bool_]:
@@ -188,16 +184,13 @@ def _flags(column: pa.Array) -> NDArray[np.bool_]:
 def _filled(column: pa.Array) -> NDArray[Any]:
     """Return the numbers of a column, 0 for nulls."""
     column = column.fill_null(0) if column.null_count else column
-    return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-def _typed(column: pa.Array, values: NDArray[Any]) -> Cells:
-    return Cells(values, _nulls(column) if column.null_count else None)
+    return np.from_dlpack(column)  # to_numpy() would import pandas, where that is installed
 
 
 def _unreadable(column: pa.Array) -> Cells:
     """Return cells of a type that holds nothing of the kind."""
-    return Cells(np.zeros(len(column), np.int64), np.where(_nulls(column) == OK, INVALID, MISSING))
+    found = Cells(np.zeros(len(column), np.int64), _nulls(column))
+    return found.mark(np.ones(len(column), np.bool_), INVALID)
 
 
 # Texts
@@ -205,65 +198,50 @@ def _unreadable(column: pa.Array) -> Cells:
 
 def _from_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: str = ".") -> Cells:
     """Return the numbers that texts mean, as int64 or doubles."""
-    written = texts
-    if decimal != ".":  # a point is then no mark
-        written = pc.replace_substring(pc.replace_substring(texts, ".", "?"), decimal, ".")
-    if kind == pa.int64() and _has_x(texts):  # Arrow would read 0x10
+    written = _with_points(texts, decimal)
+    if kind == pa.int64() and pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():  # 0x10
         written = pc.replace_substring_regex(written, "[xX]", "?")
     try:
-        return _no_nan(_typed(texts, _filled(written.cast(kind))))
+        found = Cells(_filled(written.cast(kind)), _nulls(texts))
     except pa.ArrowInvalid:
-        pass
-    status = _nulls(texts)
-    status[_flags(pc.is_in(pc.ascii_trim_whitespace(texts), missing.texts))] = MISSING
-    written = pc.ascii_trim_whitespace(written)
-    written = pc.if_else(pa.array(status == OK), written, "0")
-    values, good = _cast(written, kind)
-    return _no_nan(Cells(values, status).mark(~good, INVALID))
+        status = _nulls(texts)
+        status[_flags(pc.is_in(pc.ascii_trim_whitespace(texts), missing.texts))] = MISSING
+        written = pc.if_else(pa.array(status == OK), pc.ascii_trim_whitespace(written), "0")
+        if kind == pa.int64():  # 1.0, as pandas writes whole numbers where some are missing
+            written = pc.replace_substring_regex(written, r"^(-?\d+)\.0{0,9}$", r"\1")
+        values, good = _cast(written, kind, _whole if kind == pa.int64() else _double)
+        found = Cells(values, status).mark(~good, INVALID)
+    # Arrow reads "nan", which is no number.
+    return found if kind == pa.int64() else found.mark(np.isnan(found.values), INVALID)
 
 
-def _no_nan(found: Cells) -> Cells:
-    """Mark what Arrow reads as NaN: a text that is no number."""
-    if found.values.dtype.kind == "f":
-        return found.mark(np.isnan(found.values), INVALID)
-    return found
+def _cast(
+    column: pa.Array, kind: pa.DataType, read: Callable[[str], Any] | None = None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the number of each cell, 0 for nulls, and which cells have one.
 
-
-def _has_x(texts: pa.Array) -> bool:
-    return any(pc.any(pc.match_substring(texts, letter)).as_py() for letter in "xX")
-
-
-def _cast(texts: pa.Array, kind: pa.DataType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the number of each text, and which texts have one."""
-    if len(texts) <= _FEW:
-        read = _whole if kind == pa.int64() else _double
-        found = [read(_text(cell)) for cell in texts]
+    Args:
+        column: the cells.
+        kind: what to cast to.
+        read: reads a text, where a cast of several fails.
+    """
+    if read is not None and len(column) <= _FEW:
+        found = [read(_text(cell)) for cell in column]
         values = np.array([0 if one is None else one for one in found], kind.to_pandas_dtype())
         return values, np.array([one is not None for one in found], np.bool_)
     try:
-        return _filled(texts.cast(kind)), np.ones(len(texts), np.bool_)
+        numbers = column.cast(kind)
+        stamps = pa.types.is_timestamp(kind)
+        values = _filled(numbers.cast(pa.int64()) if stamps else numbers)
+        return values, np.ones(len(column), np.bool_)
     except pa.ArrowInvalid:
-        whole = _whole_doubles(texts) if kind == pa.int64() else None
-    if whole is not None:
-        return whole, np.ones(len(texts), np.bool_)
-    half = len(texts) // 2
-    (low, low_good), (high, high_good) = _cast(texts[:half], kind), _cast(texts[half:], kind)
-    return np.concatenate([low, high]), np.concatenate([low_good, high_good])
-
-
-def _whole_doubles(texts: pa.Array) -> Integers | None:
-    """Return whole numbers that are written 1.0 or 1e+05, as pandas does; None if one is not."""
-    if pc.max(pc.binary_length(texts)).as_py() > _EXACT_DIGITS:  # else no fraction is lost
-        return None
-    if pc.any(pc.match_substring_regex(texts, "[eE]-")).as_py():  # 1e-400 is no whole number
-        return None
-    try:
-        found = _filled(texts.cast(pa.float64()))
-    except pa.ArrowInvalid:
-        return None
-    with np.errstate(invalid="ignore"):
-        whole = (np.floor(found) == found) & (np.abs(found) < 2.0**53)
-    return found.astype(np.int64) if whole.all() else None
+        if len(column) == 1:
+            return np.zeros(1, np.int64), np.zeros(1, np.bool_)
+        half = len(column) // 2
+        (low, low_good), (high, high_good) = (
+            _cast(part, kind, read) for part in (column[:half], column[half:])
+        )
+        return np.concatenate([low, high]), np.concatenate([low_good, high_good])
 
 
 def _text(cell: pa.Scalar) -> str:
@@ -288,12 +266,10 @@ def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = "."
         exact = exact.mark(np.floor(exact.values) != exact.values, INVALID)
         found = Cells(exact.values.astype(np.int64), exact.status)
     elif pa.types.is_int32(kind):
-        found = _typed(column, _filled(column))
+        found = Cells(_filled(column), _nulls(column))
     elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        try:
-            found = _typed(column, _filled(column.cast(pa.int64())))
-        except pa.ArrowInvalid:
-            found = _from_texts(column.cast(pa.string()), pa.int64(), BLANK)
+        values, good = _cast(column, pa.int64())
+        found = Cells(values, _nulls(column)).mark(~good, INVALID)
     else:
         return _unreadable(column)
     return missing.mark(found)
@@ -310,15 +286,13 @@ def numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> C
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
         values = _filled(column)
         wide = values.dtype != np.float32
-        found = _typed(column, values.astype(np.float64, copy=False) if wide else values)
+        found = Cells(values.astype(np.float64, copy=False) if wide else values, _nulls(column))
     else:
         return _unreadable(column)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(found.values.sum()):  # else every cell is finite
-            found = found.mark(np.isnan(found.values), MISSING)
-            found = found.mark(np.isinf(found.values), INVALID)
-            values = np.where(np.isfinite(found.values), found.values, found.values.dtype.type(0))
-            found = Cells(values, found.status)
+    finite = np.isfinite(found.values)
+    if not finite.all():
+        found = found.mark(np.isnan(found.values), MISSING).mark(~finite, INVALID)
+        found = Cells(np.where(finite, found.values, 0), found.status)
     return missing.mark(found)
 
 
@@ -340,34 +314,31 @@ def _exact_floats(column: pa.Array) -> Cells:
 def ids(column: pa.Array, id_type: str) -> Cells:
     """Return the sort key of each id, as row x number."""
     column = plain(column)
+    if is_text(column.type):  # a trajectory's rows often follow each other
+        runs = pc.run_end_encode(column)
+        if 2 * len(runs.values) < len(column):
+            found, counts = ids(runs.values, id_type), np.diff(_filled(runs.run_ends), prepend=0)
+            return Cells(np.repeat(found.values, counts, axis=0), np.repeat(found.status, counts))
     if id_type == "integer":
         found = whole_numbers(column)
         return Cells(found.values.astype(np.int64, copy=False)[:, None], found.status)
-    kind = column.type
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) and column.null_count == 0:
-        values = _filled(column).astype(np.int64, copy=False)
-        if _short(values):
-            return Cells(values[:, None])
-    texts, status = canonical_texts(column)
-    if texts.null_count == 0:
-        try:
-            numbers = texts.cast(pa.int64())
-            values = _filled(numbers)
-            if _short(values) and numbers.cast(pa.string()).equals(texts):  # written as usual
-                return Cells(values[:, None])
-        except pa.ArrowInvalid:
-            pass
-    return _sort_keys(texts, status)
-
-
-def _short(numbers: Integers) -> bool:
-    """Return whether all numbers have at most 18 digits, as those that are their own keys."""
-    return len(numbers) == 0 or bool(numbers.min() > -(10**18) and numbers.max() < 10**18)
+    usual = pa.types.is_integer(column.type)
+    texts = column if usual else canonical_texts(column)[0]
+    try:
+        numbers = texts.cast(pa.int64())
+        values = _filled(numbers)
+        short = values.min(initial=0) > -(10**18) and values.max(initial=0) < 10**18
+        usual = usual or numbers.cast(pa.string()).equals(texts)
+        if short and usual and texts.null_count == 0:
+            return Cells(values[:, None], _nulls(texts))
+    except pa.ArrowInvalid:
+        pass
+    return _sort_keys(*canonical_texts(column))
 
 
 def _sort_keys(texts: pa.Array, status: Status) -> Cells:
     """Return the keys of canonical texts; a text that is too long or not UTF-8 is invalid."""
-    sizes = np.asarray(_filled(pc.binary_length(texts)))
+    sizes = _filled(pc.binary_length(texts))
     blank = _flags(pc.equal(pc.binary_length(pc.ascii_trim_whitespace(texts)), 0).fill_null(False))
     found = Cells(sizes, status).mark(blank, MISSING).mark(sizes > LONGEST_ID, INVALID)
     found = found.mark(_not_utf8(texts), INVALID)
@@ -379,10 +350,11 @@ def _sort_keys(texts: pa.Array, status: Status) -> Cells:
     longest = int(sizes.max(initial=0))
     keys = np.zeros((len(texts), 1 - -longest // 7), np.int64)
     keys[:, 0] = first
-    offsets, data = _buffers(texts)
+    begins = np.cumsum(sizes, dtype=np.int64) - sizes
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     for at in range(longest):
         # UTF-8 never has the byte 255, so byte + 1 fits, and 0 is free to mean the end.
-        byte = data[np.minimum(offsets[:-1] + at, len(data) - 1)].astype(np.int64) + 1
+        byte = data[np.minimum(begins + at, len(data) - 1)].astype(np.int64) + 1
         keys[:, 1 + at // 7] |= np.where(at < sizes, byte, 0) << (48 - 8 * (at % 7))
     return Cells(keys, found.status)
 
@@ -392,25 +364,8 @@ def _not_utf8(texts: pa.Array) -> NDArray[np.bool_]:
         texts.validate(full=True)
         return np.zeros(len(texts), np.bool_)
     except pa.ArrowInvalid:
-        cells = texts.cast(pa.binary()).to_pylist()
-        return np.array([cell is not None and not _is_utf8(cell) for cell in cells], np.bool_)
-
-
-def _is_utf8(cell: bytes) -> bool:
-    try:
-        cell.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _buffers(texts: pa.Array) -> tuple[Integers, NDArray[np.uint8]]:
-    """Return where each text begins, and the end of the last; and the bytes of all."""
-    if len(texts) == 0:
-        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
-    _, ends, data = texts.buffers()
-    offsets = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return offsets.astype(np.int64), np.frombuffer(data or b"", np.uint8)
+        cells = [cell or b"" for cell in texts.cast(pa.binary()).to_pylist()]
+        return np.array([cell.decode("utf-8", "ignore").encode() != cell for cell in cells])
 
 
 def pad(keys: Integers, numbers: int) -> Integers:
@@ -421,7 +376,7 @@ def pad(keys: Integers, numbers: int) -> Integers:
 
 def episode_keys(ids: Cells) -> Cells:
     """Return positions as keys that no row has: a number's key has nothing or zeros after it."""
-    return Cells(np.column_stack([ids.values, np.ones(len(ids.values), np.int64)]))
+    return Cells(np.column_stack([ids.values, np.ones(len(ids.values), np.int64)]), ids.status)
 
 
 def id_of(key: Integers, id_type: str) -> int | str:
@@ -452,7 +407,6 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
             return _each(column.to_pylist(), _decimal_text, status)
     if pa.types.is_floating(kind):
         exact = _exact_floats(column)
-        assert exact.status is not None
         if (np.floor(exact.values) == exact.values).all():
             whole = pa.array(exact.values.astype(np.int64), mask=exact.status != OK)
             return whole.cast(pa.string()), exact.status
@@ -460,10 +414,8 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
         return _each([Decimal(str(one)) for one in shown], _decimal_text, exact.status)
     if not is_time(kind):
         return pa.nulls(len(column), pa.string()), np.where(status == OK, INVALID, status)
-    seconds, ticks = np.divmod(_ticks(column), _PER_SECOND[_unit(kind)])
-    ticks *= 10**9 // _PER_SECOND[_unit(kind)]
-    stamps = zip(seconds.tolist(), ticks.tolist(), strict=True)
-    return _each(list(stamps), lambda stamp: _iso(*stamp), status)
+    moments = _moments(column)
+    return _each(moments.values.tolist(), _iso, moments.status)
 
 
 def _each(
@@ -482,16 +434,15 @@ def _decimal_text(value: Decimal) -> str:
     return "0" if digits in {"-0", ""} else digits
 
 
-def _iso(seconds: int, nanoseconds: int) -> str | None:
+def _iso(microseconds: int) -> str | None:
     """Return a moment as ISO writes it, in UTC; None for a year that Python does not have."""
     try:
-        moment = _EPOCH + timedelta(seconds=seconds)
+        moment = (_EPOCH + timedelta(microseconds=microseconds)).replace(tzinfo=None)
     except OverflowError:
         return None
-    if nanoseconds == 0 and seconds % 86_400 == 0:
+    if microseconds % _DAY == 0:
         return moment.date().isoformat()
-    fraction = f".{nanoseconds:09d}".rstrip("0").rstrip(".")
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='seconds')}{fraction}Z"
+    return (moment.isoformat().rstrip("0") if moment.microsecond else moment.isoformat()) + "Z"
 
 
 # Python objects
@@ -507,16 +458,12 @@ def from_objects(values: Sequence[Any], decimal: str = ".") -> pa.Array:
         decimal: the mark that texts are read with, and so numbers are written with.
     """
     kinds = set(map(type, values))
-    try:
-        if kinds == {int}:
-            return pa.array(values, pa.int64())
-        if kinds == {float} and decimal == ".":
-            found = np.array(values, np.float64)
-            size = np.abs(found[np.isfinite(found)])
-            if (size < 2.0**53).all():  # beyond, they are no ids
-                return pa.array(found, from_pandas=True)
-    except (pa.ArrowException, OverflowError):
-        pass
+    if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
+        return pa.array(values, pa.int64())
+    if kinds == {float} and decimal == ".":
+        found = np.array(values, np.float64)
+        if not (np.abs(found[np.isfinite(found)]) >= 2.0**53).any():  # these are no ids
+            return pa.array(found, from_pandas=True)
     cells = [_canonical(value, decimal) for value in values]
     return pa.array(cells, pa.binary()).view(pa.string())  # some may not be valid UTF-8
 
@@ -542,10 +489,8 @@ def _canonical_text(value: Any, decimal: str) -> bytes | None:
         text = _float_text(value)
         return text if text is None else text.replace(b".", decimal.encode())
     if isinstance(value, datetime):
-        aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        since = aware - _EPOCH
-        ticks = aware.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
-        return (_iso(since.days * 86_400 + since.seconds, ticks) or "\0").encode()
+        finer = getattr(value, "nanosecond", 0)  # of pandas
+        return NO_TEXT if finer else (_iso(_since_1970(value)) or "\0").encode()
     if isinstance(value, date):
         return date(value.year, value.month, value.day).isoformat().encode()
     if isinstance(value, bytes | bytearray | memoryview):
@@ -564,21 +509,6 @@ def _float_text(value: float | Decimal) -> bytes | None:
         # As in a column of floats: a number, which is too long for an id or a whole number.
         digits += "." + "0" * _LONGEST_NUMBER
     return digits.encode()
-
-
-def is_array(value: Any) -> bool:
-    """Return whether what should be a cell holds several: a list, an array, a dict."""
-    try:
-        return isinstance(value, list | tuple | dict) or getattr(value, "ndim", 0) > 0
-    except Exception:  # an object of any class
-        return False
-
-
-def flatten(value: Any) -> list[Any]:
-    """Return the cells of an observation, each as it was: an array of all would change some."""
-    if isinstance(value, list | tuple):
-        return [cell for one in value for cell in flatten(one)]
-    return list(np.ravel(value)) if is_array(value) else [value]
 
 
 # Steps
@@ -628,32 +558,15 @@ def step_text(step: int, step_type: str) -> str:
         bits = np.int64(step) ^ ((np.int64(step) >> 63) & np.int64(_INT64[1]))
         return repr(float(bits.view(np.float64)))
     if step_type in {"date", "datetime"}:
-        seconds, ticks = divmod(step * _DAY if step_type == "date" else step, 10**6)
-        return str(_iso(seconds, ticks * 1000))
+        return str(_iso(step * _DAY if step_type == "date" else step))
     return str(step)
-
-
-def _unit(kind: pa.DataType) -> str:
-    return "s" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else kind.unit
-
-
-def _ticks(column: pa.Array) -> Integers:
-    """Return dates and times as numbers of their type's unit since 1970 UTC; dates as seconds."""
-    if pa.types.is_date32(column.type):
-        return _filled(column.cast(pa.int32())).astype(np.int64) * 86_400
-    return _filled(column.cast(pa.int64()))
 
 
 def _moments(column: pa.Array) -> Cells:
     """Return dates and times of any unit and zone as microseconds; finer ones are invalid."""
-    ticks, per_second = _ticks(column), _PER_SECOND[_unit(column.type)]
-    found = Cells(ticks, _nulls(column))
-    if per_second > 10**6:
-        found = found.mark(ticks % 1000 != 0, INVALID)
-        return Cells(ticks // 1000, found.status)
-    times = 10**6 // per_second
-    found = found.mark(np.abs(ticks) > _INT64[1] // times, INVALID)
-    return Cells(np.where(found.status == OK, ticks, 0) * times, found.status)
+    kind = pa.timestamp("us", getattr(column.type, "tz", None))
+    values, good = _cast(column, kind)
+    return Cells(values, _nulls(column)).mark(~good, INVALID)
 
 
 def _written_moments(
@@ -661,17 +574,13 @@ def _written_moments(
 ) -> Cells:
     """Return the same for texts; each different text is parsed once."""
     coded = texts.dictionary_encode()
-    known = [_text(cell).strip(BLANKS) for cell in coded.dictionary]
-    gone = set(missing.texts.to_pylist())
-    read = [None if text in gone else parse_time(text, step_format) for text in known]
-    kinds = [
-        MISSING if t in gone else INVALID if m is None else OK
-        for t, m in zip(known, read, strict=True)
-    ]
-    at = _filled(coded.indices.fill_null(len(known)))
-    values = np.array([*(moment or 0 for moment in read), 0], np.int64)[at]
-    kind = np.array([*kinds, MISSING], np.uint8)[at]
-    return Cells(values, np.where(status == OK, kind, status))
+    known = pc.ascii_trim_whitespace(coded.dictionary)
+    read = [parse_time(_text(cell), step_format) for cell in known]
+    at = _filled(coded.indices)  # that of nulls is any
+    values = np.array([moment or 0 for moment in read] or [0], np.int64)[at]
+    gone = np.append(_flags(pc.is_in(known, missing.texts)), False)[at]
+    odd = np.array([moment is None for moment in read] or [True])[at]
+    return Cells(values, status).mark(gone, MISSING).mark(odd, INVALID)
 
 
 def parse_time(text: str, step_format: str | None) -> int | None:
@@ -684,12 +593,7 @@ def parse_time(text: str, step_format: str | None) -> int | None:
                 # A cell that was a date, not a text, was written as ISO does: it is read below.
                 if not (len(text) == 10 or text.endswith("Z")):
                     return None
-        split = _FRACTION.fullmatch(text)
-        if split is None:
-            return _since_1970(datetime.fromisoformat(text))
-        nanoseconds = int(split[2].ljust(9, "0"))
-        whole = _since_1970(datetime.fromisoformat(split[1] + split[3]))
-        return None if nanoseconds % 1000 else whole + nanoseconds // 1000
+        return None if _FINER.search(text) else _since_1970(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         return None
 
@@ -708,27 +612,20 @@ def label_codes(column: pa.Array, labels: pa.Array, missing: Missing = BLANK) ->
     Blanks around a text do not count. A label that the study lists is one, even if it is also
     listed as missing.
     """
-    if pa.types.is_dictionary(column.type) and len(column.dictionary) < len(column):
-        known = label_codes(column.dictionary, labels, missing)  # each different text once
-        absent, codes = len(known.values), column.indices
-        at = _filled(codes.cast(pa.int64()).fill_null(absent) if codes.null_count else codes)
-        status = np.append(known.status, np.uint8(MISSING))  # type: ignore[arg-type]
-        return Cells(np.append(known.values, 0)[at], status[at])
     texts, status = canonical_texts(column)
     texts = pc.ascii_trim_whitespace(texts)
     at = pc.index_in(texts, value_set=labels)
     found = Cells(_filled(at), status).mark(_flags(pc.is_in(texts, missing.texts)), MISSING)
     found = found.mark(_flags(at.is_null()), INVALID)
-    status = np.where(_flags(at.is_valid()), np.uint8(OK), found.status)  # type: ignore[arg-type]
-    return Cells(found.values, status)
+    return Cells(found.values, np.where(_flags(at.is_valid()), np.uint8(OK), found.status))
 
 
-_YES = [form for word in ("true", "yes", "1") for form in (word, word.title(), word.upper())]
-_NO = [form for word in ("false", "no", "0") for form in (word, word.title(), word.upper())]
-_TRUTHS = list(dict.fromkeys([*_YES, *_NO]))
+_YES = ("1", "true", "True", "TRUE", "yes", "Yes", "YES")
+_NO = ("0", "false", "False", "FALSE", "no", "No", "NO")
+_TRUTHS = pa.array([*_YES, *_NO])
 
 
 def truths(column: pa.Array, missing: Missing = BLANK) -> Cells:
     """Return whether each cell says yes: true, yes or 1; false, no or 0 say no."""
-    found = label_codes(column, pa.array(_TRUTHS), missing)
-    return Cells((found.values < len(set(_YES))) & (found.status == OK), found.status)
+    found = label_codes(column, _TRUTHS, missing)
+    return Cells((found.values < len(_YES)) & (found.status == OK), found.status)

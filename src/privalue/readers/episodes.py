@@ -10,74 +10,124 @@ nothing but to keep them apart: no row has such an id (``Batch.episode_ids``).
 A recording is a dict of ``observations`` and ``rewards``, one for each transition, and of marks
 that say where an episode ends: ``terminals`` (``terminations``, ``dones``, ``episode_terminals``)
 and ``timeouts`` (``truncations``). Where an episode ends is part of the episode. A mark that cannot
-be read would join two of them, or cut one in two: so it is an end, and what ends there is invalid.
+be read would join two of them, or cut one in two: so it is an end, and what ends there is left out.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from privalue.errors import DataError
 from privalue.readers import cells
+from privalue.readers.messages import data_error, one_line, word
 from privalue.readers.source import BATCH_ROWS, Batch, Dialect, Source, numbered, ready, texts
-from privalue.readers.tables import as_arrow, open_columns
 
 RECORDING = "the recording"
 _NOTHING = object()  # a cell that is none, and so invalid
 _ENDS = ("terminals", "terminations", "terminated", "dones")
-_CUTS = ("timeouts", "truncations", "truncated", "episode_terminals")
+_TRUNCATED = ("timeouts", "truncations", "truncated")
+_CUTS = (*_TRUNCATED, "episode_terminals")
+_ENVIRONMENT = ("state", "action", "reward", "next state", "terminated", "truncated")  # gives
 _OF_STEPS = ("action", "reward", "probability", "arm", "truncated")
+_RECORDED = {"step", "action", "reward", "truncated"}
 _OBSERVATION = re.compile(r"observation_(\d{1,6})")
 
-
-# What an observation says of the columns that states are made of
-
-
-def state_roles(dialect: Dialect) -> list[str]:
-    """Return the roles of the columns that a state is read from."""
-    return [role for role in dialect.columns if role == "state" or role.startswith("bin ")]
+_Row = tuple[Any, ...]
+_Elements = Iterable[tuple[int, Any]]  # each with its number; an error in place of one unreadable
 
 
-def observed(dialect: Dialect, size: int) -> list[int] | None:
-    """Return which of an observation's numbers the bins are of; None if it has not got them.
+def open_elements(
+    elements: Callable[[], _Elements],
+    dialect: Dialect,
+    *,
+    recording: str | None = None,
+    rereadable: bool = True,
+) -> Source:
+    """Return the rows of the elements of an iterable: rows that are dicts, and episodes.
 
-    Bins of the columns ``observation_0``, ``observation_3`` are of those; bins of other columns are
-    of as many numbers as there are columns, in their order.
+    Args:
+        elements: returns them, with their numbers, each time anew if they are ``rereadable``.
+        dialect: what a source may know of the study.
+        recording: what messages call it, if it is one, all of episodes; else it is a list.
+        rereadable: whether the elements can be gone through more than once.
     """
-    names = [dialect.columns[role] for role in state_roles(dialect)]
-    found = [_OBSERVATION.fullmatch(name) for name in names]
-    wanted = [int(one[1]) for one in found if one]
-    if len(wanted) < len(names):
-        return list(range(size)) if size == len(names) else None
-    return wanted if max(wanted) < size else None
+    place, names = recording or "the list of episodes", dialect.columns
+    if recording is not None:
+        has = {*recorded_ids(dialect), *state_roles(dialect), *_RECORDED}
+        names = {role: name for role, name in names.items() if role in has}
+
+    def batches() -> Iterator[Batch]:
+        rows = _Gathered("the list of rows", dialect)
+        steps = _Gathered(place, dialect, episode_ids=True)
+        for number, element in elements():
+            if recording is None and _is_row(element, dialect):
+                rows.add(_row(element, dialect), data_error("row-unreadable", number=number))
+            elif isinstance(element, DataError):
+                steps.add(None, element)
+            else:
+                steps.add(_episode(element, number, dialect), _no_episode(number, dialect))
+            yield from (some.flush() for some in (rows, steps) if len(some.rows) >= BATCH_ROWS)
+        yield from (some.flush() for some in (rows, steps) if some.rows or some.left_out)
+
+    schema = texts(names.values())
+    return Source(
+        schemas=((place, schema),), tasks=lambda _: ready(batches()), rereadable=rereadable
+    )
 
 
-def _state_cells(state: Any, dialect: Dialect) -> tuple[Any, ...]:
-    """Return the cells of the state's columns; one of the wrong form has cells that are invalid."""
-    roles = state_roles(dialect)
-    if roles == ["state"]:
-        return (state,)
-    try:
-        if isinstance(state, Mapping):
-            return tuple(state.get(dialect.columns[role]) for role in roles)
-        numbers = cells.flatten(state)
-        wanted = observed(dialect, len(numbers))
-    except Exception:  # an object of any class: its methods may raise anything
-        wanted = None
-    return (_NOTHING,) * len(roles) if wanted is None else tuple(numbers[at] for at in wanted)
+def _no_episode(number: int, dialect: Dialect) -> DataError:
+    """Return the error of an element that is neither a row nor an episode."""
+    if dialect.by_person:
+        return data_error("episodes-without-person", column=dialect.columns["person"])
+    roles = ", ".join(_step_roles(dialect))
+    ask = "" if "truncated" in dialect.columns else f"; {word('ask-truncated')}"
+    return data_error("episode-unreadable", number=number, roles=roles, ask=ask)
 
 
-def recorded_ids(dialect: Dialect) -> list[str]:
-    """Return the roles that an episode's position is the id of; it names no person."""
-    unnamed = {"person"} if dialect.by_person else set()
-    return [role for role in ("person", "trajectory") if role in dialect.columns.keys() - unnamed]
+@dataclass
+class _Gathered:
+    """Rows of objects on their way to a batch."""
+
+    place: str
+    dialect: Dialect
+    episode_ids: bool = False
+    rows: list[_Row] = field(default_factory=list)
+    first: int = 1  # the number of the first row
+    left_out: int = 0
+    problem: DataError | None = None
+
+    def add(self, rows: list[_Row] | None, problem: DataError) -> None:
+        """Add the rows of an element; one that has none, for this problem, is left out."""
+        if rows is None:
+            self.left_out += 1
+            self.problem = self.problem or problem
+        else:
+            self.rows += rows
+
+    def flush(self) -> Batch:
+        """Return a batch of what there is."""
+        names = list(self.dialect.columns.values())
+        columns = list(zip(*self.rows, strict=True)) or [() for _ in names]
+        arrays = [cells.from_objects(column, self.dialect.decimal) for column in columns]
+        batch = Batch(
+            pa.record_batch(arrays, names=names),
+            numbered(self.place, self.first),
+            left_out=self.left_out,
+            problem=self.problem,
+            episode_ids=self.episode_ids,
+        )
+        self.first += len(self.rows)
+        self.rows, self.left_out, self.problem = [], 0, None
+        return batch
 
 
-# Elements
+# Rows
 
 
 def is_recording(data: Mapping[Any, Any]) -> bool:
@@ -85,87 +135,8 @@ def is_recording(data: Mapping[Any, Any]) -> bool:
     return {"observations", "rewards"} <= set(data)
 
 
-def open_elements(data: Iterable[Any], dialect: Dialect) -> Source:
-    """Return the rows of the elements of an iterable."""
-    names = list(dialect.columns.values())
-    return Source(
-        schemas=(("the list", texts(names)),),
-        tasks=lambda _: ready(_elements(data, dialect)),
-        rereadable=isinstance(data, Sequence),
-    )
-
-
-def _elements(data: Iterable[Any], dialect: Dialect) -> Iterator[Batch]:
-    rows = _Gathered("the list of rows", dialect)
-    steps = _Gathered("the list of episodes", dialect, episode_ids=True)
-    for number, element in enumerate(data):
-        if _is_row(element, dialect):
-            yield from rows.add(_row(element, dialect), f"the list of rows, element {number},")
-        else:
-            yield from steps.add(_episode(element, number, dialect), f"episode {number}")
-    yield from rows.flush()
-    yield from steps.flush()
-
-
-class _Gathered:
-    """Rows of objects on their way to a batch."""
-
-    def __init__(self, place: str, dialect: Dialect, *, episode_ids: bool = False) -> None:
-        self._place, self._dialect, self._episode_ids = place, dialect, episode_ids
-        self._rows: list[tuple[Any, ...]] = []
-        self._first, self._left_out = 1, 0
-        self._problem: str | None = None
-
-    def add(self, rows: list[tuple[Any, ...]] | None, what: str) -> Iterator[Batch]:
-        """Add the rows of an element; one that has none is left out."""
-        if rows is None:
-            self._left_out += 1
-            self._problem = self._problem or self._complaint(what)
-        else:
-            self._rows += rows
-        if len(self._rows) >= BATCH_ROWS:
-            yield from self.flush()
-
-    def flush(self) -> Iterator[Batch]:
-        """Yield a batch of what there is."""
-        if not self._rows and not self._left_out:
-            return
-        names = list(self._dialect.columns.values())
-        columns = list(zip(*self._rows, strict=True)) or [() for _ in names]
-        rows = pa.record_batch(
-            [cells.from_objects(c, self._dialect.decimal) for c in columns], names=names
-        )
-        where = numbered(self._place, self._first)
-        yield Batch(
-            rows,
-            where,
-            left_out=self._left_out,
-            problem=self._problem,
-            episode_ids=self._episode_ids,
-        )
-        self._first, self._rows = self._first + len(self._rows), []
-        self._left_out, self._problem = 0, None
-
-    def _complaint(self, what: str) -> str:
-        if not self._episode_ids:
-            return f"{what} cannot be read as a dict of its columns"
-        if self._dialect.by_person:
-            return (
-                'episodes name no person, and unit = "person" needs one; give a table with the '
-                f"column {self._dialect.columns['person']!r}"
-            )
-        roles = _step_roles(self._dialect)
-        more = " or (state, action, reward, ...)" if len(roles) == 2 else ""
-        return (
-            f"{what} (counted from 0) is not a list of at least one ({', '.join(roles)}){more}; "
-            "rows of several people are a table, a dict of columns or a list of dicts"
-        )
-
-
 def _is_row(element: Any, dialect: Dialect) -> bool:
     """Return whether an element is a row that has ids of its own."""
-    if type(element) is list:  # most are, and are told quickly
-        return False
     try:
         named = isinstance(element, Mapping)
         return named and (
@@ -175,7 +146,7 @@ def _is_row(element: Any, dialect: Dialect) -> bool:
         return False
 
 
-def _row(element: Any, dialect: Dialect) -> list[tuple[Any, ...]] | None:
+def _row(element: Any, dialect: Dialect) -> list[_Row] | None:
     """Return the cells of a row; one that it leaves out is missing."""
     try:
         return [tuple(element.get(name) for name in dialect.columns.values())]
@@ -183,11 +154,25 @@ def _row(element: Any, dialect: Dialect) -> list[tuple[Any, ...]] | None:
         return None
 
 
+# Episodes
+
+
+def state_roles(dialect: Dialect) -> list[str]:
+    """Return the roles of the columns that a state is read from."""
+    return [role for role in dialect.columns if role == "state" or role.startswith("bin ")]
+
+
+def recorded_ids(dialect: Dialect) -> list[str]:
+    """Return the roles that an episode's position is the id of; it names no person."""
+    unnamed = {"person"} if dialect.by_person else set()
+    return [role for role in ("person", "trajectory") if role in dialect.columns.keys() - unnamed]
+
+
 def _step_roles(dialect: Dialect) -> list[str]:
     return ["state", *(role for role in _OF_STEPS if role in dialect.columns)]
 
 
-def _episode(element: Any, number: int, dialect: Dialect) -> list[tuple[Any, ...]] | None:
+def _episode(element: Any, number: int, dialect: Dialect) -> list[_Row] | None:
     """Return the rows of an episode; None if it is none."""
     if dialect.by_person:
         return None
@@ -211,23 +196,21 @@ def _episode(element: Any, number: int, dialect: Dialect) -> list[tuple[Any, ...
 
 def _steps_of(element: Any, dialect: Dialect) -> Iterable[Any]:
     """Return the steps of an episode: of a list, a recording of one, or a d3rlpy episode."""
-    if isinstance(element, list | tuple):
-        return element
-    get = element.__getitem__ if isinstance(element, Mapping) else None
-    if get is None and hasattr(element, "observations"):
-        get = lambda name: getattr(element, name)  # noqa: E731
-    if get is None:
+    get: Callable[[str], Any]
+    if isinstance(element, Mapping):
+        get = element.__getitem__
+    elif hasattr(element, "observations"):
+        get = partial(getattr, element)
+    else:
         return list(element)
-    columns = [get("observations")]
-    columns += [cells.flatten(get("actions"))] if "action" in dialect.columns else []
-    columns += [cells.flatten(get("rewards"))]
+    columns = transitions(get, dialect)
     if "truncated" in dialect.columns:
         cut, count = not get("terminated"), len(columns[-1])
         columns.append([cut and at == count - 1 for at in range(count)])
     return zip(*columns, strict=True)
 
 
-def _step(step: Any, dialect: Dialect) -> tuple[Any, ...] | None:
+def _step(step: Any, dialect: Dialect) -> _Row | None:
     """Return what a step says of its roles, by its own form; None if it has none."""
     roles = _step_roles(dialect)
     if isinstance(step, Mapping):
@@ -235,128 +218,129 @@ def _step(step: Any, dialect: Dialect) -> tuple[Any, ...] | None:
         return (state, *(step.get(dialect.columns[role]) for role in roles[1:]))
     if isinstance(step, str | bytes):
         return None
-    cells_of: tuple[Any, ...] = tuple(step)
-    if len(cells_of) == len(roles):
-        return cells_of
-    # As an environment has them: state, action, reward, next state, terminated, truncated.
-    counted = cells_of[:3] if "action" in dialect.columns else (cells_of[0], *cells_of[2:3])
-    marks = roles[len(counted) :]
-    if not marks and 3 <= len(cells_of) <= 6:
-        return counted
-    return (*counted, cells_of[5]) if marks == ["truncated"] and len(cells_of) == 6 else None
+    cells_of: _Row = tuple(step)
+    # The reward has its place even where it is not read: no cell takes another's.
+    places = ["state", *(role for role in _OF_STEPS if role in {*dialect.columns, "reward"})]
+    if len(cells_of) == len(places) or roles == places[: len(cells_of)] == ["state"]:
+        named = dict(zip(places, cells_of, strict=False))
+        return tuple(named[role] for role in roles)
+    named = dict(zip(_ENVIRONMENT, cells_of, strict=False))
+    least, most = 3, 6 if "truncated" in roles else 5
+    if not (least <= len(cells_of) <= most and set(roles) <= set(named)):
+        return None
+    return tuple(named[role] for role in roles)
+
+
+# Observations
+
+
+def _state_cells(state: Any, dialect: Dialect) -> _Row:
+    """Return the cells of the state's columns; one of the wrong form has cells that are invalid."""
+    roles = state_roles(dialect)
+    if roles == ["state"]:
+        return (state,)
+    try:
+        if isinstance(state, Mapping):
+            return tuple(_single(state.get(dialect.columns[role])) for role in roles)
+        numbers = _flatten(state)
+        names = [dialect.columns[role] for role in roles]
+        return tuple(numbers[at] for at in _places(names, len(numbers)))
+    except Exception:  # an object of any class: its methods may raise anything
+        return (_NOTHING,) * len(roles)
+
+
+def _places(names: list[str], size: int) -> list[int]:
+    """Return which of an observation's numbers the bins are of.
+
+    Bins of the columns ``observation_0``, ``observation_3`` are of those; bins of other columns are
+    of as many numbers as there are columns, in their order.
+    """
+    found = [_OBSERVATION.fullmatch(name) for name in names]
+    places = [int(one[1]) for one in found if one]
+    if len(places) == len(names):
+        return places
+    if size != len(names):
+        raise IndexError(size)
+    return list(range(size))
+
+
+def _flatten(value: Any) -> list[Any]:
+    """Return the cells of an observation, each as it was: an array of all would change some."""
+    if isinstance(value, list | tuple):
+        return [cell for one in value for cell in _flatten(one)]
+    return list(np.ravel(value)) if getattr(value, "ndim", 0) > 0 else [value]
+
+
+def _single(value: Any) -> Any:
+    """Return a cell, by itself or in a list of its own."""
+    alone = type(value) in {list, tuple} and len(value) == 1
+    return value[0] if alone else value
 
 
 # Recordings
 
 
+def transitions(get: Callable[[str], Any], dialect: Dialect) -> list[Sequence[Any]]:
+    """Return what a recording has of each transition: states, actions if needed, rewards."""
+    seen: Any = get("observations")
+    if isinstance(seen, Mapping):  # a space of several, each with its name
+        each = zip(*(_listed(column) for column in seen.values()), strict=True)
+        seen = [dict(zip(seen, row, strict=True)) for row in each]
+    elif state_roles(dialect) == ["state"]:
+        seen = _listed(seen)
+    others = {"action": "actions", "reward": "rewards"}
+    return [seen, *(_listed(get(others[role])) for role in others if role in dialect.columns)]
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return the cells of a column; one that holds several is invalid."""
+    plain = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+    return [_single(value) for value in (values.tolist() if plain else values)]
+
+
+def require_truncated(place: str, dialect: Dialect) -> None:
+    """Refuse a recording with cut-off episodes if the study says nothing about them."""
+    if "truncated" not in dialect.columns:
+        ask = word("ask-truncated")
+        raise data_error("truncated-rows-missing", place=place, ask=ask)
+
+
 def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
     """Return the transitions of a recording as rows."""
     if "autoreset" in data:
-        raise DataError(
-            f"{RECORDING} is of environments that were reset side by side, which is not read; give "
-            "a list of episodes, or a table"
-        )
-    rewards = _flat(data["rewards"], None, "rewards")
-    count = len(rewards)
-    ended, unread = np.zeros((2, count), np.bool_)
-    done = np.zeros(count, np.bool_)  # ended by itself, and not cut off
-    for name in (*_ENDS, *_CUTS):
-        if name in data:
-            found = cells.truths(_arrow(_flat(data[name], count, name)))
-            ended |= found.values
-            done |= found.values & (name in _ENDS)
-            unread |= False if found.failed is None else found.failed
-    if not set(data) & {*_ENDS, *_CUTS}:
-        raise DataError(
-            f"{RECORDING} does not say where an episode ends; give terminals or timeouts, one for "
-            "each reward"
-        )
-    ends = ended | unread
-    begins = np.concatenate([[True], ends[:-1]]) if count else ends
-    number = np.cumsum(begins) - 1
-    step = np.arange(count) - np.flatnonzero(begins)[number] if count else number
-    ends[count - 1 :] = True
-    columns = {role: _arrow(number) for role in recorded_ids(dialect)}
-    columns |= {"step": _arrow(step), "reward": rewards, **_states(data, dialect, count)}
-    columns["truncated"] = ends & ~done
-    if "actions" in data:
-        columns["action"] = _flat(data["actions"], count, "actions")
-    named = {dialect.columns[role]: one for role, one in columns.items() if role in dialect.columns}
-    problem = None
-    if unread.any():
-        problem = (
-            f"{RECORDING}, row {int(np.argmax(unread)) + 1}: a mark of an end must be true, yes or "
-            "1, or false, no or 0"
-        )
-    return open_columns(
-        RECORDING,
-        list(named),
-        list(named.values()),
-        dialect.decimal,
-        unread,
-        problem,
-        episode_ids=True,
-    )
-
-
-def _is_list(values: Any) -> bool:
-    """Return whether values are read cell by cell: a list, or an array of objects."""
-    objects = str(getattr(values, "dtype", None)) == "object"
-    return isinstance(values, list | tuple) or (objects and np.ndim(values) == 1)
-
-
-def _flat(values: Any, count: int | None, name: str) -> Any:
-    """Return one value for each transition, as an array or a list of cells."""
-    if _is_list(values):
-        found: Any = [_single(value) for value in values]
-    else:
-        found = np.asarray(values)
-        if found.ndim == 2 and found.shape[1] == 1:
-            found = found.reshape(-1)
-        if found.ndim != 1:
-            raise DataError(
-                f"{RECORDING}: {name} has the shape {found.shape}; it must have one dimension: "
-                "give what several environments did at once as a list of episodes"
-            )
-    if count is not None and len(found) != count:
-        raise DataError(f"{RECORDING} has {count} rewards and {len(found)} of {name}")
-    return found
-
-
-def _single(value: Any) -> Any:
-    """Return a cell, by itself or in a list or array of its own."""
-    if not cells.is_array(value):
-        return value
+        raise data_error("recording-side-by-side")
+    marks = [name for name in (*_ENDS, *_CUTS) if name in data]
+    if set(marks) & {*_TRUNCATED}:
+        require_truncated(RECORDING, dialect)
+    if not marks:
+        raise data_error("recording-without-ends")
     try:
-        (cell,) = cells.flatten(value)
-    except Exception:  # of any length, or an object of any class
-        return _NOTHING
-    return cell
+        columns = transitions(data.__getitem__, dialect)
+        count = len(columns[-1])
+        uneven = [
+            len(one) for one in (*columns, *(data[name] for name in marks)) if len(one) != count
+        ]
+    except (TypeError, ValueError, KeyError) as problem:
+        raise data_error("unreadable", place=RECORDING, problem=one_line(problem)) from None
+    if uneven:
+        raise data_error("recording-uneven", count=count, other=uneven[0])
+    ended, done, unread = np.zeros((3, count), np.bool_)
+    for name in marks:
+        found = cells.truths(cells.from_objects(_listed(data[name])))
+        ended |= found.values
+        done |= found.values & (name in _ENDS)  # by itself, and not cut off
+        unread |= False if found.failed is None else found.failed
+    ends = np.union1d(np.flatnonzero(ended | unread), np.arange(count)[-1:])
+    if "truncated" in dialect.columns:
+        cut = np.zeros(count, np.bool_)
+        cut[ends] = ~done[ends]
+        columns.append(cut.tolist())
 
+    def elements() -> Iterator[tuple[int, Any]]:
+        steps = zip(*columns, strict=True)
+        lengths = np.diff(ends, prepend=-1).tolist()
+        for number, (end, length) in enumerate(zip(ends.tolist(), lengths, strict=True)):
+            episode = list(islice(steps, length))
+            yield number, data_error("mark-unreadable", row=end + 1) if unread[end] else episode
 
-def _arrow(values: NDArray[Any] | list[Any]) -> pa.Array:
-    return cells.from_objects(values) if isinstance(values, list) else as_arrow(values, ".")
-
-
-def _states(data: Mapping[str, Any], dialect: Dialect, count: int) -> dict[str, Any]:
-    """Return the columns that states are made of: observations, or numbers of them."""
-    seen, roles = data["observations"], state_roles(dialect)
-    if isinstance(seen, Mapping):  # a space of several, each with its name
-        names = {role: dialect.columns[role] for role in roles}
-        return {r: _flat(seen[name], count, name) for r, name in names.items() if name in seen}
-    if roles == ["state"]:
-        return {"state": _flat(seen, count, "observations")}
-    if _is_list(seen):
-        if len(seen) != count:
-            raise DataError(f"{RECORDING} has {count} rewards and {len(seen)} of observations")
-        each = [_state_cells(one, dialect) for one in seen]
-        return {role: [one[at] for one in each] for at, role in enumerate(roles)}
-    array = np.asarray(seen).reshape(len(seen), -1)
-    wanted = observed(dialect, array.shape[1])
-    if wanted is None:
-        raise DataError(
-            f"{RECORDING} has {array.shape[1]} numbers for each observation, and the bins are of "
-            f"{len(roles)}; name columns observation_0, observation_1, ... to choose some"
-        )
-    columns = zip(roles, wanted, strict=True)
-    return {role: _flat(array[:, at], count, "observations") for role, at in columns}
+    return open_elements(elements, dialect, recording=RECORDING)

@@ -4,20 +4,18 @@ Cells come as Python values, each with its own type; the numbers of a workbook a
 first row that is not blank is the heading. Rows are named as the sheet numbers them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from privalue.errors import DataError, MissingComponentError
-from privalue.readers import cells
-from privalue.readers.source import Batch, Source, one_line, ready, texts
+from privalue.readers.messages import data_error, list_some, one_line, word
+from privalue.readers.source import Source
+from privalue.readers.tables import open_columns
 
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
-BATCH_ROWS = 1 << 14  # Python objects take more room than numbers do
 
 
 def is_workbook(path: Path) -> bool:
@@ -34,29 +32,13 @@ def open_excel(path: Path, sheet: str | None, decimal: str) -> Source:
         if row is None or any(cell != "" for cell in row)
     ]
     if not full:
-        raise DataError(f"{place} is empty; it needs a heading and at least one row")
+        raise data_error("table-empty", place=place)
     _, heading = full.pop(0)
     names = [str(cell).strip() for cell in heading or ()]
-
-    def batches(types: Mapping[str, Any]) -> Iterator[Batch]:
-        at = [names.index(name) for name in types]
-        for start in range(0, len(full), BATCH_ROWS):
-            part = full[start : start + BATCH_ROWS]
-            rows = [(number, row) for number, row in part if row is not None]
-            bad = [number for number, row in part if row is None]
-            columns = [cells.from_objects([row[i] for _, row in rows], decimal) for i in at]
-            yield Batch(
-                pa.record_batch(columns, names=list(types)),
-                lambda i, rows=rows: f"{place}, row {rows[i][0]}",  # type: ignore[misc]
-                left_out=len(bad),
-                problem=f"{place}, row {bad[0]}: a cell cannot be read" if bad else None,
-            )
-
-    return Source(
-        schemas=((place, texts(names)),),
-        tasks=lambda types: ready(batches(types)),
-        rows=len(full),
-    )
+    nothing = [object()] * len(names)  # is in no role a cell, so that the row belongs to nobody
+    columns = zip(*(nothing if row is None else row for _, row in full), strict=True)
+    values = list(columns) or [() for _ in names]
+    return open_columns(place, names, values, decimal, [number for number, _ in full])
 
 
 def _sheet(path: Path, sheet: str | None) -> tuple[str, list[list[Any] | None]]:
@@ -64,29 +46,25 @@ def _sheet(path: Path, sheet: str | None) -> tuple[str, list[list[Any] | None]]:
     try:
         calamine: Any = import_module("python_calamine")
     except ImportError:
-        raise MissingComponentError(
-            f"{path} needs a reader of workbooks: pip install python-calamine"
-        ) from None
+        raise MissingComponentError(word("workbook-missing", path=path)) from None
     if not isfile(path):
-        raise DataError(f"{path} does not exist; give an Excel workbook")
+        raise data_error("workbook-absent", path=path)
     try:
         with calamine.CalamineWorkbook.from_path(str(path)) as workbook:
             names = list(workbook.sheet_names)
-            shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+            about = {"path": path, "shown": list_some(names)}
             if not sheet and len(names) != 1:
-                raise DataError(
-                    f"{path} holds {len(names)} sheets: {shown}; name one after ::, as in "
-                    f"{path}::{names[0] if names else 'SHEET'}"
-                )
+                example = names[0] if names else "SHEET"
+                raise data_error("sheets-several", count=len(names), example=example, **about)
             if sheet and sheet not in names:
-                raise DataError(f"{path} has no sheet {sheet!r}; it has {shown}")
+                raise data_error("sheet-absent", sheet=sheet, **about)
             name = sheet or names[0]
             rows = workbook.get_sheet_by_name(name).iter_rows()
             return f"{path}, sheet {name}", list(_each_row(rows))
+    except DataError:
+        raise
     except (calamine.CalamineError, OSError, ValueError) as problem:
-        if isinstance(problem, DataError):
-            raise
-        raise DataError(f"{path} cannot be read as a workbook: {one_line(problem)}") from None
+        raise data_error("workbook-unreadable", path=path, problem=one_line(problem)) from None
 
 
 def _each_row(rows: Iterator[list[Any]]) -> Iterator[list[Any] | None]:

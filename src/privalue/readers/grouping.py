@@ -16,7 +16,6 @@ from privalue.core import Integers, Private, jit, sealed, unit_hash
 from privalue.readers.rows import Rows
 
 PARTITIONS = 512
-_DIGIT = 11  # bits that are sorted by at once
 _MOST_BITS = 63
 
 
@@ -75,9 +74,9 @@ def divide(
         inside = np.flatnonzero((which >= first) & (which < last))
         rows, which = rows.part(inside), which[inside]
     bounds = np.append(0, np.cumsum(sizes[first:last]))
-    order = np.empty(len(which), np.uint32)
-    _scatter(which, bounds[:-1].copy(), first, order)
-    return Divided(rows.part(order), bounds, first)
+    places = np.empty(len(which), np.int64)
+    _place(which, bounds[:-1].copy(), first, places)
+    return Divided(rows.moved(places), bounds, first)
 
 
 def sort(parts: Sequence[Rows]) -> Rows:
@@ -94,7 +93,7 @@ def sort(parts: Sequence[Rows]) -> Rows:
         if more:
             packed <<= np.uint64(more)
             packed |= (column.astype(np.int64, copy=False) - low).view(np.uint64)
-    return rows.part(_radix_order(packed, sum(bits)))
+    return rows.part(np.argsort(packed))  # equal ones are a mistake, in whatever order
 
 
 @jit(nogil=True)
@@ -108,36 +107,9 @@ def _partitions(ids, unit_words, partitions, which, sizes):  # type: ignore[no-u
 
 
 @jit(nogil=True)
-def _scatter(which, places, first, order):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Write which row comes where, if rows are put in the order of their partitions."""
+def _place(which, free, first, places):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Write the place of each row, if rows are put in the order of their partitions."""
     for row in range(len(which)):
         partition = which[row] - first
-        order[places[partition]] = row
-        places[partition] += 1
-
-
-@jit(nogil=True)
-def _radix_order(keys, bits):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Return the positions of keys in ascending order; equal ones stay in theirs.
-
-    The keys themselves are overwritten.
-    """
-    count, mask = len(keys), np.uint64((1 << _DIGIT) - 1)
-    order, other = np.arange(count).astype(np.uint32), np.empty(count, np.uint32)
-    other_keys = np.empty_like(keys)
-    places = np.empty(1 << _DIGIT, np.int64)
-    for shift in range(0, bits, _DIGIT):
-        places[:] = 0
-        for at in range(count):
-            places[keys[at] >> np.uint64(shift) & mask] += 1
-        total = 0
-        for digit in range(1 << _DIGIT):
-            total, places[digit] = total + places[digit], total
-        for at in range(count):
-            digit = keys[at] >> np.uint64(shift) & mask
-            other[places[digit]] = order[at]
-            other_keys[places[digit]] = keys[at]
-            places[digit] += 1
-        order, other = other, order
-        keys, other_keys = other_keys, keys
-    return order
+        places[row] = free[partition]
+        free[partition] += 1

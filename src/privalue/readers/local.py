@@ -11,24 +11,26 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from privalue._types import Progress
 from privalue.core import Contributions, Integers, Limits, Statistics
-from privalue.errors import DataError, UsageError
+from privalue.errors import UsageError
 from privalue.readers import grouping
-from privalue.readers.conflicts import ConflictError, Wanted, add_to_core, explain
+from privalue.readers.conflicts import ConflictError, Wanted, add_to_core, explain, name_rows
 from privalue.readers.declaration import Declaration
 from privalue.readers.grouping import Divided
+from privalue.readers.messages import data_error
 from privalue.readers.rows import Encoder, Rows
-from privalue.readers.source import Batch, Source, Task
+from privalue.readers.source import Progress, Source, Task
 
 MOST_THREADS = 1024
-RESERVED_BYTES = 576 << 20  # the program itself, and batches on their way
+RESERVED_BYTES = 608 << 20  # the program itself, and batches on their way
 LEAST_BYTES = 1 << 24
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -79,125 +81,116 @@ def read_locally(
     for place, schema in source.schemas:
         declaration.require_columns(place, schema)
     reading = _Reading(source, declaration, limits, threads, progress)
-    if source.rereadable or declaration.sorted:
-        try:
+    in_order = declaration.study.data.sorted
+    if source.rereadable and not in_order:
+        with suppress(ConflictError):
             return reading.in_order()
-        except ConflictError as conflict:
-            if declaration.sorted:
-                raise explain(conflict, declaration, reading.find) from None
     try:
-        return reading.in_any_order(memory)
+        return reading.in_order() if in_order else reading.in_any_order(memory)
     except ConflictError as conflict:
         raise explain(conflict, declaration, reading.find) from None
 
 
+@dataclass
 class _Reading:
     """A source on its way to the core, in either of two ways."""
 
-    def __init__(
-        self,
-        source: Source,
-        declaration: Declaration,
-        limits: Limits,
-        threads: int,
-        progress: Progress | None,
-    ) -> None:
-        self._source, self._declaration, self._limits = source, declaration, limits
-        self._threads, self._progress = threads, progress
-        self._encoder = Encoder(declaration)
-        self._unit_ids = len(declaration.unit_roles)
+    source: Source
+    declaration: Declaration
+    limits: Limits
+    threads: int
+    progress: Progress | None
+    done: int = 0  # rows
+
+    def __post_init__(self) -> None:
+        self.encoder = Encoder(self.declaration)
+        self.unit_ids = len(self.declaration.unit_roles)
 
     def _tasks(self) -> Any:
-        return closing(self._source.tasks(self._declaration.text_types))
+        return closing(self.source.tasks(self.declaration.text_types))
 
     def _report(self, rows: int) -> None:
-        if self._progress is not None:
-            self._progress(rows, self._source.rows)
+        self.done += rows
+        if self.progress is not None:
+            self.progress(self.done, self.source.rows)
 
     def _encode(self, task: Task) -> Rows:
-        return self._encoder(task())
+        return self.encoder(task())
 
     # In order
 
     def in_order(self) -> Statistics:
         """Add whole units as they come; raise ConflictError where rows are not in order."""
-        total, open_unit, left_out, done = Contributions(self._limits), list[Rows](), 0, 0
+        total, open_unit, left_out = Contributions(self.limits), list[Rows](), 0
         with self._tasks() as tasks:
-            for rows in _each(self._encode, tasks, self._threads):
-                left_out, done = left_out + rows.left_out, done + len(rows)
+            for rows in _each(self._encode, tasks, self.threads):
+                left_out += rows.left_out
                 if len(rows):
                     open_unit = self._add_whole_units(open_unit, rows, total)
-                self._report(done)
+                self._report(len(rows))
         if open_unit:
             self._add(Rows.concat(open_unit), total)
-        return total.finish(rows_left_out=left_out).require_data(self._limits)
+        return total.finish(rows_left_out=left_out).require_data()
 
     def _add_whole_units(
         self, open_unit: list[Rows], rows: Rows, total: Contributions
     ) -> list[Rows]:
         """Add what is complete, and return the unit that may go on in the next batch."""
+        units = rows.ids[:, : self.unit_ids].reshape(len(rows), -1)
+        begin = 0  # of the first new unit
         if open_unit:
             before = open_unit[-1]
             pair = Rows.concat([before.part(slice(len(before) - 1, None)), rows.part(slice(0, 1))])
             self._require_order(pair, 1)
-        units = rows.ids[:, : self._unit_ids].reshape(len(rows), -1)
-        other = _differ(units, -1)
-        last = int(other[-1]) + 1 if len(other) else 0  # where the last unit begins
+            if self._same_unit(pair):
+                begin = _count_first(units)
+                if begin == len(rows):
+                    return [*open_unit, rows]
+                self._require_order(rows, begin)
+            self._add(Rows.concat([*open_unit, rows.part(slice(0, begin))]), total)
+        last = len(rows) - _count_first(units[::-1])  # the beginning of the last unit
         if last:
             self._require_order(rows, last)
-        if not open_unit:
-            if last:
-                self._add(rows.part(slice(0, last)), total)
-            return [Rows(*(column[last:].copy() for column in rows.columns))]
-        goes_on = self._same_unit(pair)
-        if goes_on and last == 0:
-            return [*open_unit, rows]
-        second = int(_differ(units, 0)[0]) if goes_on else 0  # where the first new unit begins
-        if second:
-            self._require_order(rows, second)
-        self._add(Rows.concat([*open_unit, rows.part(slice(0, second))]), total)
-        if second < last:
-            self._add(rows.part(slice(second, last)), total)
+        if begin < last:
+            self._add(rows.part(slice(begin, last)), total)
         return [Rows(*(column[last:].copy() for column in rows.columns))]
 
     def _same_unit(self, pair: Rows) -> bool:
-        return bool((pair.ids[0, : self._unit_ids] == pair.ids[1, : self._unit_ids]).all())
+        return bool((pair.ids[0, : self.unit_ids] == pair.ids[1, : self.unit_ids]).all())
 
     def _require_order(self, rows: Rows, at: int) -> None:
         """Raise ConflictError if a row does not come after the one before it."""
         pair = slice(at - 1, at + 1)
         earlier, later = np.column_stack([rows.ids[pair].reshape(2, -1), rows.steps[pair]]).tolist()
-        if later < earlier or (later == earlier and not self._declaration.drop_invalid):
-            raise ConflictError("order" if later < earlier else "duplicate", rows, at)
+        if later < earlier or (later == earlier and not self.declaration.drop_invalid):
+            raise ConflictError("order" if later < earlier else "duplicate", rows.part(pair))
 
     def _add(self, rows: Rows, total: Contributions, **span: tuple[int, int]) -> None:
-        add_to_core(rows, total, self._declaration, **span)
+        add_to_core(rows, total, self.declaration, **span)
 
     # In any order
 
     def in_any_order(self, memory: int) -> Statistics:
         """Bring rows together by unit; read the source once for each part that fits into memory."""
-        total, left_out, done, first = Contributions(self._limits), 0, 0, 0
+        total, left_out, first, self.done = Contributions(self.limits), 0, 0, 0
         room = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
         while first < grouping.PARTITIONS:
-            divided, last, nobodys = self._gather(first, room)
-            left_out = left_out if first else nobodys
-            full = (
-                partition
-                for partition in range(first, last)
-                if any(one.size(partition) for one in divided)
-            )
+            first, left_out = self._add_partitions(first, room, total)
+        return total.finish(rows_left_out=left_out).require_data()
 
-            def sort(partition: int, divided: list[Divided] = divided) -> tuple[int, Rows]:
-                parts = [one[partition] for one in divided if one.size(partition)]
-                return partition, grouping.sort(parts)
+    def _add_partitions(self, first: int, room: int, total: Contributions) -> tuple[int, int]:
+        """Add the partitions from ``first`` on; return the end of these, and nobody's rows."""
+        divided, last, left_out = self._gather(first, room)
 
-            for partition, rows in _each(sort, full, self._threads):
-                self._add(rows, total, span=grouping.span_of(partition))
-                done += len(rows)
-                self._report(done)
-            first = last
-        return total.finish(rows_left_out=left_out).require_data(self._limits)
+        def sort(partition: int) -> tuple[int, Rows]:
+            parts = [one[partition] for one in divided if one.size(partition)]
+            return partition, grouping.sort(parts)
+
+        full = (p for p in range(first, last) if any(one.size(p) for one in divided))
+        for partition, rows in _each(sort, full, self.threads):
+            self._add(rows, total, span=grouping.span_of(partition))
+            self._report(len(rows))
+        return last, left_out
 
     def _gather(self, first: int, room: int) -> tuple[list[Divided], int, int]:
         """Return the rows of partitions from ``first`` on, the end of these, and nobody's rows.
@@ -208,20 +201,17 @@ class _Reading:
 
         def divide(task: Task) -> tuple[Divided, int]:
             rows = self._encode(task)
-            parts = grouping.divide(rows, self._unit_ids, grouping.PARTITIONS, first, last)
+            parts = grouping.divide(rows, self.unit_ids, grouping.PARTITIONS, first, last)
             return parts, rows.left_out
 
         with self._tasks() as tasks:
-            for divided, nobodys in _each(divide, tasks, self._threads):
+            for divided, nobodys in _each(divide, tasks, self.threads):
                 left_out += nobodys
                 kept.append(divided.cut(last))  # it may have been begun before the last cut
                 size += kept[-1].rows.nbytes
                 while size > room and last > first + 1:
-                    if not self._source.rereadable:
-                        raise DataError(
-                            "the rows take more memory than they may, and cannot be read a second "
-                            "time; write them to a Parquet file, or give more: --memory"
-                        )
+                    if not self.source.rereadable:
+                        raise data_error("rows-outgrow-memory")
                     last = first + (last - first) // 2
                     kept = [one.cut(last) for one in kept]
                     size = sum(one.rows.nbytes for one in kept)
@@ -229,27 +219,23 @@ class _Reading:
 
     def find(self, wanted: Wanted) -> list[str]:
         """Return where the first two of the wanted rows are, if the source can be read again."""
-        found: list[str] = []
-        if not self._source.rereadable:
-            return found
+        if not self.source.rereadable:
+            return []
         with self._tasks() as tasks:
-            for task in tasks:
-                batch: Batch = task()
-                rows = self._encoder(batch)
-                for at in np.flatnonzero(wanted(rows)).tolist():
-                    kept = at if rows.positions is None else int(rows.positions[at])
-                    found.append(batch.where(kept))
-                    if len(found) == 2:
-                        return found
-        return found
+            places = (name for task in tasks for name in name_rows(task(), self.encoder, wanted))
+            return list(islice(places, 2))
 
 
-def _differ(units: Integers, at: int) -> Integers:
-    """Return the rows of other units than that of one row."""
-    other = np.zeros(len(units), np.bool_)
-    for numbers in units.T:
-        other |= numbers != numbers[at]
-    return np.flatnonzero(other)
+def _count_first(units: Integers) -> int:
+    """Return how many rows at the beginning are of the first one's unit."""
+    seen = 64
+    while True:
+        other = np.flatnonzero((units[:seen] != units[0]).any(axis=1))
+        if len(other):
+            return int(other[0])
+        if seen >= len(units):
+            return len(units)
+        seen *= 8
 
 
 def _each(

@@ -6,9 +6,7 @@ from os.path import exists, isfile
 from pathlib import Path
 
 from privalue.errors import DataError
-from privalue.ledger.addresses import may_hold_password, names_server, not_shown
-
-_REQUEST = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)
+from privalue.ledger.addresses import QUERY, may_hold_password, names_server, not_shown
 
 
 def is_query_result(data: object) -> bool:
@@ -20,7 +18,7 @@ def is_query_result(data: object) -> bool:
         return True
     text = str(data) if isinstance(data, str | Path) else ""
     after = (text[mark.end() :] for mark in re.finditer("::", text))  # a query has casts of its own
-    return any(_REQUEST.match(request) for request in after)
+    return any(QUERY.match(request) for request in after)
 
 
 def is_on_server(data: str | Path) -> bool:

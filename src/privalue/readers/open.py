@@ -6,17 +6,17 @@ from os.path import exists, isdir
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from privalue.errors import DataError
 from privalue.readers.csv import EncodingError
 from privalue.readers.databases import open_database
 from privalue.readers.episodes import is_recording, open_elements, open_recording
 from privalue.readers.excel import is_workbook, open_excel
 from privalue.readers.files import open_files
 from privalue.readers.local import default_memory, usable_cores
+from privalue.readers.messages import data_error
 from privalue.readers.minari import open_minari
 from privalue.readers.names import is_on_server, require_showable, split_query
 from privalue.readers.source import Dialect, Source
-from privalue.readers.tables import is_table, open_table, open_tables
+from privalue.readers.tables import open_table
 
 _QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 # What spreadsheets on Windows write in Western Europe, where they do not write UTF-8.
@@ -47,30 +47,21 @@ def open_source(
     table = open_table(data, dialect)
     if table is not None:
         return table
-    episodes = getattr(data, "episodes", None)  # of a d3rlpy dataset
-    if isinstance(episodes, Sequence):
-        return open_elements(episodes, dialect)
-    if isinstance(data, Sequence) and data and is_table(data[0]):
-        return open_tables(data, dialect)
-    if isinstance(data, Iterable) and not isinstance(data, str | bytes | memoryview):
-        return open_elements(data, dialect)
-    raise DataError(
-        f"data of type {type(data).__name__} is not understood; give a file name, a pandas, Polars "
-        "or Arrow table, a dict of columns, a list of dicts, or a list of episodes"
-    )
+    elements = getattr(data, "episodes", data)  # a d3rlpy dataset has episodes
+    if isinstance(elements, Iterable) and not isinstance(elements, str | bytes | memoryview):
+        again = isinstance(elements, Sequence)
+        return open_elements(lambda: enumerate(elements), dialect, rereadable=again)
+    raise data_error("data-unknown", kind=type(data).__name__)
 
 
 def _open_name(data: str | Path, dialect: Dialect, threads: int, memory: int) -> Source:
     """Return the rows of what a name stands for: a workbook, a database, or files."""
     if not str(data):
-        raise DataError("the name of the data is empty; give a file, a database or a dataset")
+        raise data_error("name-empty")
     if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
-        raise DataError("the name of the data is no UTF-8; rename it")  # it may hold a password
+        raise data_error("name-encoding")  # it may hold a password
     if _QUERY.match(str(data)) and not exists(data):
-        raise DataError(
-            "a query is asked of a database, as in trial.duckdb::SELECT ...; of files, write its "
-            "result first: duckdb -c \"COPY (SELECT ...) TO 'rows.parquet'\""
-        )
+        raise data_error("query-of-files")
     path, request = split_query(str(data))
     if is_workbook(path) and not isdir(path) and not is_on_server(data):
         return open_excel(path, request, dialect.decimal)
@@ -81,7 +72,7 @@ class ColumnNames(NamedTuple):
     """The names of columns, in order."""
 
     names: list[str]
-    encoding: str | None = None  # of a CSV file whose heading is not UTF-8: a guess
+    heading: Mapping[str, str]  # of CSV files: their delimiter and encoding
 
 
 def column_names(data: str | Path) -> ColumnNames:
@@ -89,16 +80,12 @@ def column_names(data: str | Path) -> ColumnNames:
 
     A heading that is not UTF-8 is tried in one other encoding; the rows have no say in that.
     """
-    encoding = None
     try:
         source = open_source(data, Dialect())
     except EncodingError:
-        encoding = _FALLBACK
         try:
             source = open_source(data, Dialect(encoding=_FALLBACK))
         except EncodingError:
-            raise DataError(
-                f"the heading of {data} is neither utf-8 nor {_FALLBACK}; save it as utf-8"
-            ) from None
-    (_, schema), *_ = source.schemas
-    return ColumnNames(list(schema.names), encoding)
+            raise data_error("heading-encoding", data=data, other=_FALLBACK) from None
+    _, schema = source.schemas[0]
+    return ColumnNames(list(schema.names), source.heading)

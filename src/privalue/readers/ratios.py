@@ -19,7 +19,7 @@ from privalue.study import Study
 class Ratios:
     """What a pair stands for where another policy is valued; public."""
 
-    # Of every pair, and of the number that marks an invalid row: the key at which it starts.
+    # Of every pair, and of the numbers that mark an invalid row and an end: the key.
     starts: NDArray[np.int32] = field(compare=False)
     of_pairs: Vector = field(compare=False)  # without the behaviour where rows have it
     logged: bool
@@ -36,8 +36,8 @@ class Ratios:
         if policies.behaviour is not None:
             ratios = _over(ratios, policies.behaviour)
         return cls(
-            starts=np.append(starts, keys).astype(np.int32),
-            of_pairs=np.append(ratios, 0.0),
+            starts=np.append(starts, [keys, keys + 1]).astype(np.int32),
+            of_pairs=np.append(ratios, [0.0, 1.0]),
             logged=policies.behaviour is None,
         )
 
@@ -46,7 +46,8 @@ class Ratios:
         ratios = self.of_pairs[pairs]
         if self.logged:
             assert logged is not None
-            ratios = _over(ratios, logged)
+            # An end has no action: nothing of it was chosen.
+            ratios = np.where(pairs == len(self.starts) - 1, 1.0, _over(ratios, logged))
         return self.starts[pairs], ratios
 
 

@@ -10,14 +10,12 @@ With bins, a state is the number of the bin of each of its columns, the last col
 With arms, a key is the number of the arm times the number of states, plus the state. With actions
 it is the number of the state times the number of actions, plus the action, counted among those
 pairs that are allowed. A row that is marked as cut off gets the key of an invalid row where such
-units are left out.
+units are left out. A row that ends its trajectory has a key of its own, two more than the last: its
+action, arm and probability are not looked at.
 """
 
-import difflib
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,9 +25,13 @@ from numpy.typing import NDArray
 from privalue.core import Integers, Private, sealed
 from privalue.errors import DataError
 from privalue.readers import cells
-from privalue.readers.cells import INVALID, MISSING, Cells
+from privalue.readers.cells import MISSING, Cells
 from privalue.readers.declaration import Declaration
-from privalue.readers.source import Batch, one_line
+from privalue.readers.messages import data_error, list_some, one_line, word
+from privalue.readers.source import Batch
+
+_Flags = NDArray[np.bool_]
+_NOT_OF_ENDS = {"action", "arm", "probability"}  # a row that ends its trajectory has none of these
 
 
 @sealed
@@ -39,7 +41,7 @@ class Rows(Private):
 
     ids: Integers  # row x id (the person's, where there is one, and the trajectory's) x sort key
     steps: Integers  # of 32 bits where the source's are
-    keys: NDArray[np.int32]  # one more than the last where the row is invalid
+    keys: NDArray[np.int32]  # one more than the last where the row is invalid, two more at an end
     rewards: NDArray[np.floating]  # of 32 or 64 bits; the core clamps them to the public bounds
     probabilities: NDArray[np.float64] | None = None  # of the actions, where they are logged
     left_out: int = field(default=0, kw_only=True)  # rows of which nobody knows whose they are
@@ -63,6 +65,13 @@ class Rows(Private):
         """Return some of the rows: a slice, or an array of positions."""
         return Rows(*(column[which] for column in self.columns))
 
+    def moved(self, places: Integers) -> "Rows":
+        """Return the same rows, each at its new place."""
+        columns = [np.empty_like(column) for column in self.columns]
+        for column, old in zip(columns, self.columns, strict=True):
+            column[places] = old
+        return Rows(*columns)
+
     @staticmethod
     def concat(several: Sequence["Rows"]) -> "Rows":
         """Join rows in new arrays; sort keys are as long as the longest."""
@@ -76,19 +85,21 @@ class Encoder:
     """Checks and encodes batches; several threads may use one encoder at once."""
 
     def __init__(self, declaration: Declaration) -> None:
-        self._declaration = declaration
-        self._missing = cells.Missing.of(declaration.missing, declaration.dialect.decimal)
-        labels = {
-            "state": declaration.raw_labels,
-            "action": declaration.action_labels,
-            "arm": declaration.arms,
-        }
+        study = declaration.study
+        self._declaration, self._data = declaration, study.data
+        self._decimal = study.data.decimal
+        self._missing = cells.Missing.of(study.data.missing, self._decimal)
         self._labels = {
-            role: pa.array(list(some), pa.string()) for role, some in labels.items() if some
+            role: pa.array(list(labels), pa.string())
+            for role, labels in declaration.labels.items()
+            if labels
         }
-        codes = (declaration.raw_labels or {}).values()
-        self._codes = np.fromiter(codes, np.int32) if declaration.raw_labels is not None else None
-        self._edges = [np.array(edges) for edges in declaration.bins]
+        pairs = study.pairs
+        self._counts = {"state": study.state_count, "action": pairs.actions.count if pairs else 0}
+        self._allowed = None if pairs is None else pairs.allowed
+        codes = study.raw_labels
+        self._codes = None if codes is None else np.fromiter(codes.values(), np.int32)
+        self._edges = [np.array(edges) for edges in (study.states.bins or {}).values()]
 
     def __call__(self, batch: Batch) -> Rows:
         """Return a batch as plain numbers.
@@ -99,34 +110,35 @@ class Encoder:
         """
         declared = self._declaration
         if batch.problem is not None and not declared.drop_invalid:
-            raise DataError(batch.problem)
+            raise batch.problem
         found = {role: self._cells(role, batch) for role in declared.columns}
-        keys, allowed = self._keys(found)
-        invalid = ~allowed if batch.invalid is None else ~allowed | batch.invalid
-        for column in found.values():
-            if column.failed is not None:
-                invalid |= column.failed
-        if invalid.any() and not declared.drop_invalid:
-            raise self._error(batch, int(np.argmax(invalid)), found)
-        marked = invalid | found["truncated"].values if declared.drop_truncated else invalid
-        keys = np.where(marked, np.int32(declared.keys), keys) if marked.any() else keys
+        keys, forbidden = self._keys(found)
+        ends, rewards = self._ends(found)
+        failures = [
+            _unless(ends, column.failed) if role in _NOT_OF_ENDS else column.failed
+            for role, column in found.items()
+        ]
+        invalid = _any_of([_unless(ends, forbidden), *failures])
+        if invalid is not None and not declared.drop_invalid:
+            raise self._error(batch, int(np.argmax(invalid)), found, ends)
+        cut = found["truncated"].values if declared.study.limits.drop_truncated else None
+        marked = _any_of([invalid, cut])
+        keys = keys if ends is None else np.where(ends, np.int32(declared.keys + 1), keys)
         rows = Rows(
             _side_by_side([found[role].values for role in declared.id_roles]),
             found["step"].values,
-            keys,
-            found["reward"].values,
+            keys if marked is None else np.where(marked, np.int32(declared.keys), keys),
+            rewards,
             found["probability"].values if "probability" in found else None,
+            left_out=batch.left_out,
         )
-        nobodys = np.zeros(len(rows), np.bool_)
-        for role in declared.unit_roles:
-            failed = found[role].failed
-            nobodys |= False if failed is None else failed
-        kept = np.flatnonzero(~nobodys) if nobodys.any() else slice(None)
-        return Rows(
-            *(column[kept] for column in rows.columns),
-            left_out=int(np.count_nonzero(nobodys)) + batch.left_out,
-            positions=kept if isinstance(kept, np.ndarray) else None,
-        )
+        nobodys = _any_of([found[role].failed for role in declared.unit_roles])
+        if nobodys is None:
+            return rows
+        kept = np.flatnonzero(~nobodys)
+        left_out = batch.left_out + len(nobodys) - len(kept)
+        columns = (column[kept] for column in rows.columns)
+        return Rows(*columns, left_out=left_out, positions=kept)
 
     def _cells(self, role: str, batch: Batch) -> Cells:
         """Convert the column of a role."""
@@ -134,152 +146,120 @@ class Encoder:
         try:
             return self._convert(role, batch.rows.column(name), batch.episode_ids)
         except (pa.ArrowException, OverflowError) as problem:
-            raise DataError(
-                f"{batch.where(0)} and on: the column {name!r} cannot be read: {one_line(problem)}"
-            ) from None
+            where, why = batch.where(0), one_line(problem)
+            raise data_error("column-unreadable", where=where, name=name, problem=why) from None
 
     def _convert(self, role: str, column: pa.Array, episode_ids: bool) -> Cells:
-        declared, missing = self._declaration, self._missing
-        decimal = declared.dialect.decimal
-        if role in declared.id_roles:
-            if episode_ids:
-                return cells.episode_keys(cells.whole_numbers(column))
-            return cells.ids(column, declared.id_type)
+        ids, data = self._declaration.id_roles, self._data
+        if episode_ids and role in {*ids, "step"}:
+            positions = cells.whole_numbers(column)
+            return positions if role == "step" else cells.episode_keys(positions)
+        if role in ids:
+            return cells.ids(column, data.id_type)
         if role == "step":
-            if episode_ids:
-                return cells.whole_numbers(column)
-            return cells.steps(column, declared.step_type, declared.step_format, missing, decimal)
+            how = data.step_type, data.step_format
+            return cells.steps(column, *how, self._missing, self._decimal)
         if role == "truncated":
-            return cells.truths(column, missing)
+            return cells.truths(column, self._missing)
         if role in self._labels:
-            return cells.label_codes(column, self._labels[role], missing)
-        if role in {"state", "action"}:
-            count = declared.states if role == "state" else declared.actions
-            return _inside(cells.whole_numbers(column, missing, decimal), 0, count - 1)
-        found = cells.numbers(column, missing, decimal)
+            return cells.label_codes(column, self._labels[role], self._missing)
+        if role in self._counts:
+            found = cells.whole_numbers(column, self._missing, self._decimal)
+            return found.within(0, self._counts[role] - 1)
+        found = cells.numbers(column, self._missing, self._decimal)
+        if role == "reward":
+            return found
+        found = Cells(found.values.astype(np.float64, copy=False), found.status)
         if role == "probability":
-            return _inside(Cells(found.values.astype(np.float64, copy=False), found.status), 0, 1)
-        if role.startswith("bin "):
-            edges = self._edges[int(role.removeprefix("bin "))]
-            values = found.values.astype(np.float64, copy=False)
-            return Cells(np.searchsorted(edges, values, side="right"), found.status)
-        return found
+            return found.within(0, 1)
+        edges = self._edges[int(role.removeprefix("bin "))]
+        return Cells(np.searchsorted(edges, found.values, side="right"), found.status)
 
-    def _keys(self, found: dict[str, Cells]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Return keys, and whether a row's action is one of its state's; of invalid rows, any."""
-        declared = self._declaration
-        first, *others = (found[role].values for role in declared.state_roles)
+    def _keys(self, found: dict[str, Cells]) -> tuple[NDArray[np.int32], _Flags | None]:
+        """Return keys, and which rows have an action that is none of their state's."""
+        first, *others = (found[role].values for role in self._declaration.state_roles)
         keys = first if self._codes is None else self._codes[first]
         for edges, values in zip(self._edges[1:], others, strict=True):
             keys = keys * (len(edges) + 1) + values
-        allowed = np.ones(len(keys), np.bool_)
-        if declared.actions:
-            keys = keys.astype(np.int64) * declared.actions + found["action"].values
-        if declared.allowed is not None:
-            at = np.searchsorted(declared.allowed, keys).clip(max=len(declared.allowed) - 1)
-            allowed, keys = declared.allowed[at] == keys, at
+        forbidden = None
+        if "action" in found:
+            keys = keys.astype(np.int64) * self._counts["action"] + found["action"].values
+        if self._allowed is not None:
+            at = np.searchsorted(self._allowed, keys).clip(max=len(self._allowed) - 1)
+            forbidden, keys = self._allowed[at] != keys, at
         if "arm" in found:
-            keys = keys + found["arm"].values.astype(np.int64) * declared.states
-        return keys.astype(np.int32, copy=False), allowed
+            keys = keys + found["arm"].values.astype(np.int64) * self._counts["state"]
+        return keys.astype(np.int32, copy=False), forbidden
 
-    def _error(self, batch: Batch, at: int, found: dict[str, Cells]) -> DataError:
+    def _ends(self, found: dict[str, Cells]) -> tuple[_Flags | None, NDArray[np.floating]]:
+        """Return which rows end their trajectory, None where there are no ends, and all rewards."""
+        study, ends = self._declaration.study, None
+        position = found["step"].values  # of any column: how many rows there are
+        if study.states.ends is not None:
+            assert self._codes is not None
+            position = self._codes[found["state"].values] - study.state_count
+            failed = found["state"].failed
+            ends = (position >= 0) if failed is None else (position >= 0) & ~failed
+        if study.fixed_rewards is None:
+            return ends, found["reward"].values
+        row, of_ends = study.fixed_rewards
+        rewards = np.full(len(position), row)
+        if ends is not None:
+            rewards[ends] = np.array(of_ends)[position[ends]]
+        return ends, rewards
+
+    def _error(
+        self, batch: Batch, at: int, found: dict[str, Cells], ends: _Flags | None
+    ) -> DataError:
         """Return what to raise for an invalid row, with what to do about it."""
-        declared, where = self._declaration, batch.where(at)
+        columns, where = self._declaration.columns, batch.where(at)
+
+        def shown(role: str) -> str:
+            return _shown(batch.rows.column(columns[role]), at)
+
         for role, column in found.items():
-            if column.status is None or column.status[at] == cells.OK:
+            about = {"where": where, "name": columns[role]}
+            if column.status[at] == cells.OK:
                 continue
-            name = declared.columns[role]
+            if role in _NOT_OF_ENDS and ends is not None and ends[at]:
+                continue
             if column.status[at] == MISSING:
-                return DataError(f"{where}: {name} is missing; every row needs one")
-            shown = _shown(batch.rows.column(name), at)
-            what = f"{where}: {name} = {shown} {self._expected(role, shown)}"
-            if batch.episode_ids and role.startswith("bin "):
-                count = len(declared.state_roles)
-                what += f"; an observation holds {count} numbers, one for each column of the bins"
-            return DataError(what)
-        roles, name = declared.state_roles, declared.columns["action"]
-        state = ", ".join(_shown(batch.rows.column(declared.columns[role]), at) for role in roles)
-        return DataError(
-            f"{where}: {name} = {_shown(batch.rows.column(name), at)} is not allowed in the state "
-            f"{state}, by [actions] allowed"
-        )
+                return data_error("cell-missing", **about)
+            expected = self._expected(role, batch.episode_ids)
+            return data_error("cell-invalid", shown=shown(role), expected=expected, **about)
+        state = ", ".join(shown(role) for role in self._declaration.state_roles)
+        about = {"where": where, "name": columns["action"], "shown": shown("action")}
+        return data_error("action-forbidden", state=state, **about)
 
-    def _expected(self, role: str, shown: str) -> str:
+    def _expected(self, role: str, episode_ids: bool) -> str:
         """Return what a cell of this role must be, for a message."""
-        declared = self._declaration
+        declared, data = self._declaration, self._data
         if role in declared.id_roles:
-            if declared.id_type == "integer":
-                return 'must be a whole number within 64 bits, as [data] id_type = "integer" says'
-            return (
-                f"is not an id: a text of at most {cells.LONGEST_ID} bytes, or a number that is "
-                "exact (below 2^53; of 32 bits, below 2^24)"
-            )
+            return word(f"id-{data.id_type}", longest=cells.LONGEST_ID)
         if role == "step":
-            return self._expected_step()
-        if role in {"reward", "probability"} or role.startswith("bin "):
-            wanted = "probability, from 0 to 1" if role == "probability" else "finite number"
-            wanted += ", to be in a bin" if role.startswith("bin ") else ""
-            return f"must be a {wanted}{self._about_numbers(shown)}"
-        if role == "truncated":
-            return "must be true, yes or 1 if the trajectory was cut off, and false, no or 0 if not"
-        if role == "arm":
-            return f"is not one of the arms: {', '.join(map(repr, declared.arms))}"
-        if role not in self._labels:
-            count = declared.states if role == "state" else declared.actions
-            article = "a" if role == "state" else "an"
-            return (
-                f"is not {article} {role}: {role}s are the whole numbers 0 to {count - 1}, or what "
-                f"[{role}s] labels lists"
-            )
-        known = "the raw labels of [states] groups" if declared.grouped else f"the {role}s"
-        labels = declared.raw_labels if role == "state" else declared.action_labels
-        return _not_among(known, labels or (), shown)
-
-    def _expected_step(self) -> str:
-        kind, written = self._declaration.step_type, self._declaration.step_format
-        if kind == "integer":
-            return (
-                "must be a whole number (within 64 bits); [data] step_type says what steps are: "
-                '"integer", "number", "date" or "datetime"'
-            )
-        how = f", written as {written}" if written else ""
-        how += " (%y is a year of two digits, and %Y one of four)" if "%y" in how else ""
-        if kind != "number" and not how:
-            usual = "2026-11-15" + "T08:30" * (kind == "datetime")
-            how = f' such as {usual}; [data] step_format says how else, e.g. "%d.%m.%Y"'
-        return f"must be a {kind}{how}"
-
-    def _about_numbers(self, shown: str) -> str:
-        """Return what to declare if a text looks like a number written otherwise, or missing."""
-        if self._declaration.dialect.decimal == ".":
-            if re.fullmatch(r"'[+-]?\d+,\d+'", shown):
-                return '; if that is a decimal comma, set [data] decimal = ","'
-        elif re.fullmatch(r"'[+-]?\d+\.\d+'", shown):
-            return ', with the decimal mark "," as [data] decimal says'
-        if re.fullmatch(r"'(?i:na|n/a|nan|null|none|missing|unknown|[.?-]+)'", shown):
-            return f'; if that means missing, set [data] missing = ["", "{shown[1:-1]}"]'
-        return ""
+            how = "formatted" if data.step_format else data.step_type
+            return word(f"step-{how}", kind=data.step_type, how=data.step_format)
+        if role.startswith("bin "):
+            kind = "bins-observed" if episode_ids else "bin"
+            return word(kind, columns=len(declared.state_roles))
+        if role in self._labels:
+            labels = self._labels[role]
+            some = list_some(labels[:6].to_pylist(), 5)
+            return word(f"{role}-label", count=len(labels), some=some)
+        if role in self._counts:
+            return word(f"{role}-number", last=self._counts[role] - 1)
+        return word(f"a-{role}")
 
 
-def _inside(found: Cells, low: float, high: float) -> Cells:
-    """Return the same cells; numbers that are not from ``low`` to ``high`` are invalid."""
-    values = found.values
-    if len(values) == 0 or (values.min() >= low and values.max() <= high):
-        return found
-    outside = (values < low) | (values > high)
-    return Cells(
-        np.where(outside, values.dtype.type(0), values), found.mark(outside, INVALID).status
-    )
+def _unless(ends: _Flags | None, flags: _Flags | None) -> _Flags | None:
+    """Return the flags of rows that are no end."""
+    return flags if ends is None or flags is None else flags & ~ends
 
 
-def _not_among(known: str, labels: Collection[str], shown: str) -> str:
-    """Return what to say of a cell that is none of the labels: the first, and one that is near."""
-    first = ", ".join(repr(label) for label in islice(labels, 5))
-    more = ", ..." if len(labels) > 5 else ""
-    folded = {label.casefold(): label for label in islice(labels, 1000)}
-    near = difflib.get_close_matches(shown.strip("'").casefold(), list(folded), n=1)
-    hint = f"; did you mean {folded[near[0]]!r}?" if near else ""
-    return f"is not one of {known}, {len(labels)} in all: {first}{more}{hint}"
+def _any_of(several: Sequence[_Flags | None]) -> _Flags | None:
+    """Return which rows any of the flags are set for; None if none is."""
+    flags = [one for one in several if one is not None and one.any()]
+    return np.logical_or.reduce(flags) if flags else None
 
 
 def _shown(column: pa.Array, at: int) -> str:

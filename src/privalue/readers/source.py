@@ -7,13 +7,14 @@ To add a source is to yield batches. A source knows nothing of the study but its
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from privalue.errors import DataError
 
 BATCH_ROWS = 1 << 17
+Progress = Callable[[int, int | None], None]  # called with rows done, and rows in all if known
+
+Types = Mapping[str, pa.DataType]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +40,8 @@ class Batch:
     where: Callable[[int], str] = field(repr=False)  # the place of a row: "trial.csv, line 17"
     # lines or elements that are no rows, so that nobody knows whose they are
     left_out: int = field(default=0, repr=False)
-    # rows that the source itself knows to be invalid
-    invalid: NDArray[np.bool_] | None = field(default=None, repr=False)
-    # the message for the first that is left out or invalid
-    problem: str | None = field(default=None, repr=False)
+    # the error of the first that is left out
+    problem: DataError | None = field(default=None, repr=False)
     episode_ids: bool = False  # ids are positions, which are no row's id, whatever is written there
 
 
@@ -56,8 +55,10 @@ class Source:
     # What each table is called in messages, and its columns; texts where it has no types.
     schemas: tuple[tuple[str, pa.Schema], ...]
     # Takes the columns to read, each with the type that plainly written texts of it have.
-    tasks: Callable[[Mapping[str, pa.DataType]], Iterator[Task]]
+    tasks: Callable[[Types], Iterator[Task]]
     rows: int | None = None  # about, where that is known without reading
+    # Of CSV: the delimiter and the encoding that all headings show.
+    heading: Mapping[str, str] = field(default_factory=dict)
     rereadable: bool = True
 
 
@@ -75,13 +76,3 @@ def ready(batches: Iterable[Batch]) -> Iterator[Task]:
 def texts(names: Iterable[str]) -> pa.Schema:
     """Return the schema of columns without types."""
     return pa.schema([(name, pa.string()) for name in names])
-
-
-def one_line(problem: object) -> str:
-    """Shorten a library's message to one line."""
-    return " ".join(str(problem).split())[:200]
-
-
-def unreadable(place: str, problem: object) -> DataError:
-    """Return the error for what cannot be read."""
-    return DataError(f"{place} cannot be read: {one_line(problem)}")

@@ -1,6 +1,5 @@
 """Read the statistics of a data set by the engine that is asked for."""
 
-from collections.abc import Callable
 from typing import Any
 
 from privalue.core import Limits, Statistics
@@ -8,6 +7,7 @@ from privalue.errors import UsageError
 from privalue.readers.declaration import Declaration
 from privalue.readers.local import default_memory, read_locally, require_threads
 from privalue.readers.open import open_source
+from privalue.readers.source import Progress
 from privalue.study import Study
 
 ENGINES = ("local", "spark")
@@ -21,7 +21,7 @@ def read_statistics(
     engine: str = "local",
     memory: int | None = None,
     threads: int | None = None,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> Statistics:
     """Return the first-visit statistics of ``data``; every engine gives the same bits.
 

@@ -12,34 +12,30 @@ from privalue.report.accounts import (
     statement_rows,
 )
 from privalue.report.checking import Checked, check, study_html
-from privalue.report.description import Description, Fact, Listing, Notice, Table
-from privalue.report.files import ANSWERS, read_answers, write_text
+from privalue.report.description import Description, Listing
+from privalue.report.files import read_answers, write_text
 from privalue.report.guarantee import detection
 from privalue.report.html import say as say_notice
 from privalue.report.html import sentence
 from privalue.report.numbers import format_interval
 from privalue.report.pages import load_page, notebook_html, registry_yaml, release_page
 from privalue.report.plans import describe_plan
-from privalue.report.plots import plot_advantages, plot_release, save_figure
-from privalue.report.policies import describe_policy, policy_page
+from privalue.report.plots import plot_release, save_figure
+from privalue.report.policies import describe_policy, policy_record, save_policy
 from privalue.report.private_page import (
     describe_diagnostics,
     private_page,
     require_private_place,
     write_private_page,
 )
-from privalue.report.publishing import Published, publish, require_same_study, write_report
+from privalue.report.publishing import Published, publish, write_report
 from privalue.report.release_facts import describe
 
 __all__ = [
-    "ANSWERS",
     "Checked",
     "Description",
-    "Fact",
     "Listing",
-    "Notice",
     "Published",
-    "Table",
     "check",
     "describe",
     "describe_account",
@@ -51,9 +47,8 @@ __all__ = [
     "format_interval",
     "load_page",
     "notebook_html",
-    "plot_advantages",
     "plot_release",
-    "policy_page",
+    "policy_record",
     "private_page",
     "publish",
     "read_answers",
@@ -61,8 +56,8 @@ __all__ = [
     "release_page",
     "request_for",
     "require_private_place",
-    "require_same_study",
     "save_figure",
+    "save_policy",
     "say_notice",
     "sentence",
     "statement_rows",

@@ -3,63 +3,64 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from privalue.ledger import Account, Amount, ReleaseRequest, StatementLine, study_hash
+from privalue.ledger import Account, ReleaseRequest, StatementLine, study_hash
 from privalue.releases import Release
 from privalue.report.description import Description, Fact, Listing
+from privalue.report.html import fact
 
 
 def account_facts(account: Account) -> Iterator[Fact]:
     """Yield total, spent and left."""
-    left = account.format(account.left, is_left=True)
-    yield Fact("budget.left", account.numbers(account.left, is_left=True), "Left", left)
-    spent = account.format(account.spent)
-    yield Fact("budget.spent", account.numbers(account.spent), "Spent", spent)
-    total = account.numbers(account.total, is_left=True)
-    yield Fact("budget.total", total, "Total", str(account.promise))
+    yield fact("budget.left", account.numbers(account.left, is_left=True), account=account)
+    yield fact("budget.spent", account.numbers(account.spent), account=account)
+    yield fact("budget.total", account.numbers(account.total, is_left=True), account=account)
     if account.largest != account.promise:
-        label = "Promised, since the total was larger before"
-        yield Fact("budget.largest", str(account.largest), label)
-    yield Fact("budget.protects", str(account.terms), "Protects")
-    adds = "squares of mu" if account.terms.is_gaussian else "epsilon and delta"
-    yield Fact("budget.adds_up", adds, "Adds up")
-    yield Fact("budget.releases", account.balance.releases, "Releases on record")
+        yield fact("budget.largest", str(account.largest))
+    yield fact("budget.protects", str(account.terms))
+    yield fact("budget.is_gaussian", account.terms.is_gaussian)
+    yield fact("budget.releases", account.balance.releases)
 
 
 def describe_account(account: Account, place: str) -> Description:
     """Return how a dataset stands."""
-    facts = [
-        Fact("budget.ledger", place, "Ledger"),
-        *account_facts(account),
-        Fact("budget.head", account.head, "Head"),
-    ]
-    return Description(title=f"Dataset {account.dataset}", facts=tuple(facts))
+    ledger, head = fact("budget.ledger", place), fact("budget.head", account.head)
+    facts = (ledger, *account_facts(account), head)
+    return Description(title=f"Dataset {account.dataset}", facts=facts)
 
 
 def statement_rows(account: Account, lines: Iterable[StatementLine]) -> list[dict[str, Any]]:
-    """Return a statement of account as a bank prints it: day, who, what, cost, left."""
-
-    def text(amount: Amount, *, is_left: bool) -> str:
-        return account.format(amount, is_left=is_left) if any(amount) or is_left else ""
-
+    """Return a statement of account for programs."""
     return [
         {
             "entry": line.entry,
+            "at": line.at,
             "day": line.at[:10],
+            "kind": line.kind,
             "who": line.author,
             "what": line.what,
-            "cost": text(line.cost, is_left=False),
-            "left": text(line.left, is_left=True),
+            "cost": account.numbers(line.cost),
+            "left": account.numbers(line.left, is_left=True),
         }
         for line in lines
     ]
 
 
-def describe_statement(account: Account, rows: list[dict[str, Any]]) -> Description:
-    """Return a statement as one listing."""
+def describe_statement(account: Account, lines: Iterable[StatementLine]) -> Description:
+    """Return a statement as a bank prints it."""
     heads = ("entry", "day", "who", "what", "cost", "left")
-    cells = [[str(row[head]) for head in heads] for row in rows]
+    rows = [
+        (
+            str(line.entry),
+            line.at[:10],
+            line.author,
+            line.what,
+            account.format(line.cost) if any(line.cost) else "",
+            account.format(line.left, is_left=True),
+        )
+        for line in lines
+    ]
     title = f"Statement of {account.dataset}"
-    return Description(title=title, facts=(), listings=(Listing("statement", title, heads, cells),))
+    return Description(title=title, facts=(), listings=(Listing("statement", title, heads, rows),))
 
 
 def request_for(release: Release) -> ReleaseRequest:

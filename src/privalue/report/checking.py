@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from privalue.core import Ope, privacy_profile
-from privalue.curator import Prepared, prepare, with_columns
-from privalue.errors import plural
+from privalue.curator import Prepared, prepare
 from privalue.planning import (
     Setting,
     large_delta,
@@ -18,9 +17,8 @@ from privalue.planning import (
     usefulness_notices,
 )
 from privalue.report.description import Description, Fact, Notice
-from privalue.report.html import say
+from privalue.report.html import fact, say
 from privalue.report.meaning import section_facts
-from privalue.report.numbers import format_bounds
 from privalue.report.pages import notebook_html
 from privalue.study import SMOOTH, Study, declared_size, implied_returns, ridge_of
 
@@ -57,12 +55,7 @@ class Checked:
     def condition(self) -> float | None:
         """Return how much the fit may magnify errors; 1 is the least, None where there is none."""
         design = self.prepared.design
-        return design.weighted.condition if design.full_rank else None
-
-    @property
-    def return_bounds(self) -> tuple[float, float]:
-        """Return the bounds of returns: the noise is in proportion to their range."""
-        return self.study.return_bounds
+        return design.weighted.condition if design.weighted.low > 0 else None
 
     @cached_property
     def description(self) -> Description:
@@ -75,35 +68,22 @@ class Checked:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``check --json`` prints."""
-        study, values = self.study, self.study.values
-        constants = {"alpha": self.alpha, "beta": self.beta, "ridge": self.ridge}
-        found: dict[str, Any] = {
+        names = ("states", "features", "alpha", "beta", "ridge", "condition")
+        return {
             "valid": True,
-            "study": study.public_description(),
-            "states": self.states,
-            "features": self.features,
-            "return_bounds": list(study.return_bounds),
-            "clamped": {
-                "rewards": list(values.rewards),
-                "returns": list(values.returns) if values.returns else None,
-            },
-            "unvisited": values.unvisited_value,
-            **{name: value for name, value in constants.items() if value is not None},
-            "condition_number": self.condition,
-            "notes": list(self.notes),
+            "study": self.study.public_description(),
+            **{name: getattr(self, name) for name in names},
+            "return_bounds": self.study.return_bounds,
+            "unvisited": self.study.values.unvisited_value,
+            "stages": self.study.stages,
+            "notes": self.notes,
             "notices": [notice.code for notice in self.notices],
         }
-        if study.mechanism.name == "dp-ssp":
-            towards = "features" if study.features.shrink else "states"
-            found["stages"] = list(study.stages)
-            found["shrinkage"] = towards if study.mechanism.shrinkage else None
-        return found
 
     def __repr__(self) -> str:
         notes = "".join(f"\n- {note}" for note in self.notes)
-        return (
-            f"Checked({self.study.study.name!r}: complete and valid, states={self.states}){notes}"
-        )
+        name = self.study.study.name
+        return f"Checked({name!r}: complete and valid, states={self.states}){notes}"
 
     def _repr_html_(self) -> str:
         return notebook_html(self.description, study="The study")
@@ -128,8 +108,9 @@ def check(study: Study, *, columns: Mapping[str, str] | None = None) -> Checked:
     >>> pv.check(study)
     Checked('untitled': complete and valid, states=2)
     """
-    prepared = prepare(with_columns(study, columns))
-    study, constants = prepared.study, prepared.calibration
+    prepared = prepare(study, columns)
+    study, mechanism = prepared.study, prepared.mechanism
+    constants = None if mechanism is None else mechanism.calibration
     size = declared_size(study).trajectories
     return Checked(
         study=study,
@@ -149,9 +130,11 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
     delta = large_delta(study, size)
     if delta is not None:
         code = "delta-not-below-1/m" if delta.refused else "large-delta"
-        yield Notice(code, "stop" if delta.refused else "warn", {"text": f"{delta.text}."})
+        yield Notice(code, "stop" if delta.refused else "warn", {"text": delta.text})
     for notice in usefulness_notices(usefulness(study, mechanism, size.trajectories)):
-        yield Notice(notice.code, notice.severity, {"text": f"{notice.text}."})
+        yield Notice(notice.code, notice.severity, {"text": notice.text})
+    if study.states.ends is not None and study.data.one_trajectory_per_person:
+        yield Notice("ends-once", "note", {"column": study.data.person})
     if study.values_a_policy:
         yield from _on_policies(study)
     else:
@@ -160,7 +143,7 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
         if study.states.bins is not None:  # made of columns, some of which may hardly change
             for change in suggestions(study, Setting(trajectories=size.trajectories)):
                 if change.code == "max-states":
-                    yield Notice(change.code, "note", {"text": f"{change.text}: {change.gain}."})
+                    yield Notice(change.code, "note", {"text": f"{change.text}: {change.gain}"})
         yield from _on_returns(study)
         yield from _on_visits(study)
 
@@ -188,10 +171,11 @@ def _on_visits(study: Study) -> Iterator[Notice]:
         nobody = [name for name, p in zip(study.key_names, visits, strict=False) if p == 0]
         if nobody:
             yield Notice("unvisited", "note", {"names": nobody})
-        if study.states_per_trajectory > 1 and abs(float(visits.sum()) - 1) <= 1e-3:
+        if study.limits.max_states_per_trajectory > 1 and abs(float(visits.sum()) - 1) <= 1e-3:
             yield Notice("visits-sum-to-1", "note")
     if study.raw_labels is not None:
-        lost = study.state_count - len(set(study.raw_labels.values()))
+        reached = {at for at in study.raw_labels.values() if at < study.state_count}
+        lost = study.state_count - len(reached)
         if lost:
             yield Notice("unreached", "note", {"count": lost})
 
@@ -201,58 +185,41 @@ def _on_returns(study: Study) -> Iterator[Notice]:
     low, high = study.return_bounds
     least, most = implied_returns(study.values.rewards, study.values.discount)
     staged = "bounds" in study.stages
-    about = {"bounds": (low, high), "implied": (least, most), "staged": staged}
+    stage_helps = study.mechanism.name == "dp-ssp" and not staged
+    about = {
+        "bounds": (low, high),
+        "implied": (least, most),
+        "staged": staged,
+        "stage_helps": stage_helps,
+    }
     if study.values.returns is None:
         yield Notice("returns-not-given", "note", about)
     elif low < least or high > most:
         yield Notice("returns-too-wide", "note", about)
-    elif (
-        "rewards" in study.values.given
-        and study.mechanism.name == "dp-ssp"
-        and not staged
-        and 2 * (high - low) > most - least
-    ):
+    elif "rewards" in study.values.given and stage_helps and 2 * (high - low) > most - least:
         yield Notice("returns-wide", "note", about)
 
 
 def _facts(checked: Checked) -> Iterator[Fact]:
-    study = checked.study
+    study, mechanism = checked.study, checked.prepared.mechanism
     yield from section_facts(study.public_description())
-    bounds = study.return_bounds
-    yield Fact("study.return_bounds", bounds, "Returns count within", format_bounds(bounds))
-    yield Fact("study.keys", checked.states, "Values", f"{checked.states:,}")
+    yield fact("study.return_bounds", study.return_bounds)
+    yield fact("study.keys", checked.states)
     if not study.values_a_policy:
-        yield Fact("study.dimension", checked.features, "Coefficients", f"{checked.features:,}")
-    yield Fact("study.limits", None, "Contribution limit", _contribution(study))
-    yield Fact("study.noise", checked.alpha, "Noise", _noise(checked.prepared))
-    condition = checked.condition
-    if condition is not None and f"{condition:.4g}" != "1":
-        yield Fact("study.condition", condition, "Condition number", f"{condition:.4g}")
-
-
-def _contribution(study: Study) -> str:
-    several = ""
-    if study.privacy.unit == "person":
-        several = f"{plural(study.trajectories_per_person, 'trajectory')} per person"
-    if study.values_a_policy:
-        return several or "one trajectory, once"
-    keys = "state" if study.pairs is None else "pair"
-    each = f"{plural(study.states_per_trajectory, keys)} per trajectory"
-    return f"{several}, {each}" if several else each
-
-
-def _noise(prepared: Prepared) -> str:
-    """Return the noise multiplier, and the delta that it truly achieves."""
-    mechanism = prepared.mechanism
-    if mechanism is None:
-        return "follows from m, which the study does not declare"
+        yield fact("study.dimension", checked.features)
+    several = study.limits.max_trajectories_per_person if study.privacy.unit == "person" else None
+    most = None if study.values_a_policy else study.limits.max_states_per_trajectory
+    each = "state" if study.pairs is None else "pair"
+    yield fact("study.limits", several, most=most, each=each)
+    more = dict.fromkeys(("sigma", "beta", "delta"))
     if isinstance(mechanism, Ope):
-        return f"Laplace, standard deviation {mechanism.sigma:.4g}; pure epsilon"
-    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
-    epsilon, dimension = mechanism.terms.epsilon, prepared.design.dimension
-    true = privacy_profile(alpha, beta, dimension, epsilon).upper
-    smooth = f", beta {beta:.6g}" if beta else ""
-    return f"multiplier {alpha:.6g} (noise over sensitivity){smooth}; true delta {true:.3g}"
+        more["sigma"] = mechanism.public_noise({}).sigma
+    elif mechanism is not None:
+        alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
+        true = privacy_profile(alpha, beta, checked.features, mechanism.terms.epsilon).upper
+        more |= {"beta": beta, "delta": true}
+    yield fact("study.noise", checked.alpha, **more)
+    yield fact("study.condition", checked.condition)
 
 
 def study_html(study: Study) -> str:

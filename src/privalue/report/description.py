@@ -13,9 +13,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.report.numbers import Formatted, format_interval, nice_ticks
+from privalue.report.numbers import format_interval, nice_ticks
 
 Severity = Literal["stop", "warn", "note"]
+PRIVACY = "privacy noise alone"  # the heading of intervals without sampling error
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -43,10 +44,7 @@ class Row(NamedTuple):
     """One value of a table, as people read it and as positions of a plot, in percent."""
 
     labels: tuple[str, ...]
-    value: str
-    total: str
-    privacy: str
-    more: tuple[str, ...]
+    numbers: tuple[str, ...]  # in the order of Table.heads
     flags: tuple[str, ...]
     dot: float | None = None
     line: tuple[float, float] | None = None  # of the total interval
@@ -65,6 +63,16 @@ class Axis(NamedTuple):
         """Return the position of a number, in percent of the width."""
         share = (number - self.low) / (self.high - self.low)
         return round(100 * min(max(share, 0.0), 1.0), 2)
+
+
+class Listing(NamedTuple):
+    """A table of texts: a statement of account, stages, side files."""
+
+    key: str
+    title: str
+    heads: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    right: tuple[str, ...] = ()  # the headings of numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,44 +118,50 @@ class Table:
         axis = Axis(low - room, high + room, (), ())
         inside = [mark for mark in self.marks if axis.low <= mark <= axis.high]
         ticks = [(text, axis.at(at)) for text, at in nice_ticks(axis.low, axis.high)]
+        ticks = [(text, at) for text, at in ticks if 3 <= at <= 97]  # others would be cut off
         return axis._replace(marks=tuple(map(axis.at, inside)), ticks=tuple(ticks))
 
+    def heads(self, level: float | None) -> tuple[str, ...]:
+        """Return the headings of the numbers; both kinds of interval have one level."""
+        total = () if self.total is None else (f"{100 * (level or 0):g}% interval",)
+        return ("value", *total, *([PRIVACY] if self.privacy is not None else []), *self.more)
+
     def rows(self, most: int | None = None) -> Iterator[Row]:
-        """Yield the first rows, as people read them."""
-        for at in range(len(self))[:most]:
-            yield self.row(at)
+        """Return the first rows, as people read them."""
+        return map(self.row, range(len(self))[:most])
 
     def row(self, at: int) -> Row:
         """Return one row."""
         axis, value = self.axis, float(self.value[at])
         total, privacy = (_ends(ends, at) for ends in (self.total, self.privacy))
         shown = format_interval(value, *(total or ()))
-        alone = Formatted("", "") if privacy is None else format_interval(value, *privacy)
-        drawn = axis is not None and np.isfinite(value)
-        return Row(
-            labels=tuple(str(column[at]) for column in self.labels.values()),
-            value=shown.value,
-            total=shown.interval if total else "",
-            privacy=alone.interval,
-            more=tuple(str(column[at]) for column in self.more.values()),
-            flags=self.flags[at] if len(self.flags) else (),
-            dot=axis.at(value) if axis and drawn else None,
-            line=(axis.at(total[0]), axis.at(total[1])) if axis and drawn and total else None,
-            bar=(axis.at(privacy[0]), axis.at(privacy[1])) if axis and drawn and privacy else None,
-        )
+        numbers = [shown.value]
+        if total is not None:
+            numbers.append(shown.interval)
+        if privacy is not None:
+            numbers.append(format_interval(value, *privacy).interval)
+        numbers += [str(column[at]) for column in self.more.values()]
+        labels = tuple(str(column[at]) for column in self.labels.values())
+        row = Row(labels, tuple(numbers), self.flags[at] if len(self.flags) else ())
+        if axis is None or not np.isfinite(value):
+            return row
+        line, bar = (ends and (axis.at(ends[0]), axis.at(ends[1])) for ends in (total, privacy))
+        return row._replace(dot=axis.at(value), line=line, bar=bar)
+
+    def listing(self, level: float | None, most: int) -> Listing:
+        """Return the first rows as texts, with the short form of flags."""
+        numbers = self.heads(level)
+        rows = [
+            (*row.labels, *row.numbers, "; ".join(flag.partition(":")[0] for flag in row.flags))
+            for row in self.rows(most)
+        ]
+        # Without any flag the last column is left out.
+        heads = (*self.labels, *numbers, *(["flag"] if self.flagged else []))
+        return Listing(self.key, self.title, heads, [row[: len(heads)] for row in rows], numbers)
 
 
 def _ends(ends: Ends | None, at: int) -> tuple[float, float] | None:
     return None if ends is None else (float(ends[0][at]), float(ends[1][at]))
-
-
-class Listing(NamedTuple):
-    """A table of texts: a statement of account, stages, side files."""
-
-    key: str
-    title: str
-    heads: tuple[str, ...]
-    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,12 +207,12 @@ class Description:
             return "unusable"
         return "care" if self.having("warn") else "usable"
 
+    def results(self) -> dict[str, Any]:
+        """Return the main numbers, by the last part of their keys."""
+        results = [fact for fact in self.facts if fact.key.startswith("result.")]
+        return {fact.key.partition(".")[2]: fact.value for fact in results}
+
     def as_dict(self) -> dict[str, Any]:
         """Return facts and notices as plain values."""
-        return {
-            **self._values,
-            "verdict": self.verdict,
-            "notices": [
-                {"code": notice.code, "severity": notice.severity} for notice in self.notices
-            ],
-        }
+        notices = [{"code": each.code, "severity": each.severity} for each in self.notices]
+        return {**self._values, "verdict": self.verdict, "notices": notices}

@@ -13,24 +13,15 @@ _level = _log.level
 _log.setLevel(logging.ERROR)
 try:
     import matplotlib as mpl
+    from matplotlib import pyplot
     from matplotlib.axes import Axes
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, NullLocator
 except ImportError:
     raise MissingComponentError(
-        "pictures in files are drawn by Matplotlib: pip install matplotlib; the report's "
-        "own charts need nothing"
+        "plots need Matplotlib: pip install matplotlib", code="matplotlib-missing"
     ) from None
 finally:
     _log.setLevel(_level)
 
-__all__ = [
-    "Axes",
-    "Figure",
-    "FigureCanvasAgg",
-    "FuncFormatter",
-    "LogLocator",
-    "NullLocator",
-    "mpl",
-]
+__all__ = ["Axes", "Figure", "LogLocator", "NullLocator", "mpl", "pyplot"]

@@ -17,7 +17,7 @@ import numpy as np
 from privalue.errors import UsageError
 from privalue.ledger.files import read_whole, write_whole
 from privalue.releases import NOT_PRIVATE, Release
-from privalue.study import as_cell
+from privalue.report.spreadsheets import as_cell
 
 ANSWERS = "registry.toml"  # beside the study
 ASKED = (
@@ -36,9 +36,6 @@ def values_csv(release: Release) -> Iterator[str]:
     table, more = release.main, dict[str, Any]()
     if release.statistics is not None and len(release.statistics.counts) == len(table):
         more["noisy_visits"] = release.statistics.counts
-    if release.restriction is not None:
-        more["restriction_low"] = [release.restriction.low] * len(table)
-        more["restriction_high"] = [release.restriction.high] * len(table)
     if release.behaviour is None:
         yield from _csv(release, {**table.columns, **more})
         return
@@ -59,6 +56,12 @@ def differences_csv(release: Release) -> Iterator[str]:
 def _csv(release: Release, columns: Mapping[str, Any]) -> Iterator[str]:
     """Yield a table, some thousands of rows at a time; one of an experiment says so in each."""
     count = len(next(iter(columns.values())))
+    if release.restriction is not None:
+        held = {"low": release.restriction.low, "high": release.restriction.high}
+        columns = {
+            **columns,
+            **{f"restriction_{side}": [end] * count for side, end in held.items()},
+        }
     if not release.private and "flags" not in columns:
         columns = {**columns, "flags": [NOT_PRIVATE] * count}
     yield ",".join(columns) + "\n"
@@ -79,19 +82,24 @@ def _cell(cell: Any) -> Any:
     return as_cell(cell) if isinstance(cell, str) else float(cell)
 
 
-def read_answers(study_file: Path | None) -> dict[str, str]:
+def read_answers(study_file: Path | None, justification: str | None = None) -> dict[str, str]:
     """Return what a curator answers for the registry, from registry.toml beside the study.
+
+    Args:
+        study_file: the study's file; None where it is not known.
+        justification: in place of the file's.
 
     Raises:
         UsageError: the file cannot be read, or holds something else than texts.
     """
+    more = {} if justification is None else {"justification": justification}
     if study_file is None:
-        return {}
+        return more
     file = study_file.parent / ANSWERS
     try:
         found = tomllib.loads(read_whole(file, 1 << 20).decode())
     except FileNotFoundError:
-        return {}
+        return more
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise UsageError(f"{file} cannot be read: {why}", code="answers-invalid") from None
@@ -101,7 +109,7 @@ def read_answers(study_file: Path | None) -> dict[str, str]:
                 f"{file}: {key} is not allowed; it holds texts for {', '.join(ASKED)}",
                 code="answers-invalid",
             )
-    return found
+    return found | more
 
 
 def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:

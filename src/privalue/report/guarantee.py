@@ -9,8 +9,6 @@ import math
 
 from privalue.report.numbers import format_power
 
-ALARMS = (0.01, 0.05, 0.1, 0.25)
-
 
 def odds_factor(epsilon: float) -> str:
     """Return e^epsilon, rounded up: odds change by at most this factor.

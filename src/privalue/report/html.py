@@ -7,7 +7,6 @@ policy in its head refuses whatever else would run or load.
 
 import json
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,12 +17,10 @@ from markupsafe import Markup, escape
 
 from privalue.errors import plural
 from privalue.report import numbers
-from privalue.report.description import Description, Notice
+from privalue.report.description import PRIVACY, Description, Fact, Notice
+from privalue.report.guarantee import format_detection, odds_factor
 
 PUBLIC_MARK = "privalue-public-page"  # in the first bytes of a page, whatever its name
-MOST_ROWS = 2000  # of a table on a page; a longer one shows the first 100
-HEAD_ROWS = 100
-_STYLES = {"colours": "colours.css", "tables_style": "tables.css", "page_style": "page.css"}
 _TEMPLATES = Path(__file__).parent / "templates"
 # Characters that HTML may not hold, even escaped: C0 and C1 controls, surrogates, non-characters.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -43,14 +40,6 @@ def _isolate(text: object, most: int = _LONGEST) -> Markup:
     return Markup("<bdi>") + escape(shorten(text, most)) + Markup("</bdi>")
 
 
-def join_names(names: Sequence[object], most: int = 3, label: Any = shorten) -> Any:
-    """Return names in one line; of many, the first ones."""
-    apart = "; " if any("," in str(name) for name in names[:most]) else ", "
-    rest = f" and {len(names) - most:,} more" if len(names) > most else ""
-    joined = Markup(apart) if label is _isolate else apart
-    return joined.join(label(name) for name in names[:most]) + rest
-
-
 def _yaml(value: Any) -> str:
     """Return a value as JSON, which is YAML; readers of YAML 1.1 take 1e-06 for a text."""
     if isinstance(value, float) and "." not in repr(value):
@@ -61,7 +50,6 @@ def _yaml(value: Any) -> str:
 @cache
 def environment(*, is_html: bool) -> Environment:
     """Return where templates are found, and what they may call."""
-    label = _isolate if is_html else shorten
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=is_html,
@@ -71,36 +59,39 @@ def environment(*, is_html: bool) -> Environment:
         keep_trailing_newline=True,
     )
     made.filters |= {
-        "label": label,
-        "names": lambda names, most=3: join_names(names, most, label),
+        "label": _isolate if is_html else shorten,
         "bounds": numbers.format_bounds,
         "range": lambda bounds: f"[{numbers.format_bounds(bounds).replace(' to ', ', ')}]",
         "exact": lambda number: numbers.format_number(number, 6),
         "number": numbers.format_number,
         "share": numbers.format_share,
         "power": numbers.format_power,
+        "interval": numbers.format_row,
+        "odds": odds_factor,
+        "detection": format_detection,
+        "digits": lambda number: f"{number:.6g}",
         "percent": lambda share: f"{100 * share:g}%",
         "plural": plural,
         "yaml": _yaml,
     }
-    made.globals |= {
-        "say": lambda notice: _say(made, notice),
-        **{
-            name: Markup((_TEMPLATES / file).read_text(encoding="utf-8"))
-            for name, file in _STYLES.items()
-        },
-        "most_rows": MOST_ROWS,
-        "head_rows": HEAD_ROWS,
-    }
+    made.globals |= {"privacy_head": PRIVACY, "sentence": sentence}
+    made.globals["say"] = lambda notice: _say(made, notice)
     return made
+
+
+def _block(made: Environment, file: str, code: str) -> Any:
+    """Return the block of a code in a file of sentences; None where there is none."""
+    name = code.replace("-", "_").replace(".", "_")
+    return getattr(made.get_template(file).module, name, None)
 
 
 def _say(made: Environment, notice: Notice) -> Any:
     """Return the sentence of a notice, from the block of its code."""
-    if "text" in notice.about:
-        return notice.about["text"]
-    block = getattr(made.get_template("notices.txt").module, notice.code.replace("-", "_"))
-    return block(SimpleNamespace(**notice.about))  # a dict has methods of names that we use
+    if "text" in notice.about:  # of planning, as errors are worded
+        text = notice.about["text"]
+        return f"{text[:1].upper()}{text[1:]}."
+    found = _block(made, "notices.txt", notice.code) or _block(made, "commands.txt", notice.code)
+    return found(SimpleNamespace(**notice.about))  # a dict has methods of names that we use
 
 
 def say(notice: Notice) -> str:
@@ -113,8 +104,27 @@ def sentence(code: str, **about: Any) -> str:
     return say(Notice(code, "note", about))
 
 
+def fact(key: str, value: Any, **about: Any) -> Fact:
+    """Return a fact with its label and its text, from the block of its key, if it has one.
+
+    Args:
+        key: of the fact.
+        value: of the fact.
+        about: what else the text needs.
+    """
+    block = _block(environment(is_html=False), "facts.txt", key)
+    if block is None:
+        return Fact(key, value)
+    text = block(value, SimpleNamespace(**about)) if about else block(value)
+    return Fact(key, value, *str(text).split(": ", 1))
+
+
 def render(template: str, description: Description, **more: Any) -> str:
     """Return a page, a part of a page, or a text, by the ending of the template's name."""
     made = environment(is_html=template.endswith(".html"))
-    text = made.get_template(template).render(d=description, **more)
+    return replace_controls(made.get_template(template).render(d=description, **more))
+
+
+def replace_controls(text: str) -> str:
+    """Return a text without the characters that neither HTML nor XML may hold."""
     return _FORBIDDEN.sub("\ufffd", text)

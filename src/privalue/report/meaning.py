@@ -5,6 +5,7 @@ from typing import Any
 
 from privalue.releases import Release
 from privalue.report.description import Fact
+from privalue.report.html import sentence
 from privalue.report.numbers import format_number
 from privalue.study import described_values
 
@@ -15,37 +16,53 @@ def counted_between(release: Release) -> tuple[float, float]:
     return described_values(release.study).return_bounds if held is None else (held.low, held.high)
 
 
-def outcome_of(release: Release) -> str:
-    """Return what a value is a mean of."""
-    return str(release.study.get("report", {}).get("outcome") or "return")
+def meaning_of(release: Release) -> str:
+    """Return what a value is, in a sentence."""
+    return sentence(
+        "meaning",
+        mechanism=release.mechanism,
+        **names_of(release),
+        discount=release.study["values"]["discount"],
+        actions=bool(release.actions),
+        clip=release.study.get("policy", {}).get("clip"),
+    )
 
 
-def restriction_words(release: Release) -> str:
-    """Return how returns count where a stage chose their bounds; empty where none did."""
+def _restriction(release: Release) -> dict[str, Any] | None:
+    """Return what a stage chose as bounds of returns, and at which ends; None where none did."""
     held = release.restriction
     if held is None:
-        return ""
+        return None
     low, high = described_values(release.study).return_bounds
-    if held.low == low:
-        return f"each counted up to {format_number(held.high, 6)}"
-    if held.high == high:
-        return f"each counted down to {format_number(held.low, 6)}"
-    return f"each held between {format_number(held.low, 6)} and {format_number(held.high, 6)}"
+    ends = {"below": held.low != low, "above": held.low == low or held.high != high}
+    return {"low": held.low, "high": held.high, **ends}
 
 
 def heading_of(release: Release, by: str = "") -> str:
     """Return the heading of values: what they are of, by what, and how returns count."""
-    outcome, how = release.study.get("report", {}).get("outcome"), restriction_words(release)
-    discounted = "" if release.study["values"]["discount"] == 1 else "discounted "
-    plain = f"Mean {discounted}{outcome}" if outcome else "Mean of returns" if how else "Values"
-    return f"{plain}{by and f' {by}'}{how and f', {how}'}"
+    return sentence(
+        "heading",
+        **names_of(release),
+        is_discounted=release.study["values"]["discount"] != 1,
+        by=by,
+    )
 
 
 def axis_label_of(release: Release) -> str:
     """Return the outcome and its unit, for an axis; empty where the study names neither."""
+    names = names_of(release)
+    outcome, unit = names["outcome"], names["unit"]
+    return f"{outcome} ({unit})" if outcome and unit else outcome or unit
+
+
+def names_of(release: Release) -> dict[str, Any]:
+    """Return how the study calls the outcome and its unit, and how returns are restricted."""
     chosen = release.study.get("report", {})
-    outcome, unit = chosen.get("outcome"), chosen.get("unit")
-    return f"{outcome} ({unit})" if outcome and unit else outcome or unit or ""
+    outcome, unit = (str(chosen.get(key) or "") for key in ("outcome", "unit"))
+    restriction = _restriction(release)
+    if restriction is not None:
+        restriction["unit"] = unit
+    return {"outcome": outcome, "unit": unit, "restriction": restriction}
 
 
 def section_facts(described: Mapping[str, Any]) -> Iterator[Fact]:
@@ -67,12 +84,10 @@ def plain_text(value: Any) -> str:
     """Return a value of a study as people write it; of long lists, how many entries there are."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping | list | tuple) and len(value) > 12:
+        return f"{len(value)} entries"
     if isinstance(value, Mapping):
-        if len(value) > 12:
-            return f"{len(value)} entries"
         return f"{{{', '.join(f'{key} = {plain_text(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list | tuple):
-        if len(value) > 12:
-            return f"{len(value)} entries"
         return f"[{', '.join(map(plain_text, value))}]"
     return format_number(value, 6) if isinstance(value, float) else str(value)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from privalue.estimate import BORROWED, UNCLEAR, WIDE, Verdict, verdict
+from privalue.estimate import WORDS, Verdict, verdict
 from privalue.releases import Release
 from privalue.report.description import Notice, Table
-from privalue.report.meaning import counted_between, restriction_words
+from privalue.report.meaning import counted_between, names_of
 from privalue.report.numbers import format_interval
 from privalue.report.tables import kept_mass
 from privalue.study import described_values
@@ -37,11 +37,12 @@ def _usability(release: Release, values: Table) -> Iterator[Notice]:
         yield Notice("useless", "stop", {"middle": (low + high) / 2})
         return
     found = verdict(release)
-    if found is not None and not found.told_apart:
+    if found is not None and found.different_values == 1:
         yield _together(release, found)
         return
     flagged = values.flagged
-    little = [at for at in flagged if {UNCLEAR, BORROWED, WIDE} & set(values.flags[at])]
+    of_little_use = {WORDS["flags"][code] for code in ("unclear", "borrowed", "wide")}
+    little = [at for at in flagged if of_little_use & set(values.flags[at])]
     if len(little) == len(values):
         yield Notice("nothing-supported", "stop")
     elif flagged:
@@ -70,9 +71,8 @@ def _together(release: Release, found: Verdict) -> Notice:
         "common": str(format_interval(found.common_value, low, high)),
         "wide": release.restriction is None,
     }
-    return Notice(
-        "indistinguishable", "warn" if high - low <= (last - first) / 2 else "stop", about
-    )
+    is_narrow = high - low <= (last - first) / 2
+    return Notice("indistinguishable", "warn" if is_narrow else "stop", about)
 
 
 def _off_policy(release: Release) -> Iterator[Notice]:
@@ -81,7 +81,7 @@ def _off_policy(release: Release) -> Iterator[Notice]:
     if "useless" in release.accepted:
         yield Notice("useless", "stop", {"middle": None})
     if target.columns["refuted"].any():
-        ways = (release.study["data"].get("invalid"), release.study["values"].get("truncated"))
+        ways = (release.study["data"].get("invalid"), release.study["data"].get("truncated_rows"))
         yield Notice(
             "behaviour-refuted",
             "stop",
@@ -103,25 +103,15 @@ def _off_policy(release: Release) -> Iterator[Notice]:
     bias = float(value.largest_clipping_bias)
     differs = apart.total_low > 0 or apart.total_high < 0
     clearly = value.supported and (apart.total_low - bias > 0 or apart.total_high + bias < 0)
-    yield Notice(
-        "off-policy",
-        "note",
-        {
-            "starts": 0,
-            "target": str(format_interval(value.value, value.total_low, value.total_high)),
-            "compared": ("more" if apart.value > 0 else "less") + " than the behaviour"
-            if clearly
-            else "not clearly more or less than the behaviour",
-            "difference": str(format_interval(apart.value, apart.total_low, apart.total_high)),
-            "bias": bias,
-            "undone": differs and not clearly,
-        },
-    )
+    about = {"value": value, "apart": apart, "bias": bias, "clearly": clearly}
+    yield Notice("off-policy", "note", {"starts": 0, "undone": differs and not clearly, **about})
 
 
 def _general(release: Release) -> Iterator[Notice]:
     """Yield what holds whatever the values are."""
     privacy, study = release.privacy, release.study
+    if release.pooled_from:
+        yield Notice("pooled", "warn", _pooling(release))
     counts = [
         (release.trajectories, "number of trajectories"),
         (release.persons, "number of persons"),
@@ -133,8 +123,8 @@ def _general(release: Release) -> Iterator[Notice]:
         yield Notice("large-delta", "warn", {"what": what, "count": count, "expected": expected})
     if release.restriction is not None:
         yield Notice("restricted", "note", _restriction(release))
-    if "truncated" in study["data"]:
-        kept = study["values"].get("truncated") != "drop-unit"
+    if "truncated_rows" in study["data"]:
+        kept = study["data"]["truncated_rows"] == "keep"
         code = "truncated-kept" if kept else "truncated-dropped"
         yield Notice(code, "note", {"unit": privacy.unit})
     if release.arms:
@@ -144,19 +134,26 @@ def _general(release: Release) -> Iterator[Notice]:
         yield Notice("actions-associations", "note")
 
 
+def _pooling(release: Release) -> dict[str, Any]:
+    sources = release.pooled_from
+    names = {
+        source.sha256: " ".join(filter(None, (source.name, source.dataset, source.period)))
+        for source in sources
+    }
+    return {
+        "names": list(names.values()),
+        "epsilons": sorted({source.epsilon for source in sources}),
+        "noisy": [names[source.sha256] for source in sources if source.better_without],
+        "same_people": release.releases_per_person is not None,
+        "privacy": release.privacy,
+    }
+
+
 def _restriction(release: Release) -> dict[str, Any]:
-    how = restriction_words(release)
     stage = next((stage for stage in release.stages if stage.name == "bounds"), None)
     beyond = None if stage is None else stage.chosen.beyond
     share = ""
     if beyond is not None:
         found = format_interval(*(100 * end for end in (beyond.value, beyond.low, beyond.high)))
         share = f"{found.value}% ({found.interval.replace(' to', '% to')}%)"
-    side = (
-        "at least as large"
-        if how.startswith("each counted up")
-        else "at most as large"
-        if how.startswith("each counted down")
-        else "larger or smaller"
-    )
-    return {"how": f"means of returns, {how}", "share": share, "side": side}
+    return {**names_of(release), "share": share}

@@ -8,7 +8,7 @@ says. Files for programs keep every digit instead.
 import math
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -48,6 +48,12 @@ def format_interval(
         for end in (low, high)
     )
     return Formatted(_at_place(value, place, size), f"{low_text} to {high_text}")
+
+
+def format_row(row: Any) -> str:
+    """Return the value of a row of a release, with its total interval if it has one."""
+    ends = getattr(row, "total_low", None), getattr(row, "total_high", None)
+    return str(format_interval(row.value, *ends))
 
 
 def format_number(number: float | None, digits: int = 4) -> str:

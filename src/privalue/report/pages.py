@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 
 from privalue.report.description import Description
-from privalue.report.files import ASKED
 from privalue.report.html import PUBLIC_MARK, environment, render
-
-SEEDED = ("NOT PRIVATE", "Seeded noise, for experiments only: nothing is promised. Do not publish.")
 
 
 def release_page(description: Description, answers: Mapping[str, str]) -> str:
@@ -16,20 +13,12 @@ def release_page(description: Description, answers: Mapping[str, str]) -> str:
         description: of the release.
         answers: of the curator, the justification among them.
     """
-    return render(
-        "report.html",
-        description,
-        mark=PUBLIC_MARK,
-        marked=description["release.created"],
-        title=("" if description.private else "NOT PRIVATE: ") + description.title,
-        banner=None if description.private else SEEDED,
-        answers=_all_keys(answers),
-    )
+    return render("report.html", description, mark=PUBLIC_MARK, answers=answers)
 
 
 def registry_yaml(description: Description, answers: Mapping[str, str]) -> str:
     """Return an entry for a registry of deployments of differential privacy."""
-    return render("registry.yaml", description, answers=_all_keys(answers))
+    return render("registry.yaml", description, answers=answers)
 
 
 def notebook_html(description: Description, **sections: str) -> str:
@@ -46,8 +35,5 @@ def load_page() -> None:
     """Compile the page's templates: what would fail to load fails before the charge."""
     for name in ("report.html", "parts.html", "notices.txt"):
         environment(is_html=True).get_template(name)
-    environment(is_html=False).get_template("registry.yaml")
-
-
-def _all_keys(answers: Mapping[str, str]) -> dict[str, str | None]:
-    return {key: answers.get(key) for key in ASKED}
+    for name in ("registry.yaml", "notices.txt", "commands.txt", "facts.txt"):
+        environment(is_html=False).get_template(name)

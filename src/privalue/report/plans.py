@@ -1,14 +1,21 @@
 """Describe a plan."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from privalue.planning import Plan
 from privalue.report.description import Description, Fact, Listing, Notice
+from privalue.report.numbers import format_number
 
 
-def describe_plan(plan: Plan) -> Description:
-    """Return what a plan says, for the terminal and the notebook."""
+def describe_plan(plan: Plan, mechanisms: Sequence[Mapping[str, Any]] = ()) -> Description:
+    """Return what a plan says, for the terminal and the notebook.
+
+    Args:
+        plan: the plan.
+        mechanisms: the overall error of each mechanism (``rmse``), or ``why`` there is none.
+    """
     facts = [Fact("plan.headline", plan.headline)]
     if plan.answer is not None:
         facts.append(Fact("plan.answer", plan.answer.value, "Answer", plan.answer.text))
@@ -16,68 +23,67 @@ def describe_plan(plan: Plan) -> Description:
         title=plan.study.study.name,
         facts=tuple(facts),
         notices=tuple(
-            Notice(notice.code, notice.severity, {"text": f"{notice.text}."})
-            for notice in plan.notices
+            Notice(notice.code, notice.severity, {"text": notice.text}) for notice in plan.notices
         ),
-        listings=tuple(_listings(plan)),
+        listings=tuple(_listings(plan, mechanisms)),
         level=plan.study.report.level,
     )
 
 
-def _listings(plan: Plan) -> Iterator[Listing]:
-    level = f"{100 * plan.study.report.level:g}%"
+def _listings(plan: Plan, mechanisms: Sequence[Mapping[str, Any]]) -> Iterator[Listing]:
+    half = f"half of the {100 * plan.study.report.level:g}% interval"
     unit = ", share of the range" if plan.relative else ""
     if plan.by_visits:
-        heads = ("people who come to a state", f"half of the {level} interval", "rarely above")
-        yield Listing(
-            "by-visits",
-            f"How wide a state's interval will be{unit}",
-            (*heads, "without privacy"),
-            [
-                _cells(f"{row.visits:,}", row.half_width, row.half_width_95, row.without_privacy)
-                for row in plan.by_visits
-            ],
-        )
+        heads = {
+            "visits": "people who come to a state",
+            "half_width": half,
+            "half_width_95": "rarely above",
+            "without_privacy": "without privacy",
+        }
+        title = f"How wide a state's interval will be{unit}"
+        yield _listing("by-visits", title, heads, plan.by_visits, plan.reach / 2)
     if plan.states:
         keys = [name for name in ("state", "arm", "action") if getattr(plan.states[0], name)]
-        yield Listing(
-            "states",
-            f"The states themselves{unit}",
-            (*keys, "expected visits", f"half of the {level} interval"),
-            [
-                [
-                    *(getattr(row, name) for name in keys),
-                    f"{row.visits:,.0f}",
-                    f"{row.half_width:.3g}",
-                ]
-                for row in plan.states
-            ],
-        )
+        heads = {name: name for name in keys}
+        heads |= {"visits": "expected visits", "half_width": half}
+        title = f"The states themselves{unit}"
+        yield _listing("states", title, heads, plan.states, plan.reach / 2)
     if plan.clips:
-        own = plan.study.policy.clip
-        yield Listing(
-            "clips",
-            "What clips keep, and the error" + ("" if plan.rmse is not None else ", at worst"),
-            ("clip", "kept", "clipping bias", "noise and people", "error"),
-            [
-                _cells(
-                    f"{row.clip:g}{' (study)' if row.clip == own else ''}",
-                    *(row.kept, row.bias, row.noise, row.error),
-                )
-                for row in plan.clips
-            ],
-        )
+        heads = {"clip": "clip", "kept": "kept", "bias": "clipping bias"}
+        heads |= {"noise": "noise and people", "error": "error"}
+        title = "What clips keep, and the error" + ("" if plan.rmse is not None else ", at worst")
+        own = format_number(plan.study.policy.clip)
+        yield _listing("clips", f"{title}; the study's clip is {own}", heads, plan.clips)
+    if mechanisms:
+        rows = [
+            (row["mechanism"], row["why"] if row["rmse"] is None else f"{row['rmse']:.3g}")
+            for row in mechanisms
+        ]
+        yield Listing("mechanisms", "Mechanisms", ("mechanism", "error over the states"), rows)
     if plan.suggestions:
-        yield Listing(
-            "suggestions",
-            "What would help",
-            ("change", "measure", "before", "after"),
-            [
-                [change.text, change.measure, f"{change.before:.3g}", f"{change.after:.3g}"]
-                for change in plan.suggestions
-            ],
-        )
+        heads = {"text": "change", "gain": "gain"}
+        yield _listing("suggestions", "What would help", heads, plan.suggestions)
 
 
-def _cells(first: str, *numbers: Any) -> list[str]:
-    return [first, *(f"{number:.3g}" for number in numbers)]
+def _listing(
+    key: str,
+    title: str,
+    heads: Mapping[str, str],
+    rows: Sequence[Any],
+    useless: float = math.inf,
+) -> Listing:
+    """Return rows as texts: of each the attributes that have a heading.
+
+    Half-widths from ``useless`` on are as wide as the range, and of no use.
+    """
+    limits = dict.fromkeys(("half_width", "half_width_95", "without_privacy"), useless)
+    cells = [[_cell(getattr(row, name), limits.get(name)) for name in heads] for row in rows]
+    return Listing(key, title, tuple(heads.values()), cells)
+
+
+def _cell(value: Any, useless: float | None) -> str:
+    if useless is not None and value >= useless:
+        return "no use"
+    if isinstance(value, float) and abs(value) < 1000:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if isinstance(value, int | float) else str(value)

@@ -1,96 +1,123 @@
-"""Describe an improved policy, and make policy.html: what it changes, and how far to trust it."""
+"""Describe an improved policy, and write its files: what it changes, and how far to trust it."""
 
-from collections.abc import Iterator, Sequence
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from privalue.estimate import StateChange
-from privalue.releases import Release
-from privalue.report.description import Description, Fact, Listing, Notice, Table
-from privalue.report.html import PUBLIC_MARK, render
-from privalue.report.pages import SEEDED
+from privalue.errors import UsageError
+from privalue.estimate import WORDS, Improvement, StateChange
+from privalue.report.description import Description, Listing, Notice, Table
+from privalue.report.files import write_text
+from privalue.report.html import PUBLIC_MARK, fact, render
+from privalue.version import VERSION
 
 
-def describe_policy(
-    release: Release, changes: Sequence[StateChange], *, level: float, only_clear_gains: bool
-) -> Description:
-    """Return what an improved policy does otherwise.
-
-    Args:
-        release: that the policy is made from.
-        changes: what happens in each state, moves first.
-        level: of all intervals together.
-        only_clear_gains: whether only clear gains move.
-    """
+def describe_policy(improvement: Improvement) -> Description:
+    """Return what an improved policy does otherwise."""
+    release, changes = improvement.release, improvement.changes
+    level, only_clear_gains = improvement.level, improvement.only_clear_gains
     moves = [change for change in changes if change.action is not None]
-    clear = sum((change.low or 0.0) > 0 for change in moves)
+    reasons = [(change.state, change.reason) for change in changes if change.action is None]
+    kept = [
+        (state, "any, equally likely" if why == "nothing-known" else "keep", WORDS["reasons"][why])
+        for state, why in reasons
+    ]
     about = {
         "moved": len(moves),
         "states": len(changes),
-        "clear": clear,
+        "clear": sum((change.low or 0.0) > 0 for change in moves),
         "level": level,
         "only_clear_gains": only_clear_gains,
     }
-    facts = [
-        Fact("policy.moved", len(moves)),
-        Fact("policy.states", len(changes)),
-        Fact("policy.only_clear_gains", only_clear_gains),
-        Fact("privacy.sentence", release.sentence()),
-        Fact("release.created", release.created),
-        Fact("release.sha256", release.sha256),
-        Fact("method.software", release.software),
-    ]
+    facts = {
+        **{f"policy.{name}": about[name] for name in ("moved", "states", "only_clear_gains")},
+        "privacy.sentence": release.sentence(),
+        "release.created": release.created,
+        "release.sha256": release.sha256,
+        "method.software": release.software,
+    }
+    unchanged = Listing("kept", "States where no action is chosen", ("State", "does", "why"), kept)
     return Description(
         title=release.study["study"]["name"],
-        facts=tuple(facts),
+        facts=tuple(fact(key, value) for key, value in facts.items()),
         notices=(Notice("hypothesis", "warn", about), Notice("other-people", "note")),
-        tables=tuple(_tables(moves)),
-        listings=tuple(_listings(changes)),
+        tables=(_gains(moves),) if moves else (),
+        listings=(unchanged,) if kept else (),
         level=level,
         private=release.private,
     )
 
 
-def _tables(moves: Sequence[StateChange]) -> Iterator[Table]:
-    if moves:
-        shares = [move.behaviour for move in moves]
-        yield Table(
-            key="gains",
-            title="Gain of the new action over what was done; intervals hold for all at once",
-            labels={
-                "State": [move.state for move in moves],
-                "New action": [str(move.action) for move in moves],
-            },
-            value=np.array([move.advantage or 0.0 for move in moves]),
-            total=(
-                np.array([move.low or 0.0 for move in moves]),
-                np.array([move.high or 0.0 for move in moves]),
-            ),
-            more={
-                "share before": [
-                    "unknown" if share is None else f"{100 * share:.0f}%" for share in shares
-                ]
-            },
-            flags=[() if (move.low or 0.0) > 0 else ("not clear",) for move in moves],
-            marks=(0.0,),
-            axis_label="gain",
-        )
-
-
-def _listings(changes: Sequence[StateChange]) -> Iterator[Listing]:
-    kept = [(change.state, change.instead, change.why) for change in changes if not change.moved]
-    if kept:
-        yield Listing("kept", "States where no action is chosen", ("State", "does", "why"), kept)
+def _gains(moves: Sequence[StateChange]) -> Table:
+    shares = [move.behaviour for move in moves]
+    low, high = ([getattr(move, end) or 0.0 for move in moves] for end in ("low", "high"))
+    return Table(
+        key="gains",
+        title="Gain of the new action over what was done; intervals hold for all at once",
+        labels={
+            "State": [move.state for move in moves],
+            "New action": [str(move.action) for move in moves],
+        },
+        value=np.array([move.advantage or 0.0 for move in moves]),
+        total=(np.array(low), np.array(high)),
+        more={"share before": ["unknown" if s is None else f"{100 * s:.0f}%" for s in shares]},
+        flags=[() if end > 0 else ("not clear",) for end in low],
+        marks=(0.0,),
+        axis_label="gain",
+    )
 
 
 def policy_page(description: Description) -> str:
     """Return the page of an improved policy, self-contained."""
-    return render(
-        "policy.html",
-        description,
-        mark=PUBLIC_MARK,
-        marked=description["release.created"],
-        title=("" if description.private else "NOT PRIVATE: ")
-        + f"{description.title}: a policy to try",
-        banner=None if description.private else SEEDED,
-    )
+    return render("policy.html", description, mark=PUBLIC_MARK)
+
+
+def policy_record(improvement: Improvement) -> dict[str, Any]:
+    """Return what policy.json holds."""
+    release = improvement.release
+    return {
+        "schema_version": 3,
+        "kind": "policy",
+        "private": release.private,
+        "warning": WORDS["warning"],
+        "release": release.sha256,
+        "guarantee": release.sentence(),
+        "rule": {
+            "moves": "clear gains" if improvement.only_clear_gains else "best",
+            "level": improvement.level,
+        },
+        "states": [change._asdict() for change in improvement.changes],
+        "pairs": improvement.columns,
+        "software": f"privalue {VERSION}",
+    }
+
+
+def save_policy(improvement: Improvement, target: Path, *, force: bool = False) -> list[Path]:
+    """Write the policy as a table, with .json and .html beside it; labels are as they are.
+
+    Raises:
+        UsageError: a file exists, or cannot be written, or the name does not end in .csv.
+    """
+    if target.suffix.lower() != ".csv":
+        raise UsageError(f"{target}: the policy is a table; give a name that ends in .csv")
+    table = io.StringIO(newline="")
+    # Python's own writer leaves a lone \r unquoted, so that every text is quoted.
+    writer = csv.writer(table, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    names = ("state", "action", "probability")
+    writer.writerow(names)
+    writer.writerows(zip(*(improvement.columns[name] for name in names), strict=True))
+    record = json.dumps(policy_record(improvement), indent=1, ensure_ascii=False, allow_nan=False)
+    files = {
+        target: table.getvalue(),
+        target.with_suffix(".json"): record + "\n",
+        target.with_suffix(".html"): policy_page(describe_policy(improvement)),
+    }
+    for file in files:
+        if file.exists() and not force:
+            raise UsageError(f"{file} exists", hint="give another name, or allow it with {force}")
+    return [write_text(file, text) for file, text in files.items()]

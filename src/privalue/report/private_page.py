@@ -11,36 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from privalue._folder import PRIVATE_MARK, PUBLIC_FILES, is_marked, is_private_page
 from privalue.errors import UsageError
-from privalue.report.description import Description, Fact, Listing, Notice, Table
+from privalue.report.description import Description, Fact, Notice, Table
 from privalue.report.files import write_text
-from privalue.report.html import HEAD_ROWS, MOST_ROWS, PUBLIC_MARK, render
-from privalue.report.numbers import format_bounds, format_number
+from privalue.report.folders import PRIVATE_MARK, PUBLIC_FILES, is_marked
+from privalue.report.html import PUBLIC_MARK, fact, render, sentence
 from privalue.study import Study
-
-_BANNER = ("PRIVATE", "For the curator only. None of this may be published.")
-# The sizes of the data, and symbols of the mechanism: how the curator's page and screen call them.
-_LABELS = {
-    "mechanism": "mechanism",
-    "calibration": "calibration",
-    "noise": "noise",
-    "trajectories": "trajectories that count (m)",
-    "persons": "persons",
-    "rows": "rows",
-    "surplus_trajectories": "trajectories beyond the limit of a person",
-    "surplus_visits": "first visits beyond the limit of a trajectory",
-    "units_dropped": "units dropped for an invalid row",
-    "rows_left_out": "rows that belong to nobody",
-    "rewards_clamped": "rewards clamped to their bounds",
-    "returns_clamped": "returns clamped to their bounds",
-    "weights_clipped": "weights above clip",
-    "alpha": "alpha: noise over sensitivity; public",
-    "beta": "beta: how fast the bound on the sensitivity varies; public",
-    "psi": "psi: the square of that bound, in units of the range of returns",
-    "sigma": "sigma: the standard deviation of the noise where it is drawn",
-    "likely_bounds": "bounds of returns that a stage would choose",
-}
 
 
 class PrivateDiagnostics(Protocol):
@@ -66,41 +42,34 @@ def describe_diagnostics(diagnostics: PrivateDiagnostics) -> Description:
 
 
 def _facts(fields: dict[str, Any], study: Study) -> Iterator[Fact]:
-    for key, label in _LABELS.items():
-        value = fields.get(key)
+    """Yield the numbers that have a block in facts.txt. PRIVATE."""
+    for key, value in fields.items():
         if value is None or (key == "noise" and fields["mechanism"] == "dp-ssp"):
             continue
-        text = format_bounds(value) if key == "likely_bounds" else ""
-        text = text or (f"{value:.10g}" if isinstance(value, float) else str(value))
-        yield Fact(f"private.{key}", value, label, text)
-    yield Fact(
-        "private.returns",
-        study.return_bounds,
-        "bounds of returns; public",
-        format_bounds(study.return_bounds),
-    )
+        found = fact(f"private.{key}", value)
+        if found.label:
+            yield found
+    yield fact("private.returns", study.return_bounds)
 
 
 def _notices(fields: dict[str, Any], study: Study) -> Iterator[Notice]:
     """Yield what the curator should know before a release. PRIVATE: it follows from the data."""
     low, high = study.return_bounds
     noise = fields.get("noise_by_state")
-    if noise is not None and (noise > (high - low) / 4).any():
-        drowned = int((noise > (high - low) / 4).sum())
-        about = {
-            "count": drowned,
-            "of": len(noise),
-            "most": float(noise.max()),
-            "range": high - low,
-        }
-        yield Notice("private-noise", "warn", about)
-    for key in ("surplus_trajectories", "surplus_visits", "units_dropped", "rows_left_out"):
+    drowned = 0 if noise is None else int((noise > (high - low) / 4).sum())
+    if noise is not None and drowned:
+        sizes = {"count": drowned, "of": len(noise), "most": float(noise.max())}
+        yield Notice("private-noise", "warn", {"range": high - low, **sizes})
+    counted = ("surplus_trajectories", "surplus_visits", "units_dropped", "rows_left_out")
+    for key in (*counted, "weights_clipped"):
         if fields.get(key):
-            code = f"private-{key.replace('_', '-')}"
-            yield Notice(code, "warn", {"count": fields[key], "unit": study.privacy.unit})
-    if fields.get("weights_clipped"):
-        about = {"count": fields["weights_clipped"], "of": fields["trajectories"]}
-        yield Notice("private-weights-clipped", "warn", about)
+            code, count = f"private-{key}".replace("_", "-"), fields[key]
+            about = {"count": count, "of": fields["trajectories"], "unit": study.privacy.unit}
+            drops = {
+                "cut": study.limits.drop_truncated,
+                "invalid": study.data.invalid == "drop-unit",
+            }
+            yield Notice(code, "warn", {**about, **drops})
     unvisited = int(np.count_nonzero(fields["counts"] == 0))
     if unvisited and fields["mechanism"] != "dp-ope":
         yield Notice("private-unvisited", "warn", {"count": unvisited})
@@ -155,23 +124,14 @@ def require_private_place(file: str | Path) -> Path:
             file that is not a private page.
     """
     file = Path(file)
-    if file.suffix.lower() != ".html":
-        raise UsageError(f"the private page {file} must end in .html", code="private-place")
     there = next(folder for folder in file.parents if folder.exists())
-    if not there.is_dir():
-        raise UsageError(
-            f"cannot write the private page {file}: {there} is not a directory; give another path",
-            code="private-place",
-        )
+    if file.suffix.lower() != ".html" or not there.is_dir():
+        raise UsageError(sentence("private_place", file=file, there=there), code="private-place")
     for public in sorted(there.iterdir()) if there == file.parent else []:
-        if public.name not in PUBLIC_FILES and not is_marked(public, PUBLIC_MARK):
-            continue
-        raise UsageError(
-            f"{public} is public, or cannot be read, and a private page never goes beside it; give "
-            f"a file in another folder than {file}",
-            code="beside-public",
-        )
-    if os.path.lexists(file) and not is_private_page(file):
+        if public.name in PUBLIC_FILES or is_marked(public, PUBLIC_MARK):
+            message = sentence("beside_public", public=public, file=file)
+            raise UsageError(message, code="beside-public")
+    if os.path.lexists(file) and not is_marked(file, PRIVATE_MARK):
         raise UsageError(
             f"{file} exists, and is not a private page; give another name", code="exists"
         )
@@ -198,19 +158,4 @@ def write_private_page(diagnostics: PrivateDiagnostics, file: str | Path) -> Pat
 
 def private_page(diagnostics: PrivateDiagnostics) -> str:
     """Return the page's text. PRIVATE: none of it may be published."""
-    theta = np.asarray(diagnostics.private_columns()["theta"])
-    seen = HEAD_ROWS if len(theta) > MOST_ROWS else len(theta)
-    return render(
-        "private.html",
-        describe_diagnostics(diagnostics),
-        mark=PRIVATE_MARK,
-        marked="PRIVATE",
-        title=f"PRIVATE: {diagnostics.study.study.name}",
-        banner=_BANNER,
-        theta=Listing(
-            "theta",
-            f"The first {seen:,} of {len(theta):,} coefficients of the features (PRIVATE)",
-            ("feature, from 0", "theta before noise"),
-            [(str(at), format_number(float(theta[at]))) for at in range(seen)],
-        ),
-    )
+    return render("private.html", describe_diagnostics(diagnostics), mark=PRIVATE_MARK)

@@ -5,17 +5,16 @@ can be made again from it (``privalue report``). A directory that holds a privat
 curator is refused, and so is one that holds any of the files.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from privalue._folder import DIFFERENCES, PAGE, REGISTRY, VALUES, require_publishable
-from privalue.errors import UsageError
 from privalue.ledger import Account
 from privalue.releases import Release
 from privalue.report.files import differences_csv, values_csv, write_text
+from privalue.report.folders import DIFFERENCES, PAGE, REGISTRY, VALUES, require_publishable
 from privalue.report.pages import registry_yaml, release_page
-from privalue.report.release_facts import describe
+from privalue.report.release_facts import describe, require_same_study
 from privalue.study import Study
 
 
@@ -35,10 +34,9 @@ def publish(
     folder: str | Path,
     *,
     study: Study | None = None,
-    account: Account | Callable[[], Account | None] | None = None,
+    account: Account | None = None,
     answers: Mapping[str, str] | None = None,
     page: bool = True,
-    wrote: Callable[..., None] = lambda *paths: None,
 ) -> Published:
     """Write a release and everything that is made of it into a folder; never over another one.
 
@@ -46,11 +44,9 @@ def publish(
         release: what was released.
         folder: where to; made if it is not there.
         study: the release's study, which is compared with what the release describes.
-        account: how the dataset stands on its ledger, ``ledger.account(dataset)``; or a function
-            that returns it, called once the release itself is saved.
+        account: how the dataset stands on its ledger, ``ledger.account(dataset)``.
         answers: for the registry and the page, such as ``justification``; public.
         page: whether to write the page, which takes longer than all the rest.
-        wrote: called with the path of the release, then with those of what is made of it.
 
     Returns:
         The paths of the files.
@@ -74,10 +70,7 @@ def publish(
         require_same_study(release, study)
     require_publishable(folder)
     saved = release.save(folder)
-    wrote(saved)
-    found = account() if callable(account) else account
-    made = write_report(release, Path(folder), account=found, answers=answers, page=page)
-    wrote(*made.values())
+    made = write_report(release, Path(folder), account=account, answers=answers, page=page)
     return Published(release=saved, **made)
 
 
@@ -85,6 +78,7 @@ def write_report(
     release: Release,
     folder: Path,
     *,
+    study: Study | None = None,
     account: Account | None = None,
     answers: Mapping[str, str] | None = None,
     page: bool = True,
@@ -94,7 +88,7 @@ def write_report(
     Returns:
         The paths of the files, by the fields of ``Published``.
     """
-    description = describe(release, account)
+    description = describe(release, study, account)
     texts: dict[str, tuple[str, str | Iterable[str]]] = {"values": (VALUES, values_csv(release))}
     if release.differences is not None:
         texts["differences"] = DIFFERENCES, differences_csv(release)
@@ -102,18 +96,3 @@ def write_report(
     if page:
         texts["page"] = PAGE, release_page(description, answers or {})
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
-
-
-def require_same_study(release: Release, study: Study) -> None:
-    """Refuse a study that is not the one that the release describes.
-
-    Raises:
-        UsageError: if some key or side file differs.
-    """
-    described = study.replace(period=release.study["study"].get("period")).public_description()
-    if release.study != described:  # a period may be given on the command line
-        raise UsageError(
-            f'the study "{study.study.name}" is not the one of this release: some key or side '
-            "file differs; give the study that was released, or none",
-            code="other-study",
-        )

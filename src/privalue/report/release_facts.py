@@ -8,33 +8,35 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from privalue.errors import plural
-from privalue.estimate import MEANINGS
+from privalue.errors import UsageError
+from privalue.estimate import WORDS
 from privalue.ledger import Account, study_hash
-from privalue.releases import Release, Row
+from privalue.releases import Release
 from privalue.report.accounts import account_facts
 from privalue.report.description import Description, Fact, Listing
-from privalue.report.guarantee import ALARMS, format_detection, odds_factor
-from privalue.report.html import sentence
-from privalue.report.meaning import heading_of, outcome_of, section_facts
+from privalue.report.html import fact, sentence
+from privalue.report.meaning import heading_of, meaning_of, section_facts
 from privalue.report.notices import notices_of
-from privalue.report.numbers import (
-    format_bounds,
-    format_interval,
-    format_power,
-    format_share,
-)
+from privalue.report.numbers import format_interval, format_row, format_share
 from privalue.report.tables import describe_tables, kept_mass, split_flags
-from privalue.study import described_values
+from privalue.study import Study, described_values
 
 
-def describe(release: Release, account: Account | None = None) -> Description:
+def describe(
+    release: Release, study: Study | None = None, account: Account | None = None
+) -> Description:
     """Return what there is to say about a release.
 
     Args:
         release: what was released.
+        study: the study that it is of, which is compared with what the release says of it.
         account: how the dataset stands on its ledger.
+
+    Raises:
+        UsageError: the study is another one: some key or side file differs.
     """
+    if study is not None:
+        require_same_study(release, study)
     tables = describe_tables(release)
     facts = [
         *_results(release),
@@ -43,11 +45,9 @@ def describe(release: Release, account: Account | None = None) -> Description:
         *_study(release),
         *_method(release),
         *_budget(release, account),
-        Fact("release.private", release.private),
-        Fact("release.created", release.created),
-        Fact("release.sha256", release.sha256),
-        Fact("release.reused", release.reused),
     ]
+    for name in ("private", "created", "sha256", "reused"):
+        facts.append(fact(f"release.{name}", getattr(release, name)))
     return Description(
         title=release.study["study"]["name"],
         facts=tuple(facts),
@@ -59,34 +59,39 @@ def describe(release: Release, account: Account | None = None) -> Description:
     )
 
 
+def require_same_study(release: Release, study: Study) -> None:
+    """Refuse a study that is not the one that the release describes.
+
+    Raises:
+        UsageError: some key or side file differs.
+    """
+    # A period may be given on the command line.
+    described = study.replace(period=release.study["study"].get("period")).public_description()
+    if release.study != described:
+        raise UsageError(sentence("other_study", name=study.study.name), code="other-study")
+
+
 # What the values are
 
 
 def _values(release: Release) -> Iterator[Fact]:
     described = release.study
-    meaning = sentence(
-        "meaning",
-        mechanism=release.mechanism,
-        outcome=outcome_of(release),
-        discount=described["values"]["discount"],
-        actions=bool(release.actions),
-        clip=described.get("policy", {}).get("clip"),
-    )
-    yield Fact("values.heading", heading_of(release))
-    yield Fact("values.meaning", meaning)
-    yield Fact("values.unvisited", described_values(described).unvisited_value)
-    yield Fact("values.counts_released", release.statistics is not None)
-    yield Fact("values.features", described["features"].get("kind", "tabular"))
+    yield fact("values.heading", heading_of(release))
+    yield fact("values.meaning", meaning_of(release))
+    yield fact("values.unvisited", described_values(described).unvisited_value)
+    yield fact("values.counts_released", release.statistics is not None)
+    yield fact("values.features", described["features"].get("kind", "tabular"))
     texts = [
         text for table in release.tables.values() for text in set(table.columns.get("flags", ()))
     ]
     flags = dict.fromkeys(flag for text in texts for flag in split_flags(text))
-    yield Fact("values.flags", {flag: MEANINGS.get(flag, "") for flag in flags})
+    meanings = {WORDS["flags"][code]: meaning for code, meaning in WORDS["meanings"].items()}
+    yield fact("values.flags", {flag: meanings.get(flag, "") for flag in flags})
     if release.mechanism == "dp-ope":
         policy = described["policy"]
-        yield Fact("policy.clip", policy["clip"], "Clip")
-        yield Fact("policy.behaviour_is_logged", policy["behaviour"] == "column")
-        yield Fact("policy.refuted", bool(release.tables["policy"].columns["refuted"].any()))
+        yield fact("policy.clip", policy["clip"])
+        yield fact("policy.behaviour_is_logged", policy["behaviour"] == "column")
+        yield fact("policy.refuted", bool(release.tables["policy"].columns["refuted"].any()))
 
 
 def _results(release: Release) -> Iterator[Fact]:
@@ -96,30 +101,23 @@ def _results(release: Release) -> Iterator[Fact]:
     else:
         yield from _overall_results(release)
         flagged = sum(bool(split_flags(text)) for text in release.main.columns.get("flags", ()))
-        sizes = [plural(len(release.states), "state")]
-        sizes += [plural(len(release.arms), "arm")] if release.arms else []
-        sizes += [plural(len(release.actions), "action")] if release.actions else []
-        text = f"{', '.join(sizes)}; {f'{flagged:,}' if flagged else 'none'} flagged"
-        yield Fact("result.states", len(release.states), "States", text)
-        yield Fact("result.flagged", flagged)
-    privacy = release.privacy
-    delta = f", δ = {format_power(privacy.delta)}" if privacy.delta else ""
-    text = f"ε = {format_power(privacy.epsilon)}{delta} for one {privacy.unit}"
-    text = text if release.private else "none: NOT PRIVATE"
-    yield Fact("result.guarantee", release.private, "Guarantee", text)
+        sizes = {"arms": len(release.arms), "actions": len(release.actions), "flagged": flagged}
+        yield fact("result.states", len(release.states), **sizes)
+        yield fact("result.flagged", flagged)
+    yield fact("result.guarantee", release.private, privacy=release.privacy)
 
 
 def _overall_results(release: Release) -> Iterator[Fact]:
     for row in release.differences or ():
         if row.state is None:
-            text = f"{row.arm} less {row.against}, overall"
-            yield Fact(f"result.difference.{row.arm}", row.value, text, _formatted(row))
+            label = f"{row.arm} less {row.against}, overall"
+            yield Fact(f"result.difference.{row.arm}", row.value, label, format_row(row))
     for row in release.policy or ():
         arm = getattr(row, "arm", None)
         key, label = "result.policy", "Overall value of the policy"
         if arm is not None:
             key, label = f"{key}.{arm}", f"{label}, {arm}"
-        yield Fact(key, row.value, label, _formatted(row))
+        yield Fact(key, row.value, label, format_row(row))
     if release.policy is None:
         least, most = float(release.value.min()), float(release.value.max())
         text = format_interval(least, least, most).interval
@@ -129,19 +127,13 @@ def _overall_results(release: Release) -> Iterator[Fact]:
 def _off_policy_results(release: Release) -> Iterator[Fact]:
     target, differences = release.tables["policy"], release.tables["differences"]
     if target.keys:
-        text = f"{plural(len(target), 'start')}; {int(target.supported.sum()):,} supported"
-        yield Fact("result.starts", len(target), "Starts", text)
+        yield fact("result.starts", len(target), supported=int(target.supported.sum()))
         return
     difference, value = differences.row(0), target.row(0)
-    text = _formatted(difference)
+    text = format_row(difference)
     yield Fact("result.difference", difference.value, "Target less behaviour", text)
-    yield Fact("result.policy", value.value, "Value of the target", _formatted(value))
+    yield Fact("result.policy", value.value, "Value of the target", format_row(value))
     yield Fact("result.kept_mass", value.kept_mass, "Kept mass", str(kept_mass(target, 0)))
-
-
-def _formatted(row: Row) -> str:
-    ends = getattr(row, "total_low", None), getattr(row, "total_high", None)
-    return str(format_interval(row.value, *ends))
 
 
 # What is promised, and what was public
@@ -149,32 +141,25 @@ def _formatted(row: Row) -> str:
 
 def _privacy(release: Release) -> Iterator[Fact]:
     privacy, limits = release.privacy, release.study["privacy"]
-    yield Fact("privacy.epsilon", privacy.epsilon)
-    yield Fact("privacy.delta", privacy.delta)
-    yield Fact("privacy.unit", privacy.unit)
-    yield Fact("privacy.neighbours", privacy.neighbours)
-    yield Fact("privacy.invalid", privacy.invalid)
-    yield Fact("privacy.change", privacy.change())
-    yield Fact("privacy.sentence", release.sentence())
-    yield Fact("privacy.odds", odds_factor(privacy.epsilon))
-    yield Fact("privacy.detection", format_detection(privacy.epsilon, privacy.delta, 0.05))
-    yield Fact("privacy.size", release.trajectories or release.persons)
+    for name in ("epsilon", "delta", "unit", "neighbours", "invalid"):
+        yield fact(f"privacy.{name}", getattr(privacy, name))
+    yield fact("privacy.change", sentence("change", **dict(privacy)))
+    yield fact("privacy.sentence", release.sentence())
+    yield fact("privacy.size", release.trajectories or release.persons)
     for name in ("max_trajectories_per_person", "max_states_per_trajectory"):
-        yield Fact(f"privacy.{name}", limits.get(name))
+        yield fact(f"privacy.{name}", limits.get(name))
 
 
 def _study(release: Release) -> Iterator[Fact]:
-    described, values = release.study, release.study["values"]
+    described = release.study
     yield from section_facts(described)
     size = release.trajectories or release.persons
-    what = "Persons" if release.privacy.unit == "person" else "Trajectories"
-    yield Fact("study.size", size, what, f"{size:,} (public)" if size else "not public")
-    yield Fact("study.arm_labels", list(release.arms))
-    yield Fact("study.truncated", described["data"].get("truncated"))
-    yield Fact("study.reward_bounds", list(values["rewards"]))
-    bounds = described_values(described).return_bounds
-    yield Fact("study.return_bounds", list(bounds), "Returns within", format_bounds(bounds))
-    yield Fact("study.sha256", study_hash(described), "SHA-256 of the study")
+    yield fact("study.size", size, unit=release.privacy.unit)
+    yield fact("study.arm_labels", list(release.arms))
+    yield fact("study.truncated", described["data"].get("truncated_rows"))
+    yield fact("study.reward_bounds", list(described["values"]["rewards"]))
+    yield fact("study.return_bounds", list(described_values(described).return_bounds))
+    yield fact("study.sha256", study_hash(described))
 
 
 # How it was made, and what it cost
@@ -182,95 +167,62 @@ def _study(release: Release) -> Iterator[Fact]:
 
 def _method(release: Release) -> Iterator[Fact]:
     noise, name = release.noise, release.mechanism
-    stage = any(stage.name == "bounds" for stage in release.stages)
     details = sentence("mechanism", name=name, calibration=noise.calibration)
-    yield Fact("method.mechanism", name)
-    yield Fact("method.mechanism_details", details, "Mechanism")
-    yield Fact("method.calibration", noise.calibration)
-    yield Fact(
-        "method.alpha",
-        noise.alpha,
-        "Noise multiplier",
-        f"{noise.alpha:.6g} (noise over sensitivity)",
-    )
+    yield fact("method.mechanism", name)
+    yield fact("method.mechanism_details", details)
+    yield fact("method.calibration", noise.calibration)
+    yield fact("method.alpha", noise.alpha)
     if noise.beta:
-        yield Fact("method.beta", noise.beta, "Smoothness (beta)", f"{noise.beta:.6g}")
-    yield Fact("method.noise", noise.shape, "Noise on", _SHAPES[noise.shape])
-    yield Fact("method.grid", noise.grid, "Grid of the noise", f"multiples of {noise.grid:.6g}")
-    scale = (
-        f"{noise.sigma:.6g}, public"
-        if noise.sigma is not None
-        else "depends on the data; not released"
-    )
-    yield Fact("method.sigma", noise.sigma, "Scale of the noise", scale)
+        yield fact("method.beta", noise.beta)
+    yield fact("method.noise", noise.shape)
+    yield fact("method.grid", noise.grid)
+    if not release.pooled_from:  # each source has its own
+        yield fact("method.sigma", noise.sigma)
     if release.ridge is not None:
-        yield Fact("method.ridge", release.ridge, "Ridge (lambda)", f"{release.ridge:.6g}")
-    yield Fact("method.tuning", sentence("tuning", bounds=stage))
-    yield Fact("method.post_processing", sentence("post_processing", name=name))
-    source = "the operating system's entropy" if release.private else "seeded: NOT PRIVATE"
-    yield Fact("method.randomness", release.private, "Randomness", source)
-    yield Fact("method.software", release.software, "Software")
-    yield Fact("method.accepted", list(release.accepted))
-
-
-_SHAPES = {
-    "isotropic": "every coefficient alike (isotropic)",
-    "whitened": "every whitened coefficient alike",
-    "statistics": "every sum of returns and every count of visits",
-    "weights": "every sum of weights and of weighted returns",
-}
+        yield fact("method.ridge", release.ridge)
+    if release.dp_event is not None:
+        yield fact("method.dp_event", release.dp_event)
+    chosen = any(stage.name == "bounds" for stage in release.stages)
+    yield fact("method.tuning", sentence("tuning", bounds=chosen))
+    yield fact("method.post_processing", sentence("post_processing", name=name))
+    yield fact("method.randomness", release.private)
+    yield fact("method.software", release.software)
+    yield fact("method.accepted", list(release.accepted))
 
 
 def _budget(release: Release, account: Account | None) -> Iterator[Fact]:
-    privacy = release.privacy
+    cost = {"epsilon": release.privacy.epsilon, "delta": release.privacy.delta}
     text = sentence(
         "composition",
+        private=release.private,
         refit_of=release.refit_of,
+        pooled=len(release.pooled_from),
         ledger_head=release.ledger_head,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
         is_gaussian=account is not None and account.terms.is_gaussian,
+        **cost,
     )
-    yield Fact(
-        "budget.text",
-        text if release.private else "Nothing was spent: seeded experiments are on no ledger.",
-    )
-    cost = f"epsilon = {format_power(privacy.epsilon)}, delta = {format_power(privacy.delta)}"
-    spent = release.private and release.refit_of is None
-    yield Fact("budget.cost", spent, "Cost", cost if spent else "nothing")
-    yield Fact("budget.refit_of", release.refit_of)
-    yield Fact(
-        "budget.ledger_head",
-        release.ledger_head,
-        "Hash of the charge" if release.ledger_head else "",
-    )
+    yield fact("budget.text", text)
+    is_paid = release.private and release.refit_of is None and not release.pooled_from
+    yield fact("budget.cost", cost if is_paid else None)
+    yield fact("budget.refit_of", release.refit_of)
+    if release.ledger_head is not None:
+        yield fact("budget.ledger_head", release.ledger_head)
     if account is not None:
         yield from account_facts(account)
 
 
 def _listings(release: Release) -> Iterator[Listing]:
-    privacy = release.privacy
-    yield Listing(
-        "attacker",
-        "How often an attacker can detect a unit, at most",
-        ("False alarms", "detects at most", "guessing detects"),
-        [
-            (f"{100 * a:g}%", format_detection(privacy.epsilon, privacy.delta, a), f"{100 * a:g}%")
-            for a in ALARMS
-        ],
-    )
     if len(release.stages) > 1:
         whole = float(np.sum([stage.mu**2 for stage in release.stages]))
-        yield Listing(
-            "stages",
-            "Stages: each one works with what earlier ones released, and all cost one release",
-            ("Stage", "share of the budget", "noise multiplier"),
-            [
-                (
-                    "find a bound of returns" if stage.name == "bounds" else "release the values",
-                    format_share(stage.mu**2 / whole),
-                    f"{stage.alpha:.6g}",
-                )
-                for stage in release.stages
-            ],
-        )
+        what = {"bounds": "find a bound of returns"}
+        rows = [
+            (
+                what.get(stage.name, "release the values"),
+                format_share(stage.mu**2 / whole),
+                f"{stage.alpha:.6g}",
+            )
+            for stage in release.stages
+        ]
+        title = "Stages: each one works with what earlier ones released, and all cost one release"
+        heads = ("Stage", "share of the budget", "noise multiplier")
+        yield Listing("stages", title, heads, rows)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -98,68 +98,61 @@ class SimulatedFile:
     truncated: int
 
 
-class _Simulation:
-    """A checked request; ``batches`` are its rows by column, and the counts are up to there."""
+class _Batch(NamedTuple):
+    """Rows by column, and how many trajectories are finished and truncated up to here."""
 
-    def __init__(
-        self,
-        world: World | MarkovRewardProcess,
-        *,
-        trajectories: int,
-        seed: int,
-        truncate_at: int | None = None,
-        actions: bool = False,
-        batch_rows: int | None = None,
-    ) -> None:
-        self._process = world.process if isinstance(world, World) else world
-        self.trajectories = check_whole(trajectories, "trajectories", 1, NO_LIMIT)
-        self._seed = check_whole(seed, "seed", 0, math.inf)
-        self._size = batch_rows or BATCH_ROWS
-        self._limit = NO_LIMIT
-        if truncate_at is None:
-            self._process.require_end()
-        else:
-            self._limit = check_whole(truncate_at, "truncate_at", 1, NO_LIMIT)
-        if actions and self._process.action_of is None:
-            raise UsageError("actions=True: nobody chooses in this world")
-        self.columns = [
-            *COLUMNS[:4],
-            *(COLUMNS[4:6] if actions else ()),
-            *((CUT,) if truncate_at is not None else ()),
-        ]
-        self.finished = self.truncated = 0
+    columns: dict[str, Any]
+    finished: int
+    truncated: int
 
-    def batches(self) -> Iterator[dict[str, Any]]:
-        table, generator = sampler(self._process), np.random.default_rng(self._seed)
+
+def _simulate(
+    world: World | MarkovRewardProcess,
+    *,
+    trajectories: int,
+    seed: int,
+    truncate_at: int | None = None,
+    actions: bool = False,
+    batch_rows: int | None = None,
+) -> Iterator[_Batch]:
+    """Check a request, and return its rows in batches, at least one."""
+    process = world.process if isinstance(world, World) else world
+    check_whole(trajectories, "trajectories", 1, NO_LIMIT)
+    check_whole(seed, "seed", 0, math.inf)
+    if truncate_at is None:
+        process.require_end()
+    else:
+        check_whole(truncate_at, "truncate_at", 1, NO_LIMIT)
+    if actions and process.action_of is None:
+        raise UsageError("actions=True: nobody chooses in this world")
+
+    def batches() -> Iterator[_Batch]:
+        table, generator = sampler(process), np.random.default_rng(seed)
+        limit = NO_LIMIT if truncate_at is None else truncate_at
         position = np.zeros(4, dtype=np.int64)
         position[STATE] = END
-        arrays = [np.empty(self._size, dtype=np.int64) for _ in range(3)]
-        while self.finished < self.trajectories:
-            count = walk(table, generator, position, self.trajectories, self._limit, *arrays)
-            self.finished = int(position[FINISHED])
-            self.truncated = int(position[TRUNCATED])
-            yield self._columns_of(*(array[:count] for array in arrays))
+        arrays = [np.empty(batch_rows or BATCH_ROWS, dtype=np.int64) for _ in range(3)]
+        while position[FINISHED] < trajectories:
+            count = walk(table, generator, position, trajectories, limit, *arrays)
+            # Copies: the arrays are filled again.
+            trajectory, step, outcome = (array[:count].copy() for array in arrays)
+            columns: dict[str, Any] = {
+                "trajectory": trajectory,
+                "step": step,
+                "state": process.outcomes.rows[outcome],
+                "reward": process.outcomes.rewards[outcome],
+            }
+            if actions:
+                assert process.action_of is not None
+                assert process.policy is not None
+                columns["action"] = process.action_of[outcome]
+                columns["probability"] = process.policy[columns["state"], columns["action"]]
+            if truncate_at is not None:
+                going_on = process.outcomes.successors[outcome] != END
+                columns[CUT] = ((step + 1 == limit) & going_on).astype(np.int64)
+            yield _Batch(columns, int(position[FINISHED]), int(position[TRUNCATED]))
 
-    def _columns_of(
-        self, trajectory: Integers, step: Integers, outcome: Integers
-    ) -> dict[str, Any]:
-        """Return the columns of rows, as copies: the arrays are filled again."""
-        process, outcomes = self._process, self._process.outcomes
-        columns = {
-            "trajectory": trajectory.copy(),
-            "step": step.copy(),
-            "state": outcomes.rows[outcome],
-            "reward": outcomes.rewards[outcome],
-        }
-        if "action" in self.columns:
-            assert process.action_of is not None
-            assert process.policy is not None
-            columns["action"] = process.action_of[outcome]
-            columns["probability"] = process.policy[columns["state"], columns["action"]]
-        if CUT in self.columns:
-            cut = (step + 1 == self._limit) & (outcomes.successors[outcome] != END)
-            columns[CUT] = cut.astype(np.int64)
-        return columns
+    return batches()
 
 
 def simulate_episodes(world: World | MarkovRewardProcess, **request: Any) -> Episodes:
@@ -172,13 +165,13 @@ def simulate_episodes(world: World | MarkovRewardProcess, **request: Any) -> Epi
         >>> rows.state, rows.reward
         (array([0, 1, 2]), array([0., 0., 1.]))
     """
-    simulation = _Simulation(world, **request)
-    batches = list(simulation.batches())
-    return Episodes(
-        **{name: np.concatenate([b[name] for b in batches]) for name in simulation.columns},
-        trajectories=simulation.trajectories,
-        truncated=simulation.truncated,
-    )
+    batches = list(_simulate(world, **request))
+    columns = {
+        name: np.concatenate([batch.columns[name] for batch in batches])
+        for name in batches[0].columns
+    }
+    last = batches[-1]
+    return Episodes(**columns, trajectories=last.finished, truncated=last.truncated)
 
 
 def simulate(
@@ -247,28 +240,23 @@ def simulate_to_file(
     fits = [end for end in ENDINGS if path.name.lower().endswith(end) and path.name.lower() != end]
     if not fits:
         raise UsageError(f"out is {str(path)!r}; it must end in .csv, .csv.gz or .parquet")
-    simulation = _Simulation(world, **request)
-    names = simulation.columns
-    schema = pa.schema([(name, pa.float64() if name in REALS else pa.int64()) for name in names])
-    rows = 0
+    batches, rows, writer = _simulate(world, **request), 0, None
     try:
         with ExitStack() as stack:
-            writer = _open_writer(stack.enter_context(whole_file(path)), fits[0], schema, stack)
-            for batch in simulation.batches():
-                table = pa.record_batch([pa.array(batch[name]) for name in names], schema=schema)
+            partial = stack.enter_context(whole_file(path))
+            for batch in batches:
+                table = pa.record_batch(batch.columns)
+                writer = writer or _open_writer(partial, fits[0], table.schema, stack)
                 writer.write_batch(table)
                 rows += table.num_rows
                 if progress is not None:
-                    progress(simulation.finished)
+                    progress(batch.finished)
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}; choose another path"
         ) from error
     return SimulatedFile(
-        path=path,
-        rows=rows,
-        trajectories=simulation.trajectories,
-        truncated=simulation.truncated,
+        path=path, rows=rows, trajectories=batch.finished, truncated=batch.truncated
     )
 
 

@@ -9,17 +9,16 @@ limit.
 
 import importlib
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from privalue.errors import MissingComponentError, PrivalueWarning, StudyError, UsageError
-from privalue.policies import policy_table
 from privalue.simulation.episodes import CUT, Episodes
 from privalue.simulation.mdp import END, MDP, Outcomes
 from privalue.simulation.walk import NO_LIMIT
 from privalue.simulation.worlds import Parameter, World, check_whole
+from privalue.study import policy_table
 
 
 def _gymnasium() -> Any:
@@ -81,6 +80,7 @@ def from_gymnasium(
         start=start,
         discount=discount,
     )
+    options.pop("render_mode", None)  # it changes nothing
     parameters = {"policy": "", "discount": float(discount), **options}
     return World.of(mdp, policy, name=f"gym:{name}", parameters=parameters)
 
@@ -127,21 +127,20 @@ def rollout(
     """
     wanted = check_whole(episodes, "episodes", 1, NO_LIMIT)
     check_whole(seed, "seed", 0, NO_LIMIT)
-    limit = (
-        NO_LIMIT if truncate_at is None else check_whole(truncate_at, "truncate_at", 1, NO_LIMIT)
-    )
+    limit = NO_LIMIT if truncate_at is None else truncate_at
+    check_whole(limit, "truncate_at", 1, NO_LIMIT)
     if isinstance(env, str):
         env = make(env)
     if not _is_discrete(env.observation_space):
         raise UsageError(
             f"the observations of this environment are {env.observation_space}; they must be "
-            "Discrete, one number per state"
+            "Discrete, one number per state; of other observations pv.Study(bins={...}) makes "
+            "states: give it episodes that you record yourself"
         )
     discrete = _is_discrete(env.action_space)
     first_state = int(env.observation_space.start)
     first_action = int(env.action_space.start) if discrete else 0
-    table = _table_of(env, policy)
-    act = _chooser(table, policy, np.random.default_rng(seed), first_state, first_action)
+    table, act = _reader(env, policy, np.random.default_rng(seed))
 
     rows: list[tuple[int, int, int, float, Any, int]] = []
     for episode in range(wanted):
@@ -158,7 +157,8 @@ def rollout(
     if cuts.any():
         warnings.warn(
             f"{cuts.sum()} of {wanted} episodes were cut by a time limit; the column {CUT!r} marks "
-            "them: name it as the study's truncated column",
+            f"them: name it in the study by columns={{'truncated': {CUT!r}}}, and say what becomes "
+            "of them by truncated_rows='drop-unit' or 'keep'",
             PrivalueWarning,
             stacklevel=2,
         )
@@ -180,39 +180,33 @@ def _is_discrete(space: Any) -> bool:
     return isinstance(space, _gymnasium().spaces.Discrete)
 
 
-def _table_of(env: Any, policy: Any) -> Any:
-    """Return pi(a | s); None of a function, which does not tell."""
+def _reader(env: Any, policy: Any, generator: np.random.Generator) -> tuple[Any, Any]:
+    """Return pi(a | s), which a function does not tell, and what chooses for an observation."""
     if callable(policy):
-        return None
+
+        def ask(observation: Any) -> Any:
+            action = policy(observation)
+            if isinstance(action, list | tuple | dict):
+                raise UsageError(
+                    f"the policy returned {action} for the observation {observation}; a function "
+                    "must return one action; for probabilities, give an array of states by actions"
+                )
+            return action
+
+        return None, ask
     if not _is_discrete(env.action_space):
         raise UsageError(
             f"the actions of this environment are {env.action_space}; give a function from the "
             "observation to the action"
         )
     states, actions = int(env.observation_space.n), int(env.action_space.n)
-    if isinstance(policy, str) and policy == "uniform":
-        return np.full((states, actions), 1 / actions)
-    table = policy_table(policy, states=states, actions=actions)
-    return table / table.sum(axis=1, keepdims=True)
+    table = np.full((states, actions), 1 / actions)
+    if not (isinstance(policy, str) and policy == "uniform"):
+        table = policy_table(policy, states=states, actions=actions)
+        table = table / table.sum(axis=1, keepdims=True)
 
+    def choose(observation: Any) -> int:
+        chances = table[int(observation) - int(env.observation_space.start)]
+        return int(env.action_space.start) + int(generator.choice(actions, p=chances))
 
-def _chooser(
-    table: Any, policy: Any, generator: np.random.Generator, first_state: int, first_action: int
-) -> Callable[[Any], Any]:
-    """Return the function that chooses an action for an observation."""
-    if table is not None:
-        return lambda observation: (
-            first_action
-            + int(generator.choice(table.shape[1], p=table[int(observation) - first_state]))
-        )
-
-    def act(observation: Any) -> Any:
-        action = policy(observation)
-        if isinstance(action, list | tuple | dict):
-            raise UsageError(
-                f"the policy returned {action} for the observation {observation}; a function must "
-                "return one action; for probabilities, give an array of states by actions"
-            )
-        return action
-
-    return act
+    return table, choose

@@ -47,11 +47,10 @@ from scipy import sparse
 
 from privalue.core import Integers, Vector
 from privalue.errors import StudyError
-from privalue.policies import policy_table
-from privalue.simulation.visits import VisitProbabilities, key_visits, visit_probabilities
+from privalue.simulation.visits import VisitProbabilities, visit_probabilities
+from privalue.study import policy_table
 
 Sparse: TypeAlias = sparse.csr_array[Any, Any]
-Table: TypeAlias = NDArray[Any] | sparse.coo_array[Any, Any] | sparse.csr_array[Any, Any]
 
 END = -1  # the successor of a row that is the last
 TOLERANCE = 1e-9  # how far from one probabilities may sum; they are then divided by their sum
@@ -106,23 +105,20 @@ class Outcomes:
             raise StudyError(
                 f"states = {self.states}, actions = {self.actions}; both must be at least 1"
             )
-        size = np.shape(self.rows)
-        last_row = self.states * self.actions - 1
-        for name, low, high in (
-            ("rows", 0, last_row),
-            ("probabilities", 0, math.inf),
-            ("rewards", -math.inf, math.inf),
-            ("successors", END, self.states - 1),
-        ):
+        allowed = {
+            "rows": (0, self.states * self.actions - 1),
+            "probabilities": (0, math.inf),
+            "rewards": (-math.inf, math.inf),
+            "successors": (END, self.states - 1),
+        }
+        for name, (low, high) in allowed.items():
             values = np.asarray(getattr(self, name))
-            if values.shape != size or values.ndim != 1:
-                raise StudyError(f"{name} has shape {values.shape}; it must be {size}, as rows")
-            fine = (values >= low) & (values <= high) & np.isfinite(values)
-            if not fine.all():
-                at = int(np.flatnonzero(~fine)[0])
-                row = self._label(np.asarray(self.rows)[at])
+            if values.ndim != 1 or values.shape != np.shape(self.rows):
+                raise StudyError(f"{name} has shape {values.shape}; it must be that of rows")
+            wrong = values[~((values >= low) & (values <= high) & np.isfinite(values))]
+            if wrong.size:
                 raise StudyError(
-                    f"{name} of {row} has {values[at]}; it must be from {low} to {high}, and finite"
+                    f"{name} has {wrong[0]}; it must be from {low} to {high}, and finite"
                 )
 
     def _label(self, row: int) -> str:
@@ -185,7 +181,7 @@ class _Process:
     def tabular(
         cls,
         *,
-        transitions: Table,
+        transitions: ArrayLike,
         rewards: ArrayLike,
         start: ArrayLike,
         discount: float,
@@ -195,8 +191,7 @@ class _Process:
         """Build the process of a transition table.
 
         Args:
-            transitions: (N, A, N), or (N * A, N) dense or sparse, in rows of state * A + action;
-                of a reward process (N, N). Rows sum to one.
+            transitions: (N, A, N); of a reward process (N, N). Rows sum to one.
             rewards: on states (N,), on states and actions (N, A), or on transitions, in the shape
                 of ``transitions``.
             start: distribution of the first state.
@@ -209,81 +204,53 @@ class _Process:
             StudyError: if a shape, a probability or a reward is wrong, an absorbing state can be
                 left, or a trajectory could start in a terminal state.
         """
-        table = _as_rows(transitions, name="transitions")
-        states = int(table.shape[1])
-        actions = int(table.shape[0]) // states
-        row, successor = (index.astype(np.int64) for index in table.coords)
-        state = row // actions
-        reward = _rewards_of(rewards, row, successor, states=states, actions=actions)
-        last = _state_numbers(absorbing, states=states, name="absorbing")
-        ends = _state_numbers(terminal, states=states, name="terminal")
-        both = np.intersect1d(last, ends)
-        if both.size:
+        table, reward = np.asarray(transitions, np.float64), np.asarray(rewards, np.float64)
+        if table.ndim == 2:
+            reward = reward[:, None, :] if reward.shape == table.shape else reward
+            table = table[:, None, :]
+        if table.ndim != 3 or not table.size or table.shape[0] != table.shape[2]:
+            raise StudyError(f"transitions has shape {table.shape}; it must be (N, A, N)")
+        if reward.shape != table.shape[: reward.ndim]:
             raise StudyError(
-                f"state {both[0]} is listed as absorbing and as terminal; "
-                "it gets either one last row or none"
+                f"rewards has shape {reward.shape}; it must be {table.shape[:1]} on states, "
+                f"{table.shape[:2]} on states and actions, or that of the transitions"
             )
-        left = np.isin(state, last) & (state != successor) & (table.data > 0)
+        states, actions = table.shape[:2]
+        last, ends = (_marks(chosen, states) for chosen in (absorbing, terminal))
+        state, action, successor = np.nonzero(table)  # NaN counts, so it reaches the checks
+        left = last[state] & (state != successor)
         if left.any():
             raise StudyError(
                 f"absorbing state {state[left][0]} can be left for state {successor[left][0]}; "
                 "the transitions of an absorbing state must be loops"
             )
-        if distribution(start, size=states, name="start")[ends].any():
+        if (last & ends).any() or distribution(start, size=states, name="start")[ends].any():
             raise StudyError(
-                "the start has a positive probability on a terminal state; "
-                "such a trajectory would have no row at all"
+                "a terminal state gets no row: it cannot be absorbing, and no trajectory starts in "
+                "it"
             )
+        spread = reward.reshape(reward.shape + (1,) * (3 - reward.ndim))
         # A terminal state is never occupied: its rows in the table mean nothing, and end at once.
-        over = np.isin(state, last) | np.isin(state, ends) | np.isin(successor, ends)
+        over = last[state] | ends[state] | ends[successor]
         outcomes = Outcomes(
             states=states,
             actions=actions,
-            rows=row,
-            probabilities=table.data,
+            rows=state * actions + action,
+            probabilities=table[state, action, successor],
             successors=np.where(over, END, successor),
-            rewards=np.where(np.isin(state, ends), 0.0, reward),
+            rewards=np.where(
+                ends[state], 0.0, np.broadcast_to(spread, table.shape)[state, action, successor]
+            ),
         )
         return cls(outcomes=outcomes, start=np.asarray(start), discount=discount)
 
 
-def _as_rows(table: Table, *, name: str) -> sparse.coo_array[Any, tuple[int, int]]:
-    """Return the table with one row per state and action."""
-    shape = table.shape
-    fits = all(shape) and (
-        (len(shape) == 3 and shape[0] == shape[2]) or (len(shape) == 2 and shape[0] % shape[1] == 0)
-    )
-    if not fits:
-        raise StudyError(f"{name} has shape {shape}; it must be (N, A, N) or (N * A, N)")
-    # NaN counts as non-zero, so it reaches the checks.
-    array = sparse.coo_array(table.reshape((-1, shape[-1])), dtype=np.float64)
-    array.sum_duplicates()
-    return array
-
-
-def _rewards_of(
-    rewards: ArrayLike, row: Integers, successor: Integers, *, states: int, actions: int
-) -> Vector:
-    """Return the reward of each listed transition, from any of the allowed shapes."""
-    whole = (states, actions, states)
-    table = np.asarray(rewards, dtype=np.float64)
-    if table.shape == (states * actions, states):
-        table = table.reshape(whole)
-    if table.ndim not in {1, 2, 3} or table.shape != whole[: table.ndim]:
-        raise StudyError(
-            f"rewards has shape {table.shape}; it must be ({states},) on states, "
-            f"({states}, {actions}) on states and actions, or that of the transitions"
-        )
-    spread = np.broadcast_to(table.reshape(table.shape + (1,) * (3 - table.ndim)), whole)
-    return np.asarray(spread[row // actions, row % actions, successor])
-
-
-def _state_numbers(values: Iterable[int], *, states: int, name: str) -> Integers:
-    numbers = np.unique(np.fromiter((int(value) for value in values), dtype=np.int64))
-    wrong = numbers[(numbers < 0) | (numbers >= states)]
-    if wrong.size:
-        raise StudyError(f"{name} lists state {wrong[0]}; states are 0 to {states - 1}")
-    return numbers
+def _marks(chosen: Iterable[int], states: int) -> NDArray[np.bool_]:
+    """Return which states are listed."""
+    numbers = np.array(list(chosen), dtype=np.int64)
+    if ((numbers < 0) | (numbers >= states)).any():
+        raise StudyError(f"{numbers.tolist()} lists a state that is none of 0 to {states - 1}")
+    return np.isin(np.arange(states), numbers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -308,11 +275,6 @@ class MarkovRewardProcess(_Process):
     def transitions(self) -> Sparse:
         """P, as a sparse matrix."""
         return self.outcomes.transitions
-
-    @property
-    def expected_rewards(self) -> Vector:
-        """r, the expected reward of a row in each state."""
-        return self.outcomes.expected_rewards
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
@@ -359,7 +321,9 @@ class MarkovRewardProcess(_Process):
             # A kept state never leads to one that is left out: a trajectory that surely ends cannot
             # reach a state from which it may not.
             system = sparse.eye_array(kept.size) - self.discount * self.transitions[kept][:, kept]
-            values[kept] = sparse.linalg.splu(system.tocsc()).solve(self.expected_rewards[kept])
+            values[kept] = sparse.linalg.splu(system.tocsc()).solve(
+                self.outcomes.expected_rewards[kept]
+            )
         return read_only(values)
 
     @property
@@ -370,7 +334,7 @@ class MarkovRewardProcess(_Process):
 
     @cached_property
     def visits(self) -> VisitProbabilities:
-        """Return p_s, p_{s,s'} and pbar_{s,s'} of one trajectory, and its expected length."""
+        """Return p_s and p_{s,s'} of one trajectory, and its expected length."""
         self.require_end()
         return visit_probabilities(self.transitions, self.start, self.reachable)
 
@@ -379,7 +343,7 @@ class MarkovRewardProcess(_Process):
 class MDP(_Process):
     """A finite Markov decision process: outcomes of every state and action, start, discount.
 
-    A policy has any form that ``privalue.policies`` reads.
+    A policy has any form that ``privalue.study.policy_table`` reads.
     """
 
     @property
@@ -448,19 +412,6 @@ class MDP(_Process):
             )
         near_best = action_values >= values[:, None] - TIE * scale
         return read_only(np.eye(self.actions)[near_best.argmax(axis=1)])
-
-    def key_visits(self, policy: Any) -> Vector:
-        """Return (N, A): the probability that a trajectory ever takes each action in each state."""
-        process = self.under(policy)
-        process.require_end()
-        assert process.policy is not None
-        return key_visits(
-            process.transitions,
-            self.start,
-            process.reachable,
-            outcomes=self.outcomes.transitions,
-            policy=process.policy,
-        )
 
 
 def _reached(graph: Sparse, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader
 
 from privalue.core import Vector
 from privalue.errors import UsageError
@@ -91,54 +92,44 @@ def _policy_rows(table: Vector) -> list[tuple[int, int, float]]:
 def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
     """Return the text of a study that describes the rows."""
     process = world.process
-    low, high = process.reward_bounds
-    lines = [
-        f"# Rows of the world {world.text}.",
-        "[study]",
-        f'name = "{world.name}"',
-        f"trajectories = {trajectories}",
-        "",
-        "[privacy]",
-        "epsilon = 1.0",
-        "delta = 1e-6",
-        'unit = "trajectory"',
-        *_max_states(world, actions=actions),
-        "",
-        "[values]",
-        f"discount = {process.discount!r}",
-        f"rewards = [{low!r}, {high!r}]",
-        *_returns(process),
-        'start = "start.csv"',
-        "",
-        "[states]",
-        f"count = {process.states}",
-    ]
-    if actions:
-        lines += ["", "[actions]", f"count = {world.decisions[0].actions}"]
-    if cut:
-        lines += ["", "[data]", f'truncated = "{CUT}"']
-    return "\n".join([*lines, ""])
+    # Where nothing ends by itself, everybody is cut off, and there is nobody else to count.
+    ends = process.surely_ends[process.reachable].all()
+    environment = Environment(
+        loader=PackageLoader("privalue.simulation", ""),
+        autoescape=False,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+    )
+    return environment.get_template("study.toml.j2").render(
+        world=world,
+        trajectories=trajectories,
+        max_states=_max_states(world, actions=actions),
+        rewards=process.reward_bounds,
+        returns=_returns(process),
+        actions=world.decisions[0].actions if actions else None,
+        truncated=CUT if cut else None,
+        truncated_rows="drop-unit" if ends else "keep",
+    )
 
 
-def _max_states(world: World, *, actions: bool) -> list[str]:
-    """Return the line for H, half more than a trajectory's distinct keys: where that is few."""
+def _max_states(world: World, *, actions: bool) -> int | None:
+    """Return H, half more than a trajectory's distinct states, or rows: where that is few."""
     process = world.process
     if process.states > MOST_STATES or not process.surely_ends[process.reachable].all():
-        return []
-    chances = world.key_visits if actions else process.visits.single
-    most = int(np.ceil(1.5 * chances.sum()))
-    return [f"max_states_per_trajectory = {most}"] if 2 * most <= chances.size else []
+        return None
+    visits, keys = process.visits, process.states
+    distinct = float(visits.single.sum())
+    if actions:  # a row has one pair
+        distinct, keys = visits.expected_length, keys * world.decisions[0].actions
+    most = math.ceil(1.5 * distinct)
+    return most if 2 * most <= keys else None
 
 
-def _returns(process: MarkovRewardProcess) -> list[str]:
-    """Return the line for the bounds of returns, rounded outwards; or why there are none."""
+def _returns(process: MarkovRewardProcess) -> tuple[float, float] | None:
+    """Return the bounds of returns, rounded outwards; None if there are none."""
     low, high = return_range(process)
     if math.isinf(low) or math.isinf(high):
-        return [
-            "# Returns of this world have no bound: without a discount, rewards on a loop add up.",
-            "# Say to what bounds they are clamped, such as returns = [0.0, 100.0].",
-        ]
+        return None
     if low == high:  # a study's bounds differ
         low, high = min(low, 0.0), max(high, 0.0)
-    low, high = math.floor(low * 1e4) / 1e4, math.ceil(high * 1e4) / 1e4
-    return [f"returns = [{low!r}, {high!r}]"]
+    return math.floor(low * 1e4) / 1e4, math.ceil(high * 1e4) / 1e4

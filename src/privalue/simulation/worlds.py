@@ -4,11 +4,11 @@ The chain is the domain of [BGP16] section 6: N stages, a probability p of stayi
 last, absorbing stage that gets one row, with the only reward.
 """
 
-import difflib
 import inspect
+import json
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -82,7 +82,8 @@ class World:
         """Return the world in which people follow another policy, in any form of ``World.of``.
 
         Raises:
-            StudyError: if nobody chooses in this world, or the policy is not for it.
+            UsageError: if nobody chooses in this world.
+            StudyError: if the policy is not for it.
         """
         mdp, _ = self.decisions
         return World.of(
@@ -91,9 +92,9 @@ class World:
 
     @property
     def decisions(self) -> tuple[MDP, Vector]:
-        """Return the MDP and the policy; raise StudyError where nobody chooses."""
+        """Return the MDP and the policy; raise UsageError where nobody chooses."""
         if self.mdp is None or self.policy is None:
-            raise StudyError(
+            raise UsageError(
                 f"nobody chooses in the world {self.text}; worlds with actions are garnet, "
                 "gym:FrozenLake-v1 and its like, and icu-sepsis"
             )
@@ -129,12 +130,6 @@ class World:
     def visits(self) -> Vector:
         """Return p_s, exact: the probability that a trajectory visits each state."""
         return self.process.visits.single
-
-    @property
-    def key_visits(self) -> Vector:
-        """Return (N, A): the probability that a trajectory ever takes each action in each state."""
-        mdp, policy = self.decisions
-        return mdp.key_visits(policy)
 
     @property
     def text(self) -> str:
@@ -222,12 +217,8 @@ def chain(
         start=_start_of(start, states),
         discount=discount,
     )
-    parameters: dict[str, Parameter] = {
-        "N": states,
-        "p": float(stay),
-        "start": start,
-        "discount": float(discount),
-    }
+    parameters: dict[str, Parameter] = {"N": states, "p": float(stay), "start": start}
+    parameters["discount"] = float(discount)
     return World(name="chain", parameters=parameters, process=process)
 
 
@@ -291,17 +282,9 @@ def garnet(
         start=_start_of(start, states),
         discount=discount,
     )
-    parameters: dict[str, Parameter] = {
-        "N": states,
-        "A": actions,
-        "branching": branching,
-        "least_end": float(least_end),
-        "most_end": float(most_end),
-        "seed": seed,
-        "policy": "",
-        "start": start,
-        "discount": float(discount),
-    }
+    parameters: dict[str, Parameter] = {"N": states, "A": actions, "branching": branching}
+    parameters |= {"least_end": float(least_end), "most_end": float(most_end), "seed": seed}
+    parameters |= {"policy": "", "start": start, "discount": float(discount)}
     return World.of(mdp, policy, name="garnet", parameters=parameters)
 
 
@@ -337,7 +320,13 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
         elif isinstance(source, MDP):
             world = World.of(source)
         else:
-            world = from_gymnasium(source, **_made_with(source))
+            made_with = getattr(getattr(source, "spec", None), "kwargs", {})
+            plain: dict[str, Any] = {
+                key: value
+                for key, value in made_with.items()
+                if isinstance(value, str | int | float)
+            }
+            world = from_gymnasium(source, **plain)
         if discount is not None:
             mdp = None if world.mdp is None else replace(world.mdp, discount=discount)
             world = replace(
@@ -346,21 +335,9 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
                 process=replace(world.process, discount=discount),
                 mdp=mdp,
             )
-        return world if policy is None else world.under(policy)
     except StudyError as error:
-        if error.code == "policy":
-            raise
         raise UsageError(str(error)) from None
-
-
-def _made_with(environment: Any) -> dict[str, Any]:
-    """Return the options that an environment was made with, as a text can hold them."""
-    options = getattr(getattr(environment, "spec", None), "kwargs", {})
-    return {
-        key: value
-        for key, value in options.items()
-        if isinstance(value, str | int | float) and key != "render_mode"
-    }
+    return world if policy is None else world.under(policy)
 
 
 def parse_world(text: str) -> World:
@@ -385,43 +362,47 @@ def parse_world(text: str) -> World:
             raise UsageError(
                 "gym needs an environment first, as in gym:FrozenLake-v1,policy=uniform"
             )
-        kinds = {"policy": str, "discount": float}
-        settings = _settings(items[0], items[1:], kinds, others=True)
-        options = {key: value for key, value in settings.items() if key not in kinds}
-        return from_gymnasium(make(items[0], **options), **settings)
-    builders = {"chain": chain, "garnet": garnet, "icu-sepsis": icu_sepsis}
+        options = _settings(items[0], items[1:], None)
+        chosen = {
+            key: _read_as(kind, key, str(options.pop(key)))
+            for key, kind in (("policy", str), ("discount", float))
+            if key in options
+        }
+        return from_gymnasium(make(items[0], **options), **chosen, **options)
+    builders: dict[str, Any] = {"chain": chain, "garnet": garnet, "icu-sepsis": icu_sepsis}
     if name not in builders:
-        raise UsageError(f"unknown world {name!r}{_suggestion(name, [*builders, 'gym'])}")
-    builder: Any = builders[name]
+        raise UsageError(f"unknown world {name!r}; known: {', '.join(builders)}, gym")
     short = {argument: key for key, argument in SHORT.items()}
     kinds = {
         short.get(parameter.name, parameter.name): type(parameter.default)
-        for parameter in inspect.signature(builder).parameters.values()
+        for parameter in inspect.signature(builders[name]).parameters.values()
     }
     settings = _settings(name, items, kinds)
-    world: World = builder(**{SHORT.get(key, key): value for key, value in settings.items()})
+    world: World = builders[name](**{SHORT.get(key, key): value for key, value in settings.items()})
     return world
 
 
-def _settings(
-    name: str, items: list[str], kinds: Mapping[str, type], *, others: bool = False
-) -> dict[str, Any]:
-    """Return the values of ``key=value`` items; ``others`` are what they read like."""
+def _settings(name: str, items: list[str], kinds: Mapping[str, type] | None) -> dict[str, Any]:
+    """Return the values of ``key=value`` items; without kinds, they are what they read like."""
     settings: dict[str, Any] = {}
     for item in items:
         key, _, value = (part.strip() for part in item.partition("="))
         if not key or not value:
             raise UsageError(f"{item!r} is not a setting; write key=value, separated by commas")
-        if key not in kinds and not others:
-            raise UsageError(f"{name} has no parameter {key!r}{_suggestion(key, kinds)}")
+        if kinds is not None and key not in kinds:
+            raise UsageError(f"{name} has no parameter {key!r}; known: {', '.join(kinds)}")
         if key in settings:
             raise UsageError(f"{name} is given {key} twice; give it once")
-        try:
-            settings[key] = kinds.get(key, _guess)(value)
-        except ValueError:
-            wanted = "a whole number" if kinds[key] is int else "a number"
-            raise UsageError(f"{key} is {value!r}; it must be {wanted}") from None
+        settings[key] = _guess(value) if kinds is None else _read_as(kinds[key], key, value)
     return settings
+
+
+def _read_as(kind: type, key: str, value: str) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        wanted = "a whole number" if kind is int else "a number"
+        raise UsageError(f"{key} is {value!r}; it must be {wanted}") from None
 
 
 def _guess(value: str) -> Parameter:
@@ -429,20 +410,8 @@ def _guess(value: str) -> Parameter:
 
     The environment alone knows what its options must be, and checks them.
     """
-    if value.lower() in {"true", "false"}:
-        return value.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            pass
+    with suppress(ValueError):
+        found = json.loads(value.lower())
+        if isinstance(found, bool | int | float):
+            return found
     return value
-
-
-def _suggestion(wrong: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: the nearest one, and all of them."""
-    names = {name.lower(): name for name in known}
-    names.update({SHORT[key]: key for key in names.values() if key in SHORT})
-    near = difflib.get_close_matches(wrong.lower(), list(names), n=1)
-    hint = f"; did you mean {names[near[0]]!r}?" if near else ";"
-    return f"{hint} known: {', '.join(known)}"

@@ -6,12 +6,14 @@ works with. The release publishes these numbers, so an error here cannot hide: t
 what was really done.
 """
 
-from privalue.study.keywords import KEYWORDS
-from privalue.study.sections import SMOOTH, about, implied_returns
-from privalue.study.spreadsheets import as_cell
-from privalue.study.state_tables import PairNames
-from privalue.study.study import Study, described_values, files_named
-from privalue.study.template import SECTIONS, study_template
+from privalue.study.keywords import KEYWORDS, place_keywords
+from privalue.study.messages import describe_key
+from privalue.study.names import PairNames, StateNames
+from privalue.study.policies import policy_table
+from privalue.study.sections import SECTIONS, SMOOTH, implied_returns
+from privalue.study.side_files import hash_matrix
+from privalue.study.study import Study, described_values
+from privalue.study.template import study_template
 from privalue.study.terms import (
     NEEDS_TRAJECTORIES,
     aggregation,
@@ -28,15 +30,17 @@ __all__ = [
     "SECTIONS",
     "SMOOTH",
     "PairNames",
+    "StateNames",
     "Study",
-    "about",
     "aggregation",
-    "as_cell",
     "declared_size",
+    "describe_key",
     "described_values",
     "design",
-    "files_named",
+    "hash_matrix",
     "implied_returns",
+    "place_keywords",
+    "policy_table",
     "public_size",
     "resolve",
     "ridge_of",

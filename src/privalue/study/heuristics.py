@@ -18,21 +18,16 @@ Nothing here sees data. docs/accuracy.md says what they win and cost.
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privalue.core import (
-    Integers,
-    Limits,
-    StageRules,
-    Vector,
-    block_sensitivity,
-    count_weight,
-    exact_alpha,
-    largest_beta,
-    visit_block,
-)
+from privalue import core
+from privalue.core import Integers, Limits, Vector
 from privalue.study.sections import STAGE_SHARES
+
+if TYPE_CHECKING:
+    from privalue.study.study import Study
 
 _LEAST_SHARE = 0.1  # of what an even split gives each state: a prior may be wrong
 _FLOORS = 16  # shapes that are compared
@@ -48,6 +43,7 @@ _MEETING = 0.5  # of the trajectories that are clamped: those that meet a given 
 _WIDE = 0.8  # a discount from which implied bounds are five times a reward or wider
 _BINS = 4  # m over the noise of a bin, from which it says something
 _LEAST_STAGE_SHARE = 0.02  # of mu^2
+MOST_CELLS = 2_000_000  # states x levels x sides: a bound needs a count and a sum in each
 
 
 def choose_beta(
@@ -79,7 +75,7 @@ def choose_beta(
         psi = predict_psi(math.exp(log_beta))
         return _log_alpha(epsilon, delta, dimension, log_beta) + 0.5 * math.log(psi)
 
-    highest = math.log(largest_beta(epsilon, delta, dimension)) - 1e-3
+    highest = math.log(core.largest_beta(epsilon, delta, dimension)) - 1e-3
     low, high = highest - math.log(1e4), highest
     for points in (25, 9, 9):
         grid = np.linspace(low, high, points).tolist()
@@ -95,7 +91,7 @@ def choose_beta(
 
 @lru_cache(maxsize=4096)
 def _log_alpha(epsilon: float, delta: float, dimension: int, log_beta: float) -> float:
-    return math.log(exact_alpha(epsilon, delta, dimension, math.exp(log_beta)))
+    return math.log(core.exact_alpha(epsilon, delta, dimension, math.exp(log_beta)))
 
 
 def guess_counts(prior: Vector | None, states: int, trajectories: int) -> Integers:
@@ -146,7 +142,7 @@ def choose_shape(
     best, least_error = even, 1.0
     if prior is not None and prior.any():
         p = np.maximum(prior, 1e-12)
-        weight, persons = count_weight(limits), limits.max_trajectories_per_person
+        weight, persons = core.count_weight(limits), limits.max_trajectories_per_person
         if trajectories is None:
             unit = _USUAL_ERROR * SPREADS[0] * float(p @ p / p.sum()) ** 2 / limits.keys
         else:
@@ -154,7 +150,7 @@ def choose_shape(
         judges = np.array(SPREADS if shrinkage else SPREADS[:1])
 
         def errors(squares: Vector) -> Vector:
-            delta = visit_sensitivity(limits, np.sqrt(squares)) / persons  # of one trajectory
+            delta = core.visit_sensitivity(limits, np.sqrt(squares), weight) / persons  # of one
             return _predict_errors(unit * delta**2 / (squares * p**2), judges)
 
         usual = errors(even)
@@ -200,39 +196,43 @@ def best_squares(p: Vector, k: float) -> Vector:
     return np.asarray(first / np.count_nonzero(first))
 
 
-def visit_sensitivity(limits: Limits, shape: Vector) -> float:
-    """Return Delta, in units of R: the most that the statistics of neighbours differ by."""
-    largest, furthest = visit_block(count_weight(limits))
-    return block_sensitivity(limits, shape, largest, furthest)
-
-
 # The stage that chooses bounds
 
 
-def bin_noise(trajectories_per_person: int, add_remove: bool, alpha: float) -> float:
-    """Return the noise of a bin, with the usual share of mu^2.
+def bin_noise(study: "Study") -> float:
+    """Return the noise of a bin of the histogram of levels, with the usual share of mu^2.
 
     A trajectory that is replaced leaves one bin for another.
     """
-    usual = STAGE_SHARES["bounds"]
-    return alpha * trajectories_per_person * math.sqrt((1 if add_remove else 2) / usual)
+    alpha = core.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+    bins = 1 if study.privacy.neighbours == "add-remove" else 2
+    most = study.privacy.max_trajectories_per_person or 1
+    return alpha * most * math.sqrt(bins / STAGE_SHARES["bounds"])
 
 
-def bounds_pay(*, implied: bool, discount: float, trajectories: int | None, noise: float) -> bool:
-    """Return whether a stage for bounds pays, judged by public numbers.
+def decide_stages(study: "Study", trajectories: int | None) -> tuple[str, ...]:
+    """Return the stages before the values, "auto" decided by public numbers: "bounds", or none.
 
-    It does where the bounds of returns were implied by those of rewards, the discount makes them
-    wide, and bins will be clear of their noise. Where m is not known, it is taken to be large
-    enough: the rule itself does nothing where numbers say nothing.
+    A stage for bounds pays where the bounds of returns were implied by those of rewards, the
+    discount makes them wide, and bins will be clear of their noise. Where m is not known, it is
+    taken to be large enough: the rule itself does nothing where numbers say nothing.
 
     Args:
-        implied: whether the bounds of returns follow from those of rewards.
-        discount: gamma.
+        study: what is public.
         trajectories: m, where it is public.
-        noise: of a bin, with the usual share of mu^2.
     """
+    chosen = study.mechanism.stages
+    if chosen != "auto":
+        return () if chosen == "one" else chosen
+    if study.values.returns is not None or study.values.discount < _WIDE or not fits_stage(study):
+        return ()
     m = math.inf if trajectories is None else trajectories
-    return implied and discount >= _WIDE and m >= _BINS * noise
+    return ("bounds",) if m >= _BINS * bin_noise(study) else ()
+
+
+def fits_stage(study: "Study") -> bool:
+    """Return whether the sums of a stage for bounds fit in the memory."""
+    return 2 * core.MOST_LEVELS * study.key_count <= MOST_CELLS
 
 
 def bounds_share(trajectories: int | None, noise: float) -> float:
@@ -251,7 +251,7 @@ def bounds_share(trajectories: int | None, noise: float) -> float:
     return min(max(usual * (100 * noise / trajectories) ** 2, _LEAST_STAGE_SHARE), usual)
 
 
-def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool) -> StageRules:
+def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool) -> core.StageRules:
     """Return the rule with all that is public about a study in it.
 
     Args:
@@ -260,18 +260,18 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool)
         alpha: of the values.
         shrinkage: whether values are drawn to what they have in common.
     """
-    intervals = [limits.interval(level) for level in range(limits.levels)]
-    return StageRules(
-        name="privalue.study",
-        bound=partial(
-            choose_bound,
-            reach=np.array([float(limits.nearest << level) for level in range(limits.levels)]),
-            width=np.array([float(last - first) for first, last in intervals]),
-            noise=alpha * visit_sensitivity(limits, shape) / float(shape.mean()),
-            states=limits.keys,
-            shrinkage=shrinkage,
-        ),
+    levels = range(limits.levels)
+    intervals = [limits.clamping_interval(level) for level in levels]
+    sensitivity = core.visit_sensitivity(limits, shape, core.count_weight(limits))
+    rule = partial(
+        choose_bound,
+        reach=np.array([float(limits.smallest_radius << level) for level in levels]),
+        width=np.array([float(last - first) for first, last in intervals]),
+        noise=alpha * sensitivity / float(shape.mean()),
+        states=limits.keys,
+        shrinkage=shrinkage,
     )
+    return core.StageRules(name="privalue.study", bound=rule)
 
 
 def choose_bound(

@@ -7,18 +7,15 @@ the one map from a keyword to the keys that it stands for, by section.
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from numbers import Integral
 from typing import Any
 
-import numpy as np
-
-from privalue.errors import StudyError
-from privalue.study.columns import ROLES
-from privalue.study.sections import format_value, meant, to_plain
-from privalue.study.template import SECTIONS
+from privalue.study.messages import format_value, meant, refusal
+from privalue.study.sections import ROLES, SECTIONS
 
 Sections = dict[str, dict[str, Any]]  # key -> value, by section
 _LISTED = ("count", "labels", "file")
-# The keys that a keyword replaces, so that a study can be changed; others have no keyword.
+# The keys of a section that a keyword replaces, so that a study can be changed.
 REPLACES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "states": ("states", (*_LISTED, "bins")),
     "bins": ("states", (*_LISTED, "bins")),
@@ -27,7 +24,7 @@ REPLACES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "weights": ("weights", ("kind", "file", "values")),
     "arms": ("arms", ("labels",)),
     "actions": ("actions", _LISTED),
-    "policy": ("policy", ("target", "behaviour", "clip", "by")),
+    "policy": ("policy", tuple(SECTIONS["policy"].model_fields)),
     "mechanism": ("mechanism", tuple(SECTIONS["mechanism"].model_fields)),
 }
 
@@ -40,24 +37,16 @@ def place_keywords(keywords: Mapping[str, Any], sections: Sections | None = None
         sections: those of a study, of which these keywords are changed.
     """
     placed = {name: dict(keys) for name, keys in (sections or {}).items()}
-    for one, other in (("states", "bins"), ("features", "size")):
-        if keywords.get(one) is not None and keywords.get(other) is not None:
-            raise StudyError(
-                f"{one} and {other} say the same in two ways; give one of them",
-                code="keywords-contradict",
-            )
-    # What replaces others comes first: the others may be given beside it.
-    for word in sorted(keywords, key=lambda word: word not in REPLACES):
+    for word in keywords:
         if word not in KEYWORDS:
-            raise StudyError(
-                f"{word} is not a keyword of a study; {meant(word, KEYWORDS)}", code="key-unknown"
-            )
+            raise refusal("key-unknown", word, "keyword", meant(word, KEYWORDS))
         section, replaced = REPLACES.get(word, ("", ()))
         for name in replaced:
             placed.get(section, {}).pop(name, None)
-        if word in REPLACES and keywords[word] is None:
+    for word, value in keywords.items():
+        if word in REPLACES and value is None:
             continue
-        for name, keys in KEYWORDS[word](keywords[word]).items():
+        for name, keys in KEYWORDS[word](value).items():
             placed.setdefault(name, {}).update(keys)
     return {
         name: {one: value for one, value in keys.items() if value is not None}
@@ -65,43 +54,19 @@ def place_keywords(keywords: Mapping[str, Any], sections: Sections | None = None
     }
 
 
-def _refuse(word: str, value: Any, allowed: str) -> StudyError:
-    return StudyError(
-        f"{word} = {format_value(value)} is not allowed; it must be {allowed}", code="key-invalid"
-    )
-
-
-def _is_array(value: Any) -> bool:
-    """Return whether a value is a list, an array, a frame or a sparse matrix."""
-    return isinstance(value, list | tuple) or any(
-        hasattr(value, name) for name in ("__array__", "tocsr", "to_pylist", "__arrow_c_stream__")
-    )
-
-
 def _list_labels(section: str, value: Any) -> Sections:
     """Return the keys of states or actions, which are counted, listed, or in a file."""
     if isinstance(value, str):
         return {section: {"file": value}}
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return {section: {"count": int(value)}}
+    if isinstance(value, Integral):
+        return {section: {"count": value}}
     if isinstance(value, range) and value.start == 0 and value.step == 1:
         return {section: {"count": len(value)}}
-    if isinstance(value, range) or _is_array(value):
-        return {section: {"labels": [_plain_label(label) for label in to_plain(value)]}}
-    raise _refuse(
-        section, value, "how many there are, a list of their labels, or the name of a file"
-    )
-
-
-def _plain_label(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+    return {section: {"labels": value}}
 
 
 def _features(value: Any) -> Sections:
-    if isinstance(value, str) or _is_array(value):
-        return {"features": {"file" if isinstance(value, str) else "matrix": value}}
-    allowed = "a matrix with a row for each state, or its file; size=2 ties adjacent states"
-    raise _refuse("features", value, allowed)
+    return {"features": {"file" if isinstance(value, str) else "matrix": value}}
 
 
 def _weights(value: Any) -> Sections:
@@ -110,29 +75,20 @@ def _weights(value: Any) -> Sections:
     return {"weights": {"values": value}}
 
 
-def _arms(value: Any) -> Sections:
-    if isinstance(value, str) or not _is_array(value):
-        raise _refuse("arms", value, "a list of labels")
-    return _list_labels("arms", value)
-
-
 def _policy(value: Any) -> Sections:
     if not isinstance(value, Mapping):
-        raise _refuse("policy", value, "a dict of target, behaviour and clip")
+        raise refusal("section-invalid", "policy", format_value(value))
     return {"policy": dict(value)}
 
 
 def _columns(value: Any) -> Sections:
     """Return the columns that were named; that of the arm is a key of another section."""
+    named = value or {}
     known = (*ROLES, "arm")
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping) or not set(value) <= set(known):
-        example = 'columns={"trajectory": "stay_id"}'
-        allowed = f"a dict of what a column is, {', '.join(known)}, and its name, e.g. {example}"
-        raise _refuse("columns", value, allowed)
-    placed: Sections = {"data": {role: name for role, name in value.items() if role != "arm"}}
-    return placed | ({"arms": {"column": value["arm"]}} if "arm" in value else {})
+    if not isinstance(named, Mapping) or not set(named) <= set(known):
+        raise refusal("columns-invalid", format_value(value), ", ".join(known))
+    placed: Sections = {"data": {role: name for role, name in named.items() if role != "arm"}}
+    return placed | ({"arms": {"column": named["arm"]}} if "arm" in named else {})
 
 
 def _one_key(section: str, name: str, value: Any) -> Sections:
@@ -153,7 +109,7 @@ KEYWORDS: Mapping[str, Callable[[Any], Sections]] = {
     "actions": partial(_list_labels, "actions"),
     "features": _features,
     "weights": _weights,
-    "arms": _arms,
+    "arms": partial(_one_key, "arms", "labels"),
     "policy": _policy,
     "columns": _columns,
     "mechanism": partial(_one_key, "mechanism", "name"),

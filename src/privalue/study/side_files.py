@@ -11,27 +11,27 @@ import hashlib
 import io
 import math
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from privalue.core import Matrix
+from privalue.core import Matrix, Vector
 from privalue.errors import StudyError
 from privalue.ledger.files import read_whole
+from privalue.study.messages import one_line, refusal
 from privalue.study.sections import LARGEST, SMALLEST
 
 MOST_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, as on the disk and unpacked
 MOST_TABLE = 250_000_000  # bytes of any other side file: a row of text takes more once it is read
 MOST_FEATURES = 10_000_000
+HEADINGS = {"state", "action", "label"}  # of the last column of a table of labels
 _CELL_BYTES = 32  # of a cell of a table, while it is read
 
 
@@ -45,9 +45,15 @@ class SideFile:
     content: bytes = b""
 
     @property
-    def shown(self) -> str:
-        """Return how messages name it."""
-        return f'{self.key} = "{self.name}"'
+    def kind(self) -> str:
+        """Return how it is read, by its ending: npy, npz, parquet; csv, if it is none of these."""
+        ending = Path(self.name).suffix.lower().removeprefix(".")
+        return ending if ending in {"npy", "npz", "parquet"} else "csv"
+
+    def describe(self) -> dict[str, str]:
+        """Return what a release says of it: how it was read, too, where that is not as CSV."""
+        kind = {} if self.kind == "csv" else {"kind": self.kind}
+        return {"key": self.key, "name": self.name, "sha256": self.sha256, **kind}
 
     def rows(self, columns: int) -> list[tuple[str, ...]]:
         """Return the cells of a CSV or Parquet table as texts, white space around them removed.
@@ -56,55 +62,45 @@ class SideFile:
             columns: how many there must be at least.
         """
         try:
-            is_parquet = self.name.lower().endswith(".parquet")
-            table = self._parquet() if is_parquet else self._csv()
+            table = _read_parquet(self.content) if self.kind == "parquet" else _read_csv(self)
             texts = [pc.utf8_trim_whitespace(_as_text(column)) for column in table.columns]
             rows = list(zip(*(column.to_pylist() for column in texts), strict=True))
         except Exception as problem:  # a damaged file may raise anything
-            raise self._unreadable("a table in UTF-8", problem) from None
+            raise self._unreadable(problem) from None
         rows = [row for row in rows if any(row)]
         if not rows:
-            raise StudyError(f"{self.shown} is empty", code="side-file-empty")
+            raise refusal("side-file-empty", self.key, self.name)
         if len(texts) < columns:
-            raise StudyError(
-                f"{self.shown} has {len(texts)} column(s); {columns} are needed, with a comma "
-                "between them",
-                code="side-file-columns",
-            )
+            raise refusal("side-file-columns", self.key, self.name, len(texts), columns)
         return rows
 
-    def _csv(self) -> pa.Table:
-        """Return a CSV table of texts; no cell decides what another is."""
-        content = self.content.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n")
-        if b"\0" in content:
-            raise ValueError("it holds the character NUL")
-        if content.count(b'"') % 2:  # it would swallow the lines after it
-            raise ValueError("a quote is not closed")
-        first = next(csv.reader(io.StringIO(content.decode(), newline=""), strict=True), [])
-        names = [str(at) for at in range(len(first))]
-        return arrow_csv.read_csv(
-            io.BytesIO(content),
-            read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-            ),
-        )
+    def labels(self, columns: int) -> list[tuple[str, ...]]:
+        """Return the first columns of a table of labels, without its heading."""
+        rows = [row[:columns] for row in self.rows(columns)]
+        return rows[1:] if rows[0][-1].lower() in HEADINGS else rows
 
-    def _parquet(self) -> pa.Table:
-        """Return a Parquet table; its own counts are held to the limit before a row is read."""
-        with pq.ParquetFile(io.BytesIO(self.content), page_checksum_verification=True) as opened:
-            found = opened.metadata
-            groups = [found.row_group(at) for at in range(found.num_row_groups)]
-            unpacked = sum(max(group.total_byte_size, 0) for group in groups)
-            cells = max(found.num_rows, sum(group.num_rows for group in groups)) * found.num_columns
-            if max(unpacked, _CELL_BYTES * cells) > MOST_ARRAY:
-                raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, the most")
-            # A long label that is repeated takes its bytes once in a dictionary, and often outside.
-            table = opened.read(use_threads=False)
-            if table.nbytes > MOST_ARRAY or table.num_rows != found.num_rows:
-                raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, or is damaged")
-            return table
+    def entries(
+        self, columns: int, width: int | None = None
+    ) -> tuple[list[tuple[str, ...]], Vector]:
+        """Return the labels of a table and its numbers; a first row without numbers is a heading.
+
+        Args:
+            columns: how many hold labels.
+            width: how many columns of numbers are read; None: all.
+        """
+        labels, numbers = [], []
+        for number, row in enumerate(self.rows(columns + 1)):
+            label, cells = row[:columns], row[columns:][:width]
+            try:
+                numbers.append([float(cell) for cell in cells])
+            except ValueError:
+                if number == 0:
+                    continue
+                where = ", ".join(label)
+                raise refusal("side-file-number", self.key, self.name, where) from None
+            labels.append(label)
+        width = len(numbers[0]) if numbers else 0
+        return labels, np.array(numbers, dtype=np.float64).reshape(len(labels), width)
 
     def matrix(self, rows: int, what: str) -> Matrix:
         """Return the matrix of a ``.npy`` (dense) or ``.npz`` (sparse) file, its shape checked.
@@ -113,25 +109,49 @@ class SideFile:
             rows: how many it must have.
             what: a row is of: "state" or "pair".
         """
-        is_dense = self.name.lower().endswith(".npy")
         try:
-            found = _read_npy(self, rows, what) if is_dense else _read_npz(self.content)
-        except StudyError:
-            raise
+            found = _read_npy(self.content) if self.kind == "npy" else _read_npz(self.content)
         except Exception as problem:  # a damaged file may raise anything
-            kind = (
-                "an array written by numpy.save, without objects"
-                if is_dense
-                else "a sparse matrix written by scipy.sparse.save_npz (csr, csc or coo)"
-            )
-            raise self._unreadable(kind, problem) from None
+            raise self._unreadable(problem) from None
         return to_matrix(self.key, found, rows, what)
 
-    def _unreadable(self, kind: str, problem: BaseException) -> StudyError:
-        why = " ".join(str(problem).split())[:200]
-        return StudyError(
-            f"{self.shown} cannot be read as {kind}: {why}", code="side-file-unreadable"
-        )
+    def _unreadable(self, problem: BaseException) -> StudyError:
+        return refusal("side-file-damaged", self.key, self.name, one_line(problem))
+
+
+def _read_csv(file: SideFile) -> pa.Table:
+    """Return a CSV table of texts; no cell decides what another is."""
+    content = file.content.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n")
+    if b"\0" in content:
+        raise ValueError("it holds the character NUL")
+    if content.count(b'"') % 2:  # it would swallow the lines after it
+        raise ValueError("a quote is not closed")
+    first = next(csv.reader(io.StringIO(content.decode(), newline=""), strict=True), [])
+    names = [str(at) for at in range(len(first))]
+    return arrow_csv.read_csv(
+        io.BytesIO(content),
+        read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+
+
+def _read_parquet(content: bytes) -> pa.Table:
+    """Return a Parquet table; its own counts are held to the limit before a row is read."""
+    with pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True) as opened:
+        found = opened.metadata
+        groups = [found.row_group(at) for at in range(found.num_row_groups)]
+        unpacked = sum(max(group.total_byte_size, 0) for group in groups)
+        cells = max(found.num_rows, sum(group.num_rows for group in groups)) * found.num_columns
+        if max(unpacked, _CELL_BYTES * cells) > MOST_ARRAY:
+            raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, the most")
+        # A long label that is repeated takes its bytes once in a dictionary, and often outside.
+        table = opened.read(use_threads=False)
+        if table.nbytes > MOST_ARRAY or table.num_rows != found.num_rows:
+            raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, or is damaged")
+        return table
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -141,14 +161,10 @@ def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string()).fill_null("")
 
 
-def _read_npy(file: SideFile, rows: int, what: str) -> NDArray[Any]:
-    """Return the numbers of a ``.npy`` file; its shape is checked before they are read."""
-    shape, dtype = _check_header(io.BytesIO(file.content), len(file.content))
-    if dtype.kind not in "biuf":
-        raise ValueError("its type is not one of real numbers")
-    require_shape(file.key, shape, rows, what)
-    found: NDArray[Any] = np.load(io.BytesIO(file.content), allow_pickle=False)
-    return found
+def _read_npy(content: bytes) -> Any:
+    """Return the numbers of a ``.npy`` file, which is long enough for them."""
+    _check_header(io.BytesIO(content), len(content))
+    return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def _read_npz(content: bytes) -> Any:
@@ -168,8 +184,8 @@ def _read_npz(content: bytes) -> Any:
     return found
 
 
-def _check_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and the type that an array's header says, if there are that many bytes.
+def _check_header(stream: IO[bytes], size: int) -> None:
+    """Raise ValueError unless there are as many bytes as an array's header says.
 
     NumPy makes an array of that shape before it reads a number.
     """
@@ -183,7 +199,6 @@ def _check_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], np.dty
     shape, _, dtype = read[version](stream)
     if dtype.hasobject or math.prod(shape) * dtype.itemsize > size:
         raise ValueError("it holds objects, or fewer numbers than its header says")
-    return tuple(shape), dtype
 
 
 class SideFiles:
@@ -205,42 +220,25 @@ class SideFiles:
         """
         most = MOST_ARRAY if name.lower().endswith((".npy", ".npz", ".parquet")) else MOST_TABLE
         try:
-            path = self._find(key, name)
-            content = read_whole(path, most, inside=_around(path, self.folders))
-        except (OSError, ValueError) as problem:
-            if isinstance(problem, StudyError):
-                raise
-            where = f" ({self.folders[0]})" if self.folders else ""
-            absent = isinstance(problem, FileNotFoundError)
-            why = "it does not exist" if absent else getattr(problem, "strerror", "no such name")
-            raise StudyError(
-                f'{key} = "{name}" cannot be read: {why}; paths are relative to the study file'
-                f"{where}",
-                code="side-file-missing" if absent else "side-file-unreadable",
-            ) from None
+            content = read_whole(self._find(key, name), most)
+        except FileNotFoundError:
+            raise refusal("side-file-missing", key, name, *self.folders[:1] or [Path()]) from None
+        except OSError as problem:
+            raise refusal("side-file-unreadable", key, name, problem.strerror) from None
         digest = hashlib.sha256(content).hexdigest()
         self.opened.append(SideFile(key=key, name=name, sha256=digest, content=content))
         return self.opened[-1]
 
     def _find(self, key: str, name: str) -> Path:
         """Return where a file is; refuse one that is in none of the folders, all links resolved."""
-        if not self.folders:
+        if not self.folders or "\0" in name:
             return Path(name)
-        places = [(folder / name).resolve() for folder in self.folders]
-        inside = [place for place in places if _around(place, self.folders) is not None]
+        folders = [folder.resolve() for folder in self.folders]
+        places = [(folder / name).resolve() for folder in folders]
+        inside = [place for place in places if any(map(place.is_relative_to, folders))]
         if not inside:
-            raise StudyError(
-                f'{key} = "{name}" lies outside the study\'s folder ({self.folders[0]}); side '
-                "files stay inside it, links resolved: copy the file there, or name its folder by "
-                "--side-files DIR (in Python side_files=DIR)",
-                code="side-file-outside",
-            )
+            raise refusal("side-file-outside", key, name, self.folders[0])
         return next((place for place in inside if place.exists()), inside[-1])
-
-
-def _around(path: Path, folders: Sequence[Path]) -> Path | None:
-    """Return the folder that a path without links is in, or None."""
-    return next((folder for folder in folders if path.is_relative_to(folder.resolve())), None)
 
 
 def to_matrix(key: str, matrix: Any, rows: int, what: str) -> Matrix:
@@ -252,47 +250,28 @@ def to_matrix(key: str, matrix: Any, rows: int, what: str) -> Matrix:
         rows: N.
         what: a row is of: "state" or "pair".
     """
-    result: Matrix
-    if sp.issparse(matrix):
-        given: Any = matrix
-        require_shape(key, given.shape, rows, what)  # before anything of that size is made
-        if given.dtype.kind not in "biuf":
-            raise StudyError(f"{key} holds numbers that are not real", code="features-not-real")
-        sparse = sp.csr_array(given, dtype=np.float64, copy=True)
-        sparse.sum_duplicates()
-        sparse.eliminate_zeros()
-        for part in (sparse.data, sparse.indices, sparse.indptr):
-            part.setflags(write=False)
-        entries, result = sparse.data, sparse
-    else:
-        try:
-            if np.iscomplexobj(matrix):
-                raise ValueError
-            entries = result = np.array(matrix, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise StudyError(
-                f"{key} holds something that is not a real number", code="features-not-real"
-            ) from None
-        require_shape(key, result.shape, rows, what)
-        result.setflags(write=False)
-    size = np.abs(entries)
+    is_sparse = sp.issparse(matrix)
+    try:
+        found: Any = matrix if is_sparse else np.asarray(matrix)
+        if found.dtype.kind not in ("biuf" if is_sparse else "biufO"):
+            raise ValueError
+        found = found if is_sparse else found.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise refusal("features-not-real", key) from None
+    if found.ndim != 2 or found.shape[0] != rows or not 1 <= found.shape[1] <= MOST_FEATURES:
+        raise refusal("features-shape", key, tuple(found.shape), rows, what, MOST_FEATURES)
+    parts = [found]
+    if is_sparse:  # only now: this takes room for every row
+        found = sp.csr_array(found, dtype=np.float64, copy=True)
+        found.sum_duplicates()
+        found.eliminate_zeros()
+        parts = [found.data, found.indices, found.indptr]
+    for part in parts:
+        part.setflags(write=False)
+    size = np.abs(parts[0])
     if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
-        raise StudyError(
-            f"{key} holds NaN, an infinity, or a number that is neither 0 nor between "
-            f"{SMALLEST:g} and {LARGEST:g} in size",
-            code="features-too-extreme",
-        )
-    return result
-
-
-def require_shape(key: str, shape: tuple[int, ...], rows: int, what: str) -> None:
-    """Raise StudyError unless the shape has a row for each state."""
-    if len(shape) != 2 or shape[0] != rows or not 1 <= shape[1] <= MOST_FEATURES:
-        raise StudyError(
-            f"{key} has shape {tuple(shape)}; it needs a row for each of the {rows} {what}s "
-            f"and from 1 to {MOST_FEATURES:,} columns",
-            code="features-shape",
-        )
+        raise refusal("features-too-extreme", key, SMALLEST, LARGEST)
+    return cast("Matrix", found)
 
 
 def hash_matrix(matrix: Matrix) -> str:

@@ -12,37 +12,13 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from privalue.core import (
-    MECHANISMS,
-    MOST_LEVELS,
-    Design,
-    Integers,
-    LslTerms,
-    LswTerms,
-    Matrix,
-    OpeTerms,
-    PublicSize,
-    SspTerms,
-    Statistics,
-    Terms,
-    count_weight,
-    gaussian,
-    largest_beta,
-    smooth_bound,
-    stage_alphas,
-)
-from privalue.errors import DataError, StudyError
-from privalue.study.heuristics import (
-    UNKNOWN_VISITS,
-    bounds_share,
-    choose_beta,
-    choose_shape,
-    guess_counts,
-    stage_rules,
-)
+from privalue import core
+from privalue.errors import DataError
+from privalue.study import heuristics
+from privalue.study.messages import refusal
+from privalue.study.names import tie_states
 from privalue.study.sections import SMOOTH
-from privalue.study.state_tables import tie_states
-from privalue.study.study import MOST_CELLS, Study
+from privalue.study.study import Study
 
 # What the behaviour's own value and the sizes of groups weigh beside the target's: each costs the
 # target a few percent of noise (docs/proofs/weights.md).
@@ -50,13 +26,13 @@ OPE_WEIGHTS = (1 / 8, 1 / 16)
 NEEDS_TRAJECTORIES = "trajectories-missing"  # the code of a study that needs m
 
 
-def declared_size(study: Study) -> PublicSize:
+def declared_size(study: Study) -> core.PublicSize:
     """Return what the study alone says of sizes, before any data is opened."""
     declared = study.study.trajectories
-    return PublicSize.of(study.limits, declared, trajectories=declared, persons=None)
+    return core.PublicSize.of(study.limits, declared, trajectories=declared, persons=None)
 
 
-def public_size(study: Study, statistics: Statistics) -> PublicSize:
+def public_size(study: Study, statistics: core.Statistics) -> core.PublicSize:
     """Return the public sizes of a data set; refuse a declaration that the data contradicts."""
     declared, m = study.study.trajectories, statistics.trajectories
     if study.limits.counts_trajectories and declared is not None and declared != m:
@@ -65,10 +41,10 @@ def public_size(study: Study, statistics: Statistics) -> PublicSize:
             "trajectories, or leave it out",
             code="trajectories-contradicted",
         )
-    return PublicSize.of(study.limits, declared, trajectories=m, persons=statistics.persons)
+    return core.PublicSize.of(study.limits, declared, trajectories=m, persons=statistics.persons)
 
 
-def resolve(study: Study, size: PublicSize, built: Design | None = None) -> Terms:
+def resolve(study: Study, size: core.PublicSize, built: core.Design | None = None) -> core.Terms:
     """Return all that a release follows from besides the data, or refuse the study.
 
     Everything here follows from public numbers. Rules that need m use the public size alone; where
@@ -84,7 +60,7 @@ def resolve(study: Study, size: PublicSize, built: Design | None = None) -> Term
     built = design(study) if built is None else built
     _require_feasible(study, built)
     try:
-        terms = Terms(
+        terms = core.Terms(
             epsilon=study.privacy.epsilon,
             delta=study.privacy.delta,
             limits=study.limits,
@@ -93,63 +69,53 @@ def resolve(study: Study, size: PublicSize, built: Design | None = None) -> Term
             mechanism=study.mechanism.name,
             constants=_CONSTANTS[study.mechanism.name](study, size),
         )
-        if isinstance(terms.constants, LswTerms | LslTerms):
+        if isinstance(terms.constants, core.LswTerms | core.LslTerms):
             terms = replace(terms, constants=replace(terms.constants, beta=_beta(study, terms)))
-        MECHANISMS[terms.mechanism](terms)  # refuses constants that doubles cannot hold
+        core.MECHANISMS[terms.mechanism](terms)  # refuses constants that doubles cannot hold
     except (OverflowError, ZeroDivisionError):
-        raise StudyError(
-            "[weights] weights, features, returns or ridge are too extreme to compute with; state "
-            "them in other units",
-            code="too-extreme",
-        ) from None
+        raise refusal("too-extreme") from None
     return terms
 
 
-def _require_feasible(study: Study, built: Design) -> None:
+def _require_feasible(study: Study, built: core.Design) -> None:
     """Refuse a study that would fail later, by public quantities only."""
     chosen = study.mechanism
-    if study.stages and not study.has_room_for_stage:
-        raise StudyError(
-            f'[mechanism] stages: "bounds" is for at most {MOST_CELLS // (2 * MOST_LEVELS):,} '
-            f"states, and there are {study.key_count:,}; leave it out, or give tighter returns",
-            code="stage-too-large",
-        )
     if chosen.name == "dp-ssp" and not chosen.has_ridge:
         built.require_full_rank()
     if chosen.calibration == "exact" and chosen.name in SMOOTH:
-        largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
+        core.largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
 
 
 # Constants
 
 
-def _ssp(study: Study, size: PublicSize) -> SspTerms:
+def _ssp(study: Study, size: core.PublicSize) -> core.SspTerms:
     """Return the constants of dp-ssp."""
     chosen, limits, m = study.mechanism, study.limits, size.trajectories
-    alpha = gaussian(study.privacy.epsilon, study.privacy.delta).alpha
-    stages = study.stages
-    if chosen.stages == "auto" and stages:  # too few trajectories leave the stage out
-        stages = study.stages_with(m)
+    alpha = core.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     share = chosen.stage_shares["bounds"]
     if "stage_shares" not in chosen.given:
-        share = bounds_share(m, study.bin_noise)
-    shares = dict.fromkeys(stages, share)
+        share = heuristics.bounds_share(m, heuristics.bin_noise(study))
+    shares = dict.fromkeys(heuristics.decide_stages(study, m), share)
     shrinkage = chosen.shrinkage and not chosen.has_ridge  # a ridge takes its place
     tabular = study.features.kind == "tabular"
-    shape = choose_shape(limits, study.key_visits, m, alpha, shrinkage=shrinkage and tabular)
-    of_values = stage_alphas(alpha, shares)["values"]
-    return SspTerms(
+    shape = heuristics.choose_shape(
+        limits, study.key_visits, m, alpha, shrinkage=shrinkage and tabular
+    )
+    of_values = core.stage_alphas(alpha, shares)["values"]
+    rules = heuristics.stage_rules(limits, shape, of_values, shrinkage=shrinkage)
+    return core.SspTerms(
         shape=shape,
-        count_weight=count_weight(limits),
+        count_weight=core.count_weight(limits),
         shares=shares,
-        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
+        rules=rules if study.stages else None,
     )
 
 
-def _lsw(study: Study, _: PublicSize) -> LswTerms:
+def _lsw(study: Study, _: core.PublicSize) -> core.LswTerms:
     """Return the constants of dp-lsw, without beta."""
     chosen = study.mechanism
-    return LswTerms(
+    return core.LswTerms(
         calibration=chosen.calibration,
         beta=None,
         whitened=chosen.noise == "whitened",
@@ -158,32 +124,33 @@ def _lsw(study: Study, _: PublicSize) -> LswTerms:
     )
 
 
-def _lsl(study: Study, size: PublicSize) -> LslTerms:
+def _lsl(study: Study, size: core.PublicSize) -> core.LslTerms:
     """Return the constants of dp-lsl, without beta."""
     ridge = ridge_of(study, size.trajectories)
     assert ridge is not None
-    return LslTerms(calibration=study.mechanism.calibration, beta=None, ridge=ridge)
+    return core.LslTerms(calibration=study.mechanism.calibration, beta=None, ridge=ridge)
 
 
-def _ope(study: Study, _: PublicSize) -> OpeTerms:
+def _ope(study: Study, _: core.PublicSize) -> core.OpeTerms:
     """Return the constants of dp-ope.
 
     m is the same for all neighbours where one trajectory is replaced, and there are no groups: the
     size of a group is private under every relation.
     """
     is_public = study.limits.counts_trajectories and study.limits.keys == 1
-    return OpeTerms(
+    return core.OpeTerms(
         count_weight=0.5,
         value_weight=OPE_WEIGHTS[0],
         size_weight=0.0 if is_public else OPE_WEIGHTS[1],
     )
 
 
-_CONSTANTS: Mapping[str, Callable[[Study, PublicSize], SspTerms | LswTerms | LslTerms | OpeTerms]]
+_Constants = core.SspTerms | core.LswTerms | core.LslTerms | core.OpeTerms
+_CONSTANTS: Mapping[str, Callable[[Study, core.PublicSize], _Constants]]
 _CONSTANTS = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl, "dp-ope": _ope}
 
 
-def _beta(study: Study, terms: Terms) -> float | None:
+def _beta(study: Study, terms: core.Terms) -> float | None:
     """Return beta: as given, or with the least noise at counts guessed from public numbers.
 
     None where the paper's calibration says it.
@@ -193,15 +160,15 @@ def _beta(study: Study, terms: Terms) -> float | None:
         return None
     if not isinstance(beta, str):
         return beta
-    bound = smooth_bound(terms)
+    bound = core.smooth_bound(terms)
     m = _require_trajectories(terms.size.trajectories, 'beta = "auto"')
-    guess = guess_counts(study.visit_prior, study.state_count, m)
-    return choose_beta(
+    guess = heuristics.guess_counts(study.visit_prior, study.state_count, m)
+    return heuristics.choose_beta(
         terms.epsilon,
         terms.delta,
         terms.design.dimension,
-        lambda beta: bound.psi(guess, beta),
-        room=UNKNOWN_VISITS if study.visit_prior is None else 0.0,
+        lambda beta: bound.local.smooth(guess, beta),
+        room=heuristics.UNKNOWN_VISITS if study.visit_prior is None else 0.0,
     )
 
 
@@ -218,19 +185,14 @@ def ridge_of(study: Study, trajectories: int | None) -> float | None:
 def _require_trajectories(public: int | None, needed_by: str) -> int:
     """Return the public number of trajectories, or raise an error that says what needs it."""
     if public is None:
-        raise StudyError(
-            "[study] trajectories is missing: the number of trajectories is not public here, "
-            f"and the default {needed_by} of [mechanism] follows from it; give trajectories = "
-            "10000, or whatever is known beforehand",
-            code=NEEDS_TRAJECTORIES,
-        )
+        raise refusal(NEEDS_TRAJECTORIES, needed_by)
     return public
 
 
 # Features
 
 
-def design(study: Study) -> Design:
+def design(study: Study) -> core.Design:
     """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank.
 
     Where values are only shrunk towards the features, Phi is the tabular one; and where another
@@ -238,22 +200,19 @@ def design(study: Study) -> Design:
     """
     if study.values_a_policy:
         keys = study.limits.keys
-        return Design(phi=sp.eye_array(keys, format="csr"), weights=np.ones(keys))
+        return core.Design(phi=sp.eye_array(keys, format="csr"), weights=np.ones(keys))
     chosen = study.features
-    phi: Matrix
+    phi: core.Matrix
     if study.feature_matrix is not None and not chosen.shrink:
         phi = study.feature_matrix
     else:
         size = 1 if chosen.shrink else chosen.size or 1
-        phi = _indicators(tie_states(study.pairs or study.states_in_order, size))
+        phi = _indicators(tie_states(study.pairs or study.names, size))
     if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
         phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
-    built = Design(phi=phi, weights=study.key_weights)
+    built = core.Design(phi=phi, weights=study.key_weights)
     if not built.norm > 0:
-        raise StudyError(
-            "[features] every feature of every state is 0; at least one must not be",
-            code="features-all-zero",
-        )
+        raise refusal("features-all-zero")
     if study.mechanism.name == "dp-lsw":
         built.require_full_rank()
         built.require_well_conditioned()
@@ -268,7 +227,7 @@ def aggregation(states: int, size: int) -> sp.csr_array:
     return _indicators(np.arange(states, dtype=np.int64) // size)
 
 
-def _indicators(group: Integers) -> sp.csr_array:
+def _indicators(group: core.Integers) -> sp.csr_array:
     """Return the Phi in which every row has one 1, in the column of its group."""
     states = len(group)
     return sp.csr_array(

@@ -6,55 +6,49 @@ read-only transaction, batch by batch. Whatever a view or a query says, nothing 
 done. Messages name neither user nor password.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
 from os.path import isdir, isfile
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from privalue.errors import DataError
 from privalue.ledger.addresses import divide_address
 from privalue.readers.databases.postgres import PostgresServer
-from privalue.readers.databases.query import Query, Table, resolve_query
+from privalue.readers.databases.query import Batches, Query, Table, resolve_query
 from privalue.readers.databases.sqlite import SqliteFile
+from privalue.readers.messages import data_error
 from privalue.readers.names import is_on_server, split_query
-from privalue.readers.source import Batch, Source, Task, numbered, ready
+from privalue.readers.source import Batch, Source, numbered, ready
 
-__all__ = ["Connection", "Database", "open_database"]
+__all__ = ["Database", "open_database"]
 
 _ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
 
 
-class Connection(Protocol):
-    """A connection that can do nothing but read."""
-
-    def tables(self) -> list[Table]:
-        """Return the tables and views."""
-
-    def schema(self, query: Query) -> pa.Schema:
-        """Return the columns of a query, texts where they have no types; no row is fetched."""
-
-    def count(self, table: Table) -> int | None:
-        """Return how many rows a table has, where that is quick."""
-
-    def batches(self, query: Query, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a query."""
-
-
 class Database(Protocol):
-    """What can be connected to; ``errors`` are those of its driver, as DataError says them."""
+    """What can be connected to; a connection can do nothing but read."""
 
     @property
     def place(self) -> str:
         """Return what messages call it."""
 
-    def connect(self) -> AbstractContextManager[Connection]:
+    @property
+    def tables(self) -> str:
+        """Return the query for its tables, by the attributes of ``Table``."""
+
+    def connect(self) -> AbstractContextManager[Any]:
         """Return a new connection, which is closed at the end."""
 
     def errors(self, place: str) -> AbstractContextManager[None]:
         """Turn the errors of the driver into one line that begins with the place."""
+
+    def schema(self, connection: Any, query: Query) -> pa.Schema:
+        """Return the columns of a query, texts where they have no types; no row is fetched."""
+
+    def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
+        """Yield these columns of a query's rows."""
 
 
 def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> Source | None:
@@ -64,15 +58,19 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
         return None
     database, request = found
     with database.connect() as connection, database.errors(database.place):
-        query = resolve_query(request, connection.tables(), database.place)
-        schema = connection.schema(query)
-        stored = query.table is not None and query.table.stored
-        rows = connection.count(query.table) if stored and query.table is not None else None
+        tables = [Table(*one) for one in connection.execute(database.tables).fetchall()]
+        query = resolve_query(request, tables, database.place)
+        schema, rows = database.schema(connection, query), None
+        if query.table is not None and query.table.stored:
+            counted = connection.execute(f"SELECT count(*) FROM {query.table.sql}")
+            ((rows,),) = counted.fetchall()
 
     def batches(names: list[str]) -> Iterator[Batch]:
         first = 1
-        with database.connect() as connection:
-            fetched = connection.batches(query, names)
+        with (
+            database.connect() as connection,
+            closing(database.batches(connection, query, names)) as fetched,
+        ):
             while True:
                 place = query.place if first == 1 else f"{query.place}, row {first} or later,"
                 with database.errors(place):
@@ -82,10 +80,11 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
                 yield Batch(batch, numbered(query.place, first))
                 first += batch.num_rows
 
-    def tasks(types: Mapping[str, pa.DataType]) -> Iterator[Task]:
-        return ready(batches(list(types)))
-
-    return Source(schemas=((query.place, schema),), tasks=tasks, rows=rows)
+    return Source(
+        schemas=((query.place, schema),),
+        tasks=lambda types: ready(batches(list(types))),
+        rows=rows,
+    )
 
 
 def _find(
@@ -104,14 +103,9 @@ def _find(
     if head == b"SQLite format 3\0":
         return SqliteFile(path, decimal), request
     if path.name.lower().endswith(_ENDINGS) and not isdir(path):
-        if not isfile(path):
-            raise DataError(f"{path} does not exist; give a DuckDB or SQLite file")
-        raise DataError(f"{path} is neither a DuckDB nor an SQLite file")
+        raise data_error("database-unknown" if isfile(path) else "database-absent", path=path)
     if request is not None and isfile(path):
-        raise DataError(
-            f"{path} is not a database; only a DuckDB or SQLite file, an Excel workbook, or "
-            "postgresql://..., is followed by :: and a table or a query"
-        )
+        raise data_error("database-none", path=path)
     return None
 
 
@@ -123,4 +117,4 @@ def _first_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(16)
     except OSError as problem:
-        raise DataError(f"{path} cannot be read: {problem.strerror}") from None
+        raise data_error("unreadable", place=path, problem=problem.strerror) from None

@@ -5,22 +5,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
 
-from privalue.errors import DataError
-from privalue.readers.databases.query import Query, Table, quoted
-from privalue.readers.source import BATCH_ROWS, one_line
+from privalue.readers.databases.query import Batches, Query, quoted, statement
+from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.source import BATCH_ROWS, texts
 
-_TABLES = """
-    SELECT schema_name, table_name, true FROM duckdb_tables()
-    WHERE database_name = current_database() AND NOT internal
-    UNION ALL
-    SELECT schema_name, view_name, false FROM duckdb_views()
-    WHERE database_name = current_database() AND NOT internal
-    ORDER BY ALL
-"""
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 # Types whose cells Arrow has as they are. Some others are exact as texts, cell by cell; the rest
 # hold nothing that a cell could be.
@@ -32,27 +25,6 @@ _PLAIN = re.compile(
 _AS_TEXT = re.compile(r"U?HUGEINT|UUID|BIGNUM|VARINT")
 
 
-@contextmanager
-def connect(threads: int, memory: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection to a database of our own, in memory; no other way to DuckDB exists here.
-
-    It may not spill to disk: its files would have a name, be readable, and outlive a killed
-    process. It neither loads extensions nor sees variables of Python. Whoever asks something of it
-    that others wrote says before which files it may open.
-    """
-    config = {
-        "threads": threads,
-        "memory_limit": f"{max(memory >> 20, 64)}MiB",
-        "temp_directory": "",
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "python_enable_replacements": False,
-    }
-    with closing(duckdb.connect(config=config)) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        yield connection
-
-
 @dataclass(frozen=True)
 class DuckDbFile:
     """A file that is attached for reading only."""
@@ -61,43 +33,55 @@ class DuckDbFile:
     threads: int
     memory: int
 
+    tables: ClassVar[str] = statement("duckdb-tables")
+
     @property
     def place(self) -> str:
         """Return what messages call it."""
         return str(self.path)
 
     @contextmanager
-    def connect(self) -> Iterator["_DuckDb"]:
-        """Yield a connection with the file attached.
+    def connect(self) -> Iterator[Any]:
+        """Yield a connection to a database of our own, in memory, with the file attached.
 
-        The connection is to a database of our own, so that several processes may read the file.
-        Whoever made the file also wrote its views: nothing but the file and its log can be opened,
-        from before it is attached, and what is set cannot be set anew.
+        So several processes may read the file. It may not spill to disk: its files would have a
+        name, be readable, and outlive a killed process. It neither loads extensions nor sees
+        variables of Python. Whoever made the file also wrote its views: nothing but the file and
+        its log can be opened, from before it is attached, and what is set cannot be set anew.
         """
-        with connect(self.threads, self.memory) as connection:
-            file = self.path.absolute()
-            # The file's own name, because a view may use it, unless DuckDB has taken that name.
-            taken = self.path.stem.lower() in {"memory", "system", "temp"}
-            alias = "AS trial" if taken else ""
+        config = {
+            "threads": self.threads,
+            "memory_limit": f"{max(self.memory >> 20, 64)}MiB",
+            "temp_directory": "",
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+        }
+        with closing(duckdb.connect(config=config)) as connection:
             try:
-                head, mark, tail = str(file).partition("?")  # DuckDB calls a file's log so
-                logs = (f"{head}{end}{mark}{tail}" for end in _LOGS)
-                allowed = ", ".join(_literal(name) for name in (str(file), *logs))
-                connection.execute(f"SET allowed_paths = [{allowed}]")
-                connection.execute("SET enable_external_access = false")
-                connection.execute(f"ATTACH {_literal(str(file))} {alias} (READ_ONLY, TYPE duckdb)")
-                ((own,),) = connection.execute(
-                    "SELECT database_name FROM duckdb_databases()"
-                    " WHERE NOT internal AND database_name <> 'memory'"
-                ).fetchall()
-                connection.execute(f"USE {quoted(own)}")
-                connection.execute("SET lock_configuration = true")
+                self._attach(connection)
             except duckdb.Error as problem:
-                raise DataError(
-                    f"{self.path} cannot be opened: {one_line(problem)}; close other connections "
-                    "to it, or hand over a relation of theirs"
-                ) from None
-            yield _DuckDb(connection)
+                said = one_line(problem)
+                raise data_error("duckdb-unopened", path=self.path, problem=said) from None
+            yield connection
+
+    def _attach(self, connection: Any) -> None:
+        file = self.path.absolute()
+        head, mark, tail = str(file).partition("?")  # DuckDB calls a file's log so
+        logs = (f"{head}{end}{mark}{tail}" for end in _LOGS)
+        allowed = ", ".join(_literal(name) for name in (str(file), *logs))
+        # The file's own name, because a view may use it, unless DuckDB has taken that name.
+        alias = "AS trial" if self.path.stem.lower() in {"memory", "system", "temp"} else ""
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET allowed_paths = [{allowed}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute(f"ATTACH {_literal(str(file))} {alias} (READ_ONLY, TYPE duckdb)")
+        ((own,),) = connection.execute(
+            "SELECT database_name FROM duckdb_databases()"
+            " WHERE NOT internal AND database_name <> 'memory'"
+        ).fetchall()
+        connection.execute(f"USE {quoted(own)}")
+        connection.execute("SET lock_configuration = true")
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
@@ -107,66 +91,47 @@ class DuckDbFile:
         except (duckdb.Error, pa.ArrowException, OSError) as problem:
             said = one_line(problem)
             if isinstance(problem, duckdb.OutOfMemoryException):
-                said = (
-                    "the query takes more memory than it may (--memory), and its rows are not put "
-                    "on disk; write its result to a Parquet file first, and give that"
-                )
+                said = word("duckdb-memory")
             elif isinstance(problem, duckdb.PermissionException):
-                said += (
-                    "; a view or a query may open nothing but what is named as data: copy the rows "
-                    "into a table"
-                )
-            raise DataError(f"{place} cannot be read: {said}") from None
+                said = word("duckdb-forbidden", problem=said)
+            raise data_error("unreadable", place=place, problem=said) from None
 
-
-class _DuckDb:
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
-
-    def tables(self) -> list[Table]:
-        return [
-            Table.of_schema(schema, name, near=schema == "main", stored=stored)
-            for schema, name, stored in self._connection.sql(_TABLES).fetchall()
-        ]
-
-    def schema(self, query: Query) -> pa.Schema:
-        self._require_select(query)
-        relation = self._connection.sql(query.sql)
-        types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-        if len(types) < len(relation.columns):  # a name stands there twice
-            return pa.schema([(name, pa.string()) for name in relation.columns])
-        readable = [name for name in types if _PLAIN.fullmatch(types[name])]
-        found = self._connection.sql(self._select(query, readable)).to_arrow_reader(1).schema
-        kinds = dict(zip(found.names, found.types, strict=True))
-        other = {name: pa.string() for name in types if _AS_TEXT.fullmatch(types[name])}
-        return pa.schema([(name, {**kinds, **other}.get(name, pa.binary())) for name in types])
-
-    def count(self, table: Table) -> int | None:
-        ((rows,),) = self._connection.sql(f"SELECT count(*) FROM {table.sql}").fetchall()
-        return int(rows)
-
-    def batches(self, query: Query, names: list[str]) -> Iterator[pa.RecordBatch]:
-        yield from self._connection.sql(self._select(query, names)).to_arrow_reader(BATCH_ROWS)
-
-    def _require_select(self, query: Query) -> None:
-        """Refuse what is not a single SELECT: DuckDB would run all but the last one at once."""
-        kinds = [statement.type for statement in self._connection.extract_statements(query.sql)]
-        if len(kinds) != 1:
-            raise DataError(f"{query.place} must be a single statement")
+    def schema(self, connection: Any, query: Query) -> pa.Schema:
+        """Return the columns of a query; binary where cells of a type are nothing that is read."""
+        # DuckDB would run all but the last one of several statements at once.
+        kinds = [statement.type for statement in connection.extract_statements(query.sql)]
         if kinds != [duckdb.StatementType.SELECT]:
-            raise DataError(f"{query.place} must be a SELECT; nothing else is asked of a database")
+            raise data_error("query-kind", place=query.place)
+        types = _types(connection, query)
+        names = [name for name, _ in types]
+        if len(set(names)) < len(names):
+            return texts(names)
+        readable = [name for name, kind in types if _PLAIN.fullmatch(kind)]
+        found = self._select(connection, query, readable).to_arrow_reader(1).schema
+        exact = dict(zip(found.names, found.types, strict=True))
+        exact |= {name: pa.string() for name, kind in types if _AS_TEXT.fullmatch(kind)}
+        return pa.schema([(name, exact.get(name, pa.binary())) for name in names])
 
-    def _select(self, query: Query, names: list[str]) -> str:
-        """Return a query for some columns, those without an exact type in Arrow as texts."""
-        relation = self._connection.sql(query.sql)
-        types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
+        """Yield these columns of a query's rows."""
+        yield from self._select(connection, query, names).to_arrow_reader(BATCH_ROWS)
+
+    def _select(self, connection: Any, query: Query, names: list[str]) -> duckdb.DuckDBPyRelation:
+        """Return some columns of a query, those without an exact type in Arrow as texts."""
+        types = dict(_types(connection, query))
         cells = (
             f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}"
             if _AS_TEXT.fullmatch(types[name])
             else quoted(name)
             for name in names
         )
-        return f"SELECT {', '.join(cells) or 'NULL'} FROM ({query.sql})"
+        return connection.sql(f"SELECT {', '.join(cells) or 'NULL'} FROM ({query.sql})")
+
+
+def _types(connection: Any, query: Query) -> list[tuple[str, str]]:
+    """Return the columns of a query and their types in DuckDB."""
+    relation = connection.sql(query.sql)
+    return list(zip(relation.columns, map(str, relation.types), strict=True))
 
 
 def _literal(value: str) -> str:

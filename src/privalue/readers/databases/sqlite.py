@@ -4,15 +4,12 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-
-from privalue.errors import DataError
-from privalue.readers.databases.cursor import column_names, fetch
-from privalue.readers.databases.query import Query, Table, quoted
-from privalue.readers.source import one_line, texts
+from privalue.readers.databases.cursor import CursorDatabase
+from privalue.readers.databases.query import Query, statement
+from privalue.readers.messages import data_error, one_line, word
 
 _READING = {
     sqlite3.SQLITE_SELECT,
@@ -28,20 +25,17 @@ _DEFENSIVE = 1010  # SQLITE_DBCONFIG_DEFENSIVE, which Python 3.12 names
 _PROBLEMS = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
 
 
-@dataclass(frozen=True)
-class SqliteFile:
+class SqliteFile(CursorDatabase):
     """A file that is opened for reading only."""
 
-    path: Path
-    decimal: str
+    tables = statement("sqlite-tables")
+    whole_table = "NOT INDEXED"  # rows are numbered as they stand in the table
 
-    @property
-    def place(self) -> str:
-        """Return what messages call it."""
-        return str(self.path)
+    def __init__(self, path: Path, decimal: str) -> None:
+        self.path, self.decimal, self.place = path, decimal, str(path)
 
     @contextmanager
-    def connect(self) -> Iterator["_Sqlite"]:
+    def connect(self) -> Iterator[Any]:
         """Yield a connection for reading only.
 
         Whoever made the file also wrote its views: no text of the file, and no query, can do more
@@ -57,7 +51,7 @@ class SqliteFile:
                 _confine(connection)
             # Bytes that are not UTF-8 make one cell invalid, and not the batch.
             connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
-            yield _Sqlite(connection, self.decimal)
+            yield connection
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
@@ -67,35 +61,12 @@ class SqliteFile:
         except _PROBLEMS as problem:
             said = one_line(problem)
             if re.search("authoriz|prohibited|unsafe use|vtable constructor", said):
-                said += "; tables and views of the file are read, and nothing else is done"
-            raise DataError(f"{place} cannot be read: {said}") from None
+                said = word("sqlite-forbidden", problem=said)
+            raise data_error("unreadable", place=place, problem=said) from None
 
-
-class _Sqlite:
-    def __init__(self, connection: sqlite3.Connection, decimal: str) -> None:
-        self._connection, self._decimal = connection, decimal
-
-    def tables(self) -> list[Table]:
-        found = self._connection.execute(
-            "SELECT name, type = 'table' FROM sqlite_master WHERE type IN ('table', 'view')"
-            " AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name"
-        )
-        return [Table((name,), quoted(name), stored=bool(stored)) for name, stored in found]
-
-    def schema(self, query: Query) -> pa.Schema:
-        self._connection.execute(f"SELECT * FROM ({query.sql}) LIMIT 0")  # nothing but a SELECT
-        with closing(self._connection.execute(query.sql)) as cursor:
-            return texts(column_names(cursor))
-
-    def count(self, table: Table) -> int | None:
-        (rows,) = self._connection.execute(f"SELECT count(*) FROM {table.sql}").fetchone()
-        return int(rows)
-
-    def batches(self, query: Query, names: list[str]) -> Iterator[pa.RecordBatch]:
-        sql = query.sql
-        if query.table is not None:  # not by an index: rows are numbered as they stand in the table
-            sql = f"SELECT {', '.join(map(quoted, names))} FROM {query.table.sql} NOT INDEXED"
-        yield from fetch(self._connection.execute(sql), names, self._decimal)
+    def require_reading(self, connection: Any, query: Query) -> None:
+        """Raise SQLite's error for what is not a single SELECT."""
+        connection.execute(f"SELECT * FROM ({query.sql}) LIMIT 0")
 
 
 def _confine(connection: sqlite3.Connection) -> None:

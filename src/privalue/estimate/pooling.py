@@ -1,0 +1,310 @@
+"""Add up the noisy statistics of several releases, or set two against each other.
+
+| symbol          | here                     | public |
+|-----------------|--------------------------|--------|
+| T~_i, n~_i      | ``ratios`` of source i   | yes, with independent normal noise |
+| s_T,i, s_n,i    | their standard deviations | yes   |
+| W_i(v)          | T~_i - (v - c) n~_i      | yes, for every v |
+| kappa           | ``alike``                | yes: visits of one unit, which may be alike |
+
+Statistics of people who are in one source only add up, and so do the variances of independent
+noise: the sum is one noisy statistic, with all that follows from one
+(docs/proofs/arms-and-actions.md). This is post-processing of what was released: it needs no data
+and spends nothing.
+"""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from privalue.core import Design
+from privalue.errors import StudyError, UsageError
+from privalue.estimate.flags import cautions
+from privalue.estimate.ratios import Ratios
+from privalue.estimate.refits import released_ratios, study_of
+from privalue.estimate.values import Estimates, arm_differences, statistics_tables
+from privalue.ledger import MU2, epsilon_of, mu2_of_alpha
+from privalue.releases import PooledSource, Release, ValueTable
+from privalue.study import aggregation, design, ridge_of
+from privalue.version import VERSION
+
+_GRID = 257  # values at which sources are compared
+# What must be the same in ``terms``, so that one sum means what the others do.
+_ALIKE = (
+    "unit",
+    "neighbours",
+    "max_states_per_trajectory",
+    "max_trajectories_per_person",
+    "discount",
+    "return_bounds",
+    "reward_bounds",
+    "features",
+    "weights",
+    "has_ends",
+    "drop_invalid",
+    "drop_truncated",
+)
+
+
+def pool(
+    releases: Sequence[Release | str | Path],
+    *,
+    same_people: bool = False,
+    start: Any = None,
+    level: float | None = None,
+) -> Release:
+    """Return one release from several dp-ssp releases of the same study; nothing is spent.
+
+    The values are those of all people together, each source weighted by its visits. Whoever is in
+    one source keeps the promise of that source, which ``pooled_from`` lists. Who means to pool
+    gives ``returns`` in the study: stages may choose different bounds, which cannot be pooled.
+
+    Args:
+        releases: two or more, as objects, files or folders; pooled ones among them.
+        same_people: one person may be in all of them: the promise is then that of all costs
+            together, and intervals take a person's visits in all of them to be alike.
+        start: a public start distribution: an array, a table by label, or a file.
+        level: of the intervals; by default the first release's.
+
+    Raises:
+        UsageError: there are fewer than two.
+        StudyError: they are not of the same study, or one of them is in there twice.
+
+    >>> import privalue as pv
+    >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...                  delta=1e-6, unit="trajectory")
+    >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
+    >>> both = pv.pool([pv.release(study, people), pv.release(study, people)])
+    >>> both.trajectories, len(both.pooled_from)
+    (2000, 2)
+    """
+    loaded = [one if isinstance(one, Release) else Release.load(one) for one in releases]
+    if len(loaded) < 2:
+        raise UsageError("give two releases or more to pool", code="too-few-releases")
+    sources = [source for release in loaded for source in _sources(release)]
+    _require_alike(loaded, sources)
+    first, each = loaded[0], [released_ratios(release) for release in loaded]
+    repeats = len(sources) if same_people else max(one.releases_per_person or 1 for one in loaded)
+    # What every source keeps, to whoever is in that one alone; or all of them to one person.
+    epsilon = max(release.privacy.epsilon for release in loaded)
+    delta = max(release.privacy.delta for release in loaded)
+    mu = max(release.gaussian_mu or 0.0 for release in loaded)
+    if same_people:
+        mu2 = sum(mu2_of_alpha(source.alpha, 1) for source in sources)
+        epsilon, mu = epsilon_of(mu2, delta), math.sqrt(mu2 / MU2) * (1 + 2**-50)
+    promised = {"epsilon": epsilon, "delta": delta}
+    sizes = [release.trajectories for release in loaded]
+    trajectories = None if None in sizes else sum(size or 0 for size in sizes)
+    people = [release.persons for release in loaded]
+    together = {"name": first.study["study"].get("name"), "trajectories": trajectories}
+    described = {
+        **first.study,
+        "study": {key: value for key, value in together.items() if value is not None},
+        "privacy": {**first.study["privacy"], **promised},
+    }
+    known = first.study["values"].get("start")
+    if start is None and not isinstance(known, str):  # a file is named, and not held
+        start = known
+    chosen = {} if level is None else {"report": {"level": level}}
+    study = study_of(first.model_copy(update={"study": described}), chosen, start)
+    built, ratios = design(study), add_ratios(each)
+    ridge = ridge_of(study, trajectories)
+    accepted = sorted({word for release in loaded for word in release.accepted} - {"useless"})
+    every = cautions(private=True, accepted=accepted)
+    differ = []
+    if not same_people:  # else sources are not independent
+        most = study.limits.max_trajectories_per_person
+        visits = [most * (one.releases_per_person or 1) for one in loaded]
+        differ = [("different", sources_differ(each, level=study.report.level, alike=visits))]
+    parts = statistics_tables(study, built, ratios, ridge, every, repeats, differ)
+    return Release(
+        **{
+            **{name: getattr(first, name) for name in Release.model_fields},
+            "study": study.public_description(),
+            "privacy": first.privacy.model_copy(update=promised),
+            "terms": {**first.terms, **promised},
+            "noise": first.noise.model_copy(update={"sigma": None, "alpha": 1 / mu}),
+            "ridge": ridge,
+            "trajectories": trajectories,
+            "persons": None if None in people or same_people else sum(one or 0 for one in people),
+            "stages": (),
+            "gaussian_mu": mu,
+            "zcdp_rho": mu**2 / 2,
+            "accepted": accepted,
+            **parts,
+            "pooled_from": _mark_noisy(sources, loaded, each),
+            "releases_per_person": repeats if repeats > 1 else None,
+            "ledger_head": None,
+            "created": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "software": f"privalue {VERSION}",
+        }
+    )
+
+
+def _sources(release: Release) -> tuple[PooledSource, ...]:
+    """Return the releases that somebody paid for: this one, or those that it was pooled from."""
+    if release.pooled_from:
+        return release.pooled_from
+    about = release.study["study"]
+    return (
+        PooledSource(
+            sha256=release.sha256,
+            name=about.get("name"),
+            dataset=about.get("dataset"),
+            period=about.get("period"),
+            epsilon=release.privacy.epsilon,
+            delta=release.privacy.delta,
+            alpha=release.noise.alpha,
+        ),
+    )
+
+
+def _require_alike(releases: Sequence[Release], sources: Sequence[PooledSource]) -> None:
+    """Raise StudyError unless these releases are of one study, and each is there once."""
+    first = releases[0]
+    for at, release in enumerate(releases, start=1):
+        why = _unlike(first, release)
+        if why is not None:
+            raise StudyError(f"release {at} cannot be pooled: {why}", code="not-alike")
+    # A draw is as good as a name: texts of one release may differ, its noise cannot be met twice.
+    draws = [tuple(one.statistics.sums) for one in releases if one.statistics is not None]
+    hashes = [source.sha256 for source in sources]
+    if len(set(hashes)) < len(hashes) or len(set(draws)) < len(draws):
+        raise StudyError(
+            "one release is in there twice, itself or inside a pooled one; its people would count "
+            "twice, and its noise would not be independent: leave one out",
+            code="pooled-twice",
+        )
+
+
+def _unlike(first: Release, release: Release) -> str | None:
+    """Return what keeps two releases from being added up, or None."""
+    if not release.private:
+        return "it is a seeded experiment, whose noise may be another's"
+    if release.statistics is None:
+        return f"it is by {release.mechanism}, and only dp-ssp releases statistics"
+    if release.refit_of is not None:
+        return "it is a refit; pool the releases themselves, and refit the result"
+    if release.restriction != first.restriction:
+        return (
+            "its stage chose other bounds of returns; give `returns` in studies that are to be "
+            "pooled"
+        )
+    for name in _ALIKE:
+        if release.terms.get(name) != first.terms.get(name):
+            return f"it has another {name.replace('_', ' ')} than the first one"
+    if release.study["states"].get("ends") != first.study["states"].get("ends"):
+        return "it has other ends than the first one"
+    for name in ("arm", "state", "action"):
+        mine, its = release.main.column(name), first.main.column(name)
+        if (None if mine is None else mine.tolist()) != (None if its is None else its.tolist()):
+            return f"it has other {name}s than the first one"
+    return None
+
+
+def add_ratios(each: Sequence[Ratios]) -> Ratios:
+    """Return the sums and counts of all sources together, with the noise of the sums."""
+    return Ratios.within(
+        each[0].bounds,
+        sums=np.sum([one.sums for one in each], axis=0),
+        counts=np.sum([one.counts for one in each], axis=0),
+        sum_noise=np.sqrt(np.sum([np.square(one.sum_noise) for one in each], axis=0)),
+        count_noise=np.sqrt(np.sum([np.square(one.count_noise) for one in each], axis=0)),
+    )
+
+
+def sources_differ(
+    each: Sequence[Ratios], *, level: float, alike: Sequence[int]
+) -> NDArray[np.bool_]:
+    """Return where sources differ by more than noise and the choice of people explain.
+
+    If all k sources have the mean return v at a key, W_i(v) has mean 0 and at most the variance
+
+        Var_i(v) = s_T,i^2 + (v - c)^2 s_n,i^2 + kappa_i n~_i (F_hi - v)(v - F_lo)
+
+    so that Q = min_v sum_i W_i(v)^2/Var_i(v) is below a chi-square number of k degrees. A key is
+    marked where Q exceeds its quantile at (1 - level)/N: with probability ``level`` none of N keys
+    is marked wrongly.
+    """
+    lowest, highest = each[0].bounds
+    keys = len(each[0].sums)
+    limit = 2 * special.gammainccinv(len(each) / 2, (1 - level) / keys)
+    least = np.full(keys, np.inf)
+    for v in np.linspace(lowest, highest, _GRID):
+        total = np.zeros(keys)
+        for one, visits in zip(each, alike, strict=True):
+            y = v - one.centre
+            people = visits * np.maximum(one.counts, 0.0) * (highest - v) * (v - lowest)
+            variance = np.square(one.sum_noise) + np.square(y * one.count_noise) + people
+            total += np.square(one.sums - y * one.counts) / variance
+        least = np.minimum(least, total)
+    return np.asarray(least > limit)
+
+
+def _mark_noisy(
+    sources: Sequence[PooledSource], releases: Sequence[Release], each: Sequence[Ratios]
+) -> tuple[PooledSource, ...]:
+    """Return the sources, with a mark on those without which the pooled values would be better.
+
+    The squared error of a mean over all visits is about (s_T^2 + kappa n R^2/4)/n^2.
+    """
+
+    def squared_error(some: Sequence[Ratios]) -> float:
+        together = add_ratios(some)
+        lowest, highest = together.bounds
+        visits = max(float(together.counts.sum()), 1.0)
+        noise = float(np.square(together.sum_noise).sum())
+        return (noise + visits * (highest - lowest) ** 2 / 4) / visits**2
+
+    with_all, marked = squared_error(each), set[str]()
+    for at, release in enumerate(releases):
+        others = [one for other, one in enumerate(each) if other != at]
+        if squared_error(others) < with_all:
+            marked |= {source.sha256 for source in _sources(release)}
+    return tuple(
+        source.model_copy(update={"better_without": source.sha256 in marked}) for source in sources
+    )
+
+
+def difference(
+    release: Release | str | Path, against: Release | str | Path, *, level: float | None = None
+) -> ValueTable:
+    """Return how the values of one release differ from another's, with which it shares nobody.
+
+    That they share nobody is your word: the intervals rest on it, as those of arms do. Both are
+    dp-ssp releases of the same states and bounds, without arms or actions. Nothing is spent.
+
+    Args:
+        release: whose values, as an object, a file or a folder.
+        against: whose values are taken off.
+        level: of the intervals; by default the first release's.
+
+    Raises:
+        StudyError: they are not of the same study, or their restrictions differ.
+    """
+    both = [one if isinstance(one, Release) else Release.load(one) for one in (against, release)]
+    _require_alike(both, [source for one in both for source in _sources(one)])
+    if both[0].arms or both[0].actions:
+        raise StudyError("releases with arms or actions have no difference", code="not-alike")
+    each = [released_ratios(one) for one in both]
+    states, stacked = len(each[0].sums), {}
+    for name in ("sums", "counts", "sum_noise", "count_noise"):
+        stacked[name] = np.concatenate([getattr(one, name) for one in each])
+    study = study_of(both[1], {}, None)
+    estimates = Estimates(
+        ratios=Ratios.within(each[0].bounds, **stacked),
+        design=Design(phi=aggregation(2 * states, 1), weights=np.ones(2 * states)),
+        unvisited=float(np.clip(study.values.unvisited_value, *each[0].bounds)),
+        level=level or study.report.level,
+        shrinkage=study.mechanism.shrinkage,
+        alike=study.limits.max_trajectories_per_person
+        * max(one.releases_per_person or 1 for one in both),
+        arms=2,
+    )
+    return ValueTable({"state": both[0].main.columns["state"], **arm_differences(estimates)})

@@ -1,0 +1,226 @@
+"""Try to break the guarantee of a study, on made-up neighbours.
+
+For two neighbouring data sets let P and Q be the laws of what is released. For every event E,
+delta >= P(E) - e^epsilon Q(E). Counting how often an event happens in independent draws of either
+bounds delta from below:
+
+    delta >= (lower bound of P(E)) - e^epsilon (upper bound of Q(E)),
+
+each bound by Clopper and Pearson (1934). A claim is rejected if the lower bound exceeds it. An
+audit can only reject: that it accepts proves nothing, and proofs are elsewhere. It finds bugs.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import scipy
+
+from privalue import core
+from privalue.study import Study, resolve
+
+PLANTED = 0.95  # of the noise: what the audit must reject to be worth anything
+DRAWS = 60_000  # of either data set; enough to see that a twentieth of the noise lacks
+APART = 3.0  # how many standard deviations apart made-up data sets should be for that
+_LONG, _FEW = 1000, 20  # rows after which a return is as large as it gets; keys that are moved
+_MADE_UP = 1000  # trajectories, where the study declares none
+_PEOPLE = [2**k for k in range(11)]  # whose returns differ, until the data sets are far apart
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """A claimed delta beside what draws say of it: bounds, and an estimate."""
+
+    epsilon: float
+    claimed: float
+    lower: float
+    estimate: float
+    upper: float
+
+    @property
+    def rejected(self) -> bool:
+        """Return whether the claim is wrong, at the audit's confidence."""
+        return self.lower > self.claimed
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageAudit:
+    """One stage of a study's mechanism: made-up data sets so many people apart."""
+
+    stage: str
+    people: int
+    sound: Audit  # its own noise; ``claimed`` is the exact delta of this pair
+    planted: Audit  # a twentieth less, which must be rejected
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyAudit:
+    """What an audit of a study says: the exact delta of its worst neighbours, and draws."""
+
+    epsilon: float
+    claimed: float
+    worst: float  # exact delta, at epsilon, of made-up neighbours; of the last stage alone
+    stages: tuple[StageAudit, ...]
+
+    @property
+    def rejected(self) -> bool:
+        """Return whether the study's own noise is not what it should be."""
+        too_near = self.worst > self.claimed * (1 + 1e-6) + 1e-12
+        return too_near or any(stage.sound.rejected for stage in self.stages)
+
+
+def audit_study(
+    study: Study, *, draws: int = DRAWS, entropy: core.Entropy | None = None
+) -> StudyAudit:
+    """Try to break the guarantee of a study, on made-up neighbours; reads no data.
+
+    A delta such as 1e-6 is too small to be measured. So the draws are of data sets that differ in
+    several people: the exact delta of that pair is large, and noise that lacks a twentieth shows.
+    The noise is drawn by the code that draws a release's.
+
+    Args:
+        study: whose mechanism, with its own epsilon, delta, limits and size, is audited.
+        draws: how many of either data set.
+        entropy: where noise comes from; the operating system, if left out.
+    """
+    declared = study.study.trajectories or _MADE_UP
+    size = core.PublicSize.of(study.limits, declared, trajectories=declared, persons=declared)
+    terms = resolve(study, size)
+    mechanism = core.MECHANISMS[terms.mechanism](terms)
+    limits, source = terms.limits, entropy or core.OperatingSystemEntropy()
+    earlier, audits, worst = dict[str, core.Vector](), list[StageAudit](), 0.0
+    for name in mechanism.stages:
+        for people in _PEOPLE:
+            high, low = (_make_up(limits, [end] * people, _FEW) for end in (1, 0))
+            here, there = (mechanism.perturb(each, name, earlier) for each in (high, low))
+            if _distance(here, there) >= APART / math.sqrt(2):
+                break
+        sound = _audit_pair(here, there, 1.0, draws, source)
+        planted = _audit_pair(here, there, PLANTED, draws, source)
+        audits.append(StageAudit(stage=name, people=people, sound=sound, planted=planted))
+        # One person among others, all of whose returns flip; or who is not there at all.
+        worst = 0.0
+        for others in ([], [0, 1], [0, 1] * 32):
+            with_one = _make_up(limits, [1, *others], limits.keys)
+            without = _make_up(limits, others if limits.add_remove else [0, *others], limits.keys)
+            one, other = (mechanism.perturb(each, name, earlier) for each in (with_one, without))
+            worst = max(worst, _exact_delta(one, other, study.privacy.epsilon))
+        earlier[name] = np.asarray(here.center, dtype=np.float64)
+    return StudyAudit(
+        epsilon=study.privacy.epsilon,
+        claimed=study.privacy.delta,
+        worst=worst,
+        stages=tuple(audits),
+    )
+
+
+def audit_events(
+    in_p: int, in_q: int, *, draws: int, epsilon: float, claimed: float, confidence: float = 0.9999
+) -> Audit:
+    """Return the audit of two counts: how often an event E happened under P and under Q.
+
+    Args:
+        in_p: how often, in ``draws`` draws of P.
+        in_q: likewise of Q.
+        draws: how many draws there were of either.
+        epsilon: as claimed.
+        claimed: delta as claimed.
+        confidence: of both bounds together.
+
+    Returns:
+        Bounds on P(E) - e^epsilon Q(E), the claim beside them.
+    """
+    tests = (scipy.stats.binomtest(hits, draws) for hits in (in_p, in_q))
+    p, q = (test.proportion_ci(confidence, method="exact") for test in tests)
+    scale = math.exp(epsilon)
+    return Audit(
+        epsilon=epsilon,
+        claimed=claimed,
+        lower=float(p.low - scale * q.high),
+        estimate=(in_p - scale * in_q) / draws,
+        upper=float(p.high - scale * q.low),
+    )
+
+
+def _make_up(limits: core.Limits, ends: list[int], keys: int) -> core.Statistics:
+    """Return the statistics of people, the returns of each as large (1) or small (0) as can be.
+
+    Each has one trajectory more than may count, and visits more keys than may.
+    """
+    path = np.arange(min(limits.keys // limits.arms, keys + 1))
+    path = np.concatenate([path, np.full(_LONG, path[-1])])
+    owned = limits.max_trajectories_per_person + 1 if limits.by_person else 1
+    person, trajectory, step = (
+        axis.ravel() for axis in np.indices((len(ends), owned, len(path)), dtype=np.int64)
+    )
+    ids = np.stack([person, trajectory], axis=1) if limits.by_person else person[:, None]
+    rewards = np.array(limits.reward_bounds, dtype=np.float64)[np.array(ends, dtype=int)[person]]
+    ratios = np.full(len(step), 1e3) if limits.clip else None
+    sums = core.Contributions(limits)
+    sums.add(ids[:, :, None], step, path[step].astype(np.int32), rewards, ratios)
+    return sums.finish()
+
+
+def _units(at: core.Perturbation) -> core.Vector:
+    """Return the scale of the noise of each number: deviations, or scales of Laplace noise."""
+    if at.laplace:
+        return np.array([float(scale) for scale in at.laplace])
+    return np.broadcast_to(np.asarray(at.deviations, dtype=np.float64), np.shape(at.center))
+
+
+def _shift(here: core.Perturbation, there: core.Perturbation) -> core.Vector:
+    """Return how far apart the centres are, in units of the noise."""
+    return (there.center.astype(np.float64) - here.center) / _units(here)
+
+
+def _distance(here: core.Perturbation, there: core.Perturbation) -> float:
+    """Return the length of the shift; with Laplace noise, of the number that moves most."""
+    shift = _shift(here, there)
+    return float(abs(shift).max() if here.laplace else np.linalg.norm(shift))
+
+
+def _exact_delta(here: core.Perturbation, there: core.Perturbation, epsilon: float) -> float:
+    """Return the exact delta of the two laws; of Laplace noise, of the number that moves most.
+
+    For Laplace noise of scale 1, s apart, it is 1 - e^{(epsilon - s)/2}, or 0 if s <= epsilon.
+    """
+    distance = _distance(here, there)
+    if here.laplace:
+        return max(0.0, -math.expm1((epsilon - distance) / 2))
+    # One ratio for all numbers: scales are public, or there is one scale.
+    ratio, dimension = float(np.max(there.deviations / here.deviations)), len(here.center)
+    one = core.divergence(epsilon, dimension, ratio, distance).estimate
+    return max(one, core.divergence(epsilon, dimension, 1 / ratio, distance / ratio).estimate)
+
+
+def _audit_pair(
+    here: core.Perturbation,
+    there: core.Perturbation,
+    share: float,
+    draws: int,
+    entropy: core.Entropy,
+) -> Audit:
+    """Count how often the loss exceeds a level, in draws of both with this share of the noise.
+
+    The two laws have the same scales, so that numbers which do not move tell nothing.
+    """
+    shift, distance = _shift(here, there), _distance(here, there)
+    epsilon = 0.0 if here.laplace else max(0.0, distance * (distance - APART) / 2)
+    moved = np.array([np.argmax(abs(shift))]) if here.laplace else np.flatnonzero(shift)
+    hits = []
+    for at in (there, here):
+        scales = [at.laplace[k] * Fraction(share) for k in moved] if at.laplace else []
+        copies = core.Perturbation(
+            center=np.tile(np.asarray(at.center)[moved], draws),
+            deviations=np.tile(share * _units(at)[moved], draws),
+            grids=np.tile(np.broadcast_to(at.grids, shift.shape)[moved], draws),
+            laplace=tuple(scales * draws),
+            psi=at.psi,
+            calibration=at.calibration,
+        )
+        drawn = core.add_noise(copies, entropy).reshape(draws, len(moved)) - here.center[moved]
+        along = drawn / _units(here)[moved] @ shift[moved] / distance
+        hits.append(int(np.count_nonzero(along > distance / 2 + epsilon / distance)))
+    exact = _exact_delta(here, there, epsilon)
+    return audit_events(*hits, draws=draws, epsilon=epsilon, claimed=exact)

@@ -1,0 +1,37 @@
+"""Say what plans and releases say before any data is opened: sentences from ``sentences.toml``."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+Severity = Literal["stop", "warn", "note"]
+
+
+@cache
+def _sentences() -> dict[str, Any]:
+    return tomllib.loads(
+        resources.files("privalue.planning").joinpath("sentences.toml").read_text()
+    )
+
+
+def say(section: str, sentence: str, /, **about: Any) -> str:
+    """Return a sentence, with what it is about filled in."""
+    return str(_sentences()[section][sentence].format(**about))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanNotice:
+    """Something that a reader should know."""
+
+    code: str
+    severity: Severity
+    text: str
+
+
+def notice(code: str, **about: Any) -> PlanNotice:
+    """Return the notice of a code."""
+    found = _sentences()["notices"][code]
+    text = found["text"].format(**about)
+    return PlanNotice(code=code, severity=found["severity"], text=text)

@@ -1,0 +1,33 @@
+"""Word the errors of the readers: a sentence for each code, in ``messages.toml``."""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from privalue.errors import DataError
+
+
+@cache
+def _sentences() -> dict[str, str]:
+    text = Path(__file__).with_name("messages.toml").read_text(encoding="utf-8")
+    return {code: " ".join(sentence.split()) for code, sentence in tomllib.loads(text).items()}
+
+
+def word(code: str, **values: object) -> str:
+    """Return the sentence of a code, its braces filled in."""
+    return _sentences()[code].format(**values)
+
+
+def data_error(code: str, **values: object) -> DataError:
+    """Return the error of a code, worded with these values."""
+    return DataError(word(code, **values), code=code)
+
+
+def one_line(problem: object) -> str:
+    """Shorten a library's message to one line."""
+    return " ".join(str(problem).split())[:200]
+
+
+def list_some(names: list[str], most: int = 10) -> str:
+    """Return the first of some names, as a message lists them."""
+    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")

@@ -1,0 +1,106 @@
+"""Start a Spark session on this machine, and turn what Spark says into errors of one line."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privalue.errors import MissingComponentError
+from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.source import BATCH_ROWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    "spark.master": "local[*]",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",  # nobody else has to reach it
+    "spark.io.encryption.enabled": "true",  # private rows are shuffled
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",  # of packed rows
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session() -> "SparkSession":
+    """Start a session on this machine: every core, this Python, quiet, its files encrypted.
+
+    Under ``spark-submit``, or with ``PYSPARK_SUBMIT_ARGS``, it is the session that these describe.
+    """
+    builder = pyspark_sql().SparkSession.builder.appName("privalue")
+    made: SparkSession
+    if not os.environ.keys() & {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}:
+        logging = Path(__file__).with_name("log4j2.properties").as_uri()
+        quiet = f"-Dlog4j2.configurationFile={logging}"
+        for name, value in {**_SETTINGS, "spark.driver.extraJavaOptions": quiet}.items():
+            builder = builder.config(name, value)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        made = builder.getOrCreate()
+    except (_errors().PySparkRuntimeError, OSError) as problem:  # without Java, without bash
+        raise MissingComponentError(word("spark-start", problem=one_line(problem))) from None
+    return made
+
+
+@contextmanager
+def active_session() -> Iterator["SparkSession"]:
+    """Yield the active session; or start one, and stop it at the end."""
+    used = pyspark_sql().SparkSession.getActiveSession()
+    if used is not None:
+        yield used
+        return
+    made = session()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def pyspark_sql() -> Any:
+    """Import ``pyspark.sql``, only where it is needed."""
+    try:
+        import_module("pandas")  # Spark insists
+        return import_module("pyspark.sql")
+    except ImportError:
+        raise MissingComponentError(word("spark-missing")) from None
+
+
+def _errors() -> Any:
+    return import_module("pyspark.errors")
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Turn the errors of Spark itself into one line, without tracebacks."""
+    failures = (_errors().PySparkException, import_module("py4j.protocol").Py4JError)
+    silence_loggers()
+    try:
+        yield
+    except failures as problem:
+        reason = _reason(problem)
+        if "No module named" in reason or "PYTHON_VERSION_MISMATCH" in reason:
+            raise MissingComponentError(word("spark-workers", problem=reason)) from None
+        raise data_error("spark-failure", problem=reason) from None
+
+
+def silence_loggers() -> None:
+    """Silence two of PySpark's loggers: they would log private values that a query failed at."""
+    get = import_module("pyspark.logger").PySparkLogger.getLogger
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        get(name).disabled = True
+
+
+def _reason(problem: BaseException) -> str:
+    """Return the innermost cause of an error of Spark, in one line."""
+    cause = getattr(problem, "java_exception", None)
+    if cause is not None:
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return one_line(cause.toString())
+    lines = str(problem).strip().splitlines() or [type(problem).__name__]
+    return one_line(lines[-1] if isinstance(problem, _errors().PythonException) else lines[0])

@@ -1,0 +1,64 @@
+"""Name the files in the folder of a release, and refuse folders before any work is done.
+
+A release is never overwritten, and what is public never goes beside a private page.
+"""
+
+import os
+from pathlib import Path
+
+from privalue.errors import UsageError
+from privalue.releases import FILE_NAME
+from privalue.report.html import sentence
+
+PAGE, REGISTRY = "report.html", "registry.yaml"
+VALUES, DIFFERENCES = "values.csv", "differences.csv"
+PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES, DIFFERENCES)
+# Every private page has this mark in its first bytes, so that it is found in any folder.
+PRIVATE_MARK = "privalue-private-page"
+_LOOKED_AT = 1024
+
+
+def require_publishable(folder: str | Path) -> None:
+    """Refuse, before any work, a folder that holds a release, a report or a private page.
+
+    Raises:
+        UsageError: if it holds one; a release is never overwritten.
+    """
+    if not str(folder):
+        raise UsageError("the folder for the release has no name; give one")
+    there = Path(folder)
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{there} is not a folder that can be written to; give another folder")
+    for name in PUBLIC_FILES:
+        if os.path.lexists(Path(folder) / name):
+            raise UsageError(sentence("never_overwritten", file=Path(folder) / name))
+    require_no_private_page(folder)
+
+
+def require_no_private_page(folder: str | Path) -> None:
+    """Refuse a folder in which public files would be beside a private page.
+
+    Somebody who publishes the folder as a whole would publish the private page with it.
+
+    Raises:
+        UsageError: if the folder holds a private page, or a page that cannot be read.
+    """
+    for file in sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []:
+        if is_marked(file, PRIVATE_MARK):
+            raise UsageError(sentence("beside_private", file=file))
+
+
+def is_marked(file: Path, mark: str) -> bool:
+    """Return whether a page begins with a mark, or cannot be read.
+
+    A page that cannot be read counts as marked: the check errs on the safe side.
+    """
+    if file.suffix.lower() not in {".html", ".htm"} or not file.is_file():
+        return False
+    try:
+        with file.open("rb") as opened:
+            return mark.encode() in opened.read(_LOOKED_AT)
+    except OSError:
+        return True

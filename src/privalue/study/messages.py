@@ -1,0 +1,54 @@
+"""Say why a study is refused, in the words of two files beside this one.
+
+``messages.toml`` has a message for each code of an error, and ``keys.toml`` says what each key is
+about, what is allowed, and gives an example.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from privalue.errors import StudyError
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+def describe_key(section: str, key: str) -> Mapping[str, Any]:
+    """Return what ``keys.toml`` says of a key: "about", "allowed", mostly "example"."""
+    described: Mapping[str, Any] = _read("keys.toml")[section][key]
+    return described
+
+
+def refusal(code: str, /, *values: object, **facts: object) -> StudyError:
+    """Return the error of this code; values and facts fill in its message."""
+    return StudyError(_read("messages.toml")[code].format(*values, **facts), code=code)
+
+
+def meant(written: str, known: Collection[str]) -> str:
+    """Return which of the known names somebody may have meant, or all of them."""
+    near = difflib.get_close_matches(written, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+
+
+def format_value(value: object) -> str:
+    """Return a value as a study file has it, cut if it is long, for a message."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(format_value, value[:20]))}]"
+    try:
+        text = f'"{value}"' if isinstance(value, str) else repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return f"a {type(value).__name__} that is too long to show"
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def one_line(problem: BaseException) -> str:
+    """Return what an error says, in one line that is not too long."""
+    text = getattr(problem, "strerror", None) or str(problem)
+    return " ".join(text.split())[:200]

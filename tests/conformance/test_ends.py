@@ -1,0 +1,183 @@
+"""Rows that end a trajectory: the same in every source and by both engines, one unit at a time."""
+
+import random
+
+import numpy as np
+import pytest
+
+import privalue as pv
+from conformance.test_engines import framed, pieces_of
+from oracles import reading as local
+from oracles.sources import TABLES, arrow
+from privalue.core import GRID_STEPS
+
+pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
+
+HEADING = ("person", "trajectory", "step", "state", "reward", "arm", "action", "probability")
+STATES, ENDS, ARMS, ACTIONS = ["ward", "icu"], ["died", "home"], ["old", "new"], ["wait", "act"]
+USUAL = {
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "unit": "trajectory",
+    "states": STATES,
+    "discount": 0.5,
+    "columns": {"person": "person", "trajectory": "trajectory"},
+}
+GIVEN = {"died": 0.0, "home": 1.0}
+POLICY = {
+    "target": {s: {"wait": 0.5, "act": 0.5} for s in STATES},
+    "behaviour": "column",
+    "clip": 8,
+}
+STUDIES = {
+    "column": pv.Study(**USUAL, ends=ENDS, rewards=(0, 1)),
+    "given": pv.Study(**USUAL, ends=GIVEN),
+    "days": pv.Study(**USUAL, ends=ENDS, reward_per_row=1.0),
+    "arms": pv.Study(**USUAL, ends=GIVEN, arms=ARMS),
+    "actions": pv.Study(**USUAL, ends=GIVEN, actions=ACTIONS),
+    "persons": pv.Study(
+        **{**USUAL, "unit": "person"}, ends=GIVEN, arms=ARMS, max_trajectories_per_person=2
+    ),
+    "another policy": pv.Study(
+        **{**USUAL, "delta": None},
+        ends=GIVEN,
+        actions=ACTIONS,
+        mechanism="dp-ope",
+        policy=POLICY,
+    ),
+}
+
+
+def stays(seed=5, persons=14):
+    """Rows in no order; what an end has no business with is blank, odd, or another arm's."""
+    rng = random.Random(seed)
+    made = []
+    for person in range(persons):
+        arm = rng.choice(ARMS)
+        for trajectory in range(rng.randrange(1, 4)):
+            path = [rng.choice(STATES) for _ in range(rng.randrange(1, 4))]
+            for step, state in enumerate(path):
+                cells = (rng.choice([0.0, 0.5, 1.0]), arm, rng.choice(ACTIONS), 0.5)
+                made.append((person, trajectory, step, state, *cells))
+            if rng.random() < 0.8:
+                odd = rng.choice([(None, None, None), ("?", "neither", 7.0), (ARMS[0], "act", 0.0)])
+                made.append((person, trajectory, 9, rng.choice(ENDS), 0.25, *odd))
+    rng.shuffle(made)
+    return made
+
+
+def twin(made, study):
+    """Counts and sums by hand, for studies without a limit on states."""
+    by_person = study.privacy.unit == "person"
+    owned = {}
+    for person, trajectory, step, state, reward, arm, action, _ in made:
+        owned.setdefault((person, trajectory), []).append((step, state, reward, arm, action))
+    counts, sums, m = np.zeros(study.key_count), np.zeros(study.key_count), 0
+    low, high = study.return_bounds
+    for (_, trajectory), rows in sorted(owned.items()):
+        if by_person and trajectory >= 2:
+            continue
+        m, value, first = m + 1, 0.0, {}
+        for _, state, reward, arm, action in sorted(rows, reverse=True, key=lambda row: row[0]):
+            fixed = study.fixed_rewards
+            of_ends = {} if fixed is None else dict(zip(ENDS, fixed[1], strict=True))
+            value = (reward if fixed is None else of_ends.get(state, fixed[0])) + 0.5 * value
+            if state in STATES:
+                key = STATES.index(state)
+                if study.arms.names:
+                    key += 2 * ARMS.index(arm)
+                if study.pairs is not None:
+                    key = 2 * key + ACTIONS.index(action)
+                first[key] = min(max(value, low), high)
+        for key, one in first.items():
+            counts[key] += 1
+            sums[key] += (one - low) / (high - low)
+    return m, counts, sums
+
+
+def numbers(found):
+    arrays = (found.counts, found.return_steps, found.weight_steps, found.weighted_steps)
+    return found.trajectories, found.units_dropped, *(array.tolist() for array in arrays)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_statistics_are_those_by_hand(name):
+    study, made = STUDIES[name], stays()
+    found = local.statistics(arrow(HEADING, made), study)
+    m, counts, sums = twin(made, study)
+    assert found.trajectories == m
+    if name != "another policy":
+        assert found.counts.tolist() == counts.tolist()
+        assert np.allclose(found.return_steps / GRID_STEPS, sums, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_every_source_gives_the_same(kind, place):
+    made = stays()
+    for name in STUDIES if kind in {"csv", "Parquet"} else ("persons", "another policy"):
+        study = STUDIES[name]
+        found = local.statistics(TABLES[kind](place, HEADING, made), study)
+        assert numbers(found) == numbers(local.statistics(arrow(HEADING, made), study)), name
+
+
+@pytest.mark.parametrize("name", ["persons", "another policy"])
+def test_spark_gives_the_same(name, spark):
+    study, table = STUDIES[name], arrow(HEADING, stays())
+    found = local.statistics(framed(spark, pieces_of(table, [5, 30])), study, engine="spark")
+    assert numbers(found) == numbers(local.statistics(table, study))
+
+
+def test_episodes_may_have_ends():
+    study = pv.Study(**{**USUAL, "columns": None}, ends=ENDS, rewards=(0, 1))
+    episodes = [[("ward", 0.0), ("home", 1.0)], [("icu", 0.5)], [("died", 0.0)]] * 5
+    assert numbers(local.statistics(episodes, study))[:3] == (15, 0, [5, 5])
+
+
+def test_a_reward_that_is_not_read_keeps_its_place_in_steps():
+    """Planted: by their number alone, cells would move up, and a reward be an action or a mark."""
+    usual = {**USUAL, "columns": None}
+    given = pv.Study(**usual, ends=GIVEN, actions=ACTIONS)
+    found = local.statistics([[("ward", "act", 0.3), ("home", None, 0.0)]], given)
+    assert (found.counts.tolist(), found.return_steps.tolist()[1]) == ([0, 1, 0, 0], GRID_STEPS)
+    with pytest.raises(pv.DataError):
+        local.statistics([[("ward", 1.0)]], given)
+    plain = pv.Study(**usual, ends=GIVEN)
+    for steps in ([("icu",), ("died",)], [("icu", 1.0), ("died", 1.0)]):
+        assert local.statistics([steps], plain).return_steps.tolist() == [0, 0]
+
+
+def test_one_unit_with_rows_after_its_end_decides_nothing_for_others():
+    """It is refused by its place, or dropped alone; a trajectory of ends alone counts in m."""
+    made = stays()
+    study = STUDIES["given"]
+    dropping = study.replace(invalid="drop-unit", trajectories=30)
+    for step, state in ((10, "ward"), (10, "home")):
+        bad = [*made, (99, 0, 9, "home", 1.0, None, None, None)]
+        bad += [(99, 0, step, state, 0.0, "old", "act", 0.5)]
+        with pytest.raises(pv.DataError) as refused:
+            local.statistics(arrow(HEADING, bad), study)
+        assert refused.value.code == "rows-ended"
+        dropped = local.statistics(arrow(HEADING, bad), dropping)
+        plain = local.statistics(arrow(HEADING, made), dropping)
+        assert dropped.units_dropped == 1
+        assert numbers(dropped)[2:] == numbers(plain)[2:]
+    only = [*made, (99, 0, 9, "home", 1.0, None, None, None)]
+    more = local.statistics(arrow(HEADING, only), study)
+    before = local.statistics(arrow(HEADING, made), study)
+    assert more.trajectories == before.trajectories + 1
+    assert numbers(more)[2:] == numbers(before)[2:]
+    with pytest.raises(pv.DataError) as refused:
+        local.statistics(arrow(HEADING, only), STUDIES["another policy"])
+    assert refused.value.code == "rows-stateless"
+
+
+def test_a_release_has_values_of_states_alone_and_says_what_ends_are():
+    study = STUDIES["given"]
+    stay = [(0, "ward"), (1, "home")]
+    rows = [(person, 0, *row, 0.0, None, None, None) for person in range(900) for row in stay]
+    release = pv.release(study, arrow(HEADING, rows))
+    assert [row.state for row in release] == STATES
+    assert release.study["states"]["ends"] == GIVEN
+    assert release.terms["has_ends"] is True
+    assert abs(release["ward"].value - 0.5) < 0.1
+    assert pv.refit(release, level=0.9).study["states"]["ends"] == GIVEN

@@ -1,0 +1,231 @@
+"""Pooled releases: one noisy statistic from several, which spends nothing; differences of two."""
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+
+import privalue as pv
+from privalue.errors import StudyError
+from privalue.estimate import pooling
+
+STATES = ["a", "b", "c", "d", "e"]
+MEANS = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
+USUAL = {
+    "states": STATES,
+    "discount": 1.0,
+    "returns": (0, 1),
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "unit": "trajectory",
+    "max_states_per_trajectory": 1,
+}
+
+
+def people(rng, count, means=MEANS):
+    """Trajectories of one row, whose return is 0 or 1: the largest variance that there is."""
+    states = rng.integers(len(STATES), size=count)
+    rewards = rng.random(count) < means[states]
+    return [[(STATES[s], float(r))] for s, r in zip(states, rewards, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def sites():
+    rng = np.random.default_rng(20261118)
+    study = pv.Study(**USUAL, start=[0.2] * 5)
+    return [pv.release(study, people(rng, 800)) for _ in range(3)]
+
+
+def test_sums_and_variances_add_up(sites):
+    pooled = pv.pool(sites)
+    for name in ("sums", "counts"):
+        parts = [getattr(site.statistics, name) for site in sites]
+        assert np.array_equal(getattr(pooled.statistics, name), np.sum(parts, axis=0))
+    for name in ("sum_noise", "count_noise"):
+        squares = sum(getattr(site.statistics, name) ** 2 for site in sites)
+        assert np.allclose(getattr(pooled.statistics, name) ** 2, squares, rtol=1e-12)
+    assert (pooled.trajectories, pooled.private, pooled.ledger_head) == (2400, True, None)
+    assert [source.sha256 for source in pooled.pooled_from] == [site.sha256 for site in sites]
+    assert (pooled.privacy, pooled.gaussian_mu) == (sites[0].privacy, sites[0].gaussian_mu)
+    assert pooled.policy_value is not None
+    width = pooled.total_high - pooled.total_low
+    assert (width < 0.75 * (sites[0].total_high - sites[0].total_low)).all()
+    again = pv.Release.parse(pooled.to_json())
+    assert again == pooled
+
+
+def test_pooling_in_steps_is_pooling_at_once(sites):
+    steps, once = pv.pool([pv.pool(sites[:2]), sites[2]]), pv.pool(sites)
+    assert np.allclose(steps.value, once.value, atol=1e-12)
+    assert steps.pooled_from == once.pooled_from
+
+
+def another(**changes):
+    study = pv.Study(**{**USUAL, **changes})
+    return pv.release(study, people(np.random.default_rng(1), 800), accept_useless=True)
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        (lambda sites: sites[0], "pooled-twice"),
+        (pv.pool, "pooled-twice"),
+        (lambda sites: pv.Release.parse(sites[0].to_json()), "pooled-twice"),
+        (lambda sites: pv.refit(sites[1], size=2), "not-alike"),
+        (lambda _: another(returns=(0, 2)), "not-alike"),
+        (lambda _: another(discount=0.5), "not-alike"),
+        (lambda _: another(states=[*STATES, "f"]), "not-alike"),
+        (lambda _: another(states=[*STATES[::-1]]), "not-alike"),
+        (lambda _: another(max_states_per_trajectory=2), "not-alike"),
+        (lambda _: another(neighbours="add-remove"), "not-alike"),
+        (lambda _: another(size=2), "not-alike"),
+        (lambda _: another(invalid="drop-unit", trajectories=800), "not-alike"),
+        (lambda _: another(ends=["out"]), "not-alike"),
+        (lambda _: another(mechanism="dp-lsw"), "not-alike"),
+        (lambda _: another(returns=None, rewards=(0, 1), discount=0.9), "not-alike"),
+    ],
+)
+def test_what_does_not_add_up_is_refused(sites, second, code):
+    with pytest.raises(StudyError) as refused:
+        pv.pool([sites[0], second(sites)])
+    assert refused.value.code == code
+
+
+def test_seeded_releases_and_fewer_than_two_are_refused(sites):
+    seeded = pv.release(pv.Study(**USUAL), people(np.random.default_rng(1), 800), seed=1)
+    with pytest.raises(StudyError) as refused:
+        pv.pool([sites[0], seeded])
+    assert refused.value.code == "not-alike"
+    for few in ([], sites[:1]):
+        with pytest.raises(pv.UsageError):
+            pv.pool(few)
+
+
+def test_names_sizes_and_costs_may_differ(sites):
+    other = another(name="kiel", dataset="kiel", period="2026", epsilon=2.0, delta=1e-7)
+    pooled = pv.pool([sites[0], other])
+    assert (pooled.privacy.epsilon, pooled.privacy.delta) == (2.0, 1e-6)  # what both keep
+    assert pooled.terms["epsilon"] == 2.0
+    backwards = pv.pool([other, sites[0]])
+    assert (backwards.privacy, backwards.gaussian_mu) == (pooled.privacy, pooled.gaussian_mu)
+    assert pv.privacy_profile(1 / pooled.gaussian_mu, 0.0, 1, 2.0).upper <= 1e-6
+    assert [source.epsilon for source in pooled.pooled_from] == [1.0, 2.0]
+    assert pooled.pooled_from[1].dataset == "kiel"
+    assert "dataset" not in pooled.study["study"]
+
+
+def test_the_same_people_have_the_sum_of_all_costs(sites):
+    """By mu, as another accountant finds it; planted: the largest alone is far less."""
+    pooled = pv.pool(sites, same_people=True)
+    relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    accountant = PLDAccountant(relation)
+    for site in sites:
+        accountant.compose(dp_accounting.GaussianDpEvent(1 / site.gaussian_mu))
+    exact = accountant.get_epsilon(1e-6)
+    assert exact - 1e-3 < pooled.privacy.epsilon < exact + 1e-2
+    assert pooled.privacy.epsilon > 1.5 * sites[0].privacy.epsilon
+    assert pooled.gaussian_mu >= 3**0.5 * sites[0].gaussian_mu
+    assert pooled.releases_per_person == 3
+    apart = pv.pool(sites)
+    assert (pooled.total_high - pooled.total_low > 1.1 * (apart.total_high - apart.total_low)).all()
+    refitted = pv.refit(pooled)
+    assert np.allclose(refitted.total_high, pooled.total_high)
+
+
+def coverage(rng, draws, *, same_people, claimed):
+    """Return how often pooled intervals cover the means, where noise is small beside sampling."""
+    study = pv.Study(**{**USUAL, "epsilon": 8.0})
+    covered = []
+    for _ in range(draws):
+        table = people(rng, 400)
+        data = [table] * 3 if same_people else [table, people(rng, 400), people(rng, 400)]
+        pooled = pv.pool([pv.release(study, each) for each in data], same_people=claimed)
+        covered.append((pooled.total_low <= MEANS) & (pooled.total_high >= MEANS))
+    return np.mean(covered)
+
+
+def test_intervals_cover_where_people_are_apart_and_where_they_are_the_same():
+    rng = np.random.default_rng(7)
+    assert coverage(rng, 40, same_people=False, claimed=False) > 0.92
+    assert coverage(rng, 40, same_people=True, claimed=True) > 0.92
+
+
+def test_the_same_people_taken_for_others_are_not_covered():
+    """Planted: the variance of people as if three releases of the same ones were three times as
+    many."""
+    assert coverage(np.random.default_rng(8), 40, same_people=True, claimed=False) < 0.85
+
+
+def test_sources_that_differ_are_marked_and_alike_ones_are_not():
+    rng, study = np.random.default_rng(9), pv.Study(**{**USUAL, "epsilon": 4.0})
+    wrong = [
+        any("differ" in text for text in _pooled_flags(rng, study, [MEANS] * 3)) for _ in range(40)
+    ]
+    assert np.mean(wrong) <= 0.1
+    shifted = MEANS + np.array([0.6, 0, 0, 0, 0])
+    flags = _pooled_flags(rng, study, [MEANS, MEANS, shifted])
+    assert "sources differ" in flags[0]
+    assert not any("differ" in text for text in flags[1:])
+
+
+def _pooled_flags(rng, study, means):
+    sites = [pv.release(study, people(rng, 1000, each)) for each in means]
+    return pv.pool(sites).flags.tolist()
+
+
+def test_differences_of_sources_by_the_slow_rule(sites):
+    """Q at its smallest v, found by a plain search for each state."""
+    each = [pooling.released_ratios(site) for site in sites]
+    fast = pooling.sources_differ(each, level=0.5, alike=[1] * len(each))
+    from scipy import optimize, stats
+
+    for at in range(len(STATES)):
+
+        def q(v, at=at):
+            total = 0.0
+            for one in each:
+                y = v - one.centre
+                variance = one.sum_noise[at] ** 2 + (y * one.count_noise[at]) ** 2
+                variance += max(one.counts[at], 0) * (1 - v) * v
+                total += (one.sums[at] - y * one.counts[at]) ** 2 / variance
+            return total
+
+        best = optimize.minimize_scalar(q, bounds=(0, 1), method="bounded").fun
+        assert fast[at] == (best > stats.chi2.isf(0.5 / len(STATES), len(sites)))
+
+
+def test_a_source_that_only_adds_noise_is_named(sites):
+    noisy = another(epsilon=0.02)
+    marks = [source.better_without for source in pv.pool([*sites, noisy]).pooled_from]
+    assert marks == [False, False, False, True]
+
+
+def test_a_difference_of_two_releases_is_that_of_two_arms():
+    rng = np.random.default_rng(11)
+    study, shifted = pv.Study(**{**USUAL, "epsilon": 4.0}), MEANS + 0.15
+    covered = []
+    for _ in range(40):
+        new, old = (pv.release(study, people(rng, 1000, means)) for means in (shifted, MEANS))
+        table = pv.difference(new, old)
+        covered.append((table.total_low <= 0.15) & (table.total_high >= 0.15))
+        assert np.allclose(table.value, new.value - old.value)
+    assert np.mean(covered) > 0.93
+    assert [row.state for row in table] == STATES
+    with pytest.raises(StudyError):
+        pv.difference(new, another(returns=(0, 2)))
+    with pytest.raises(StudyError):
+        pv.difference(new, new)
+
+
+@pytest.mark.parametrize(("section", "key"), [("weights", "file"), ("features", "file")])
+def test_no_file_that_somebodys_release_names_is_opened(sites, section, key, tmp_path):
+    """A release may come from anybody: a path in it, listed as a side file or not, is refused."""
+    secret = tmp_path / "secret.csv"
+    secret.write_text("state,weight\npatient 17,1\n")
+    study = {**sites[0].study, section: {**sites[0].study[section], key: str(secret)}}
+    hostile = sites[0].model_copy(update={"study": study})
+    for use in (lambda: pv.pool([hostile, sites[1]]), lambda: pv.refit(hostile, level=0.9)):
+        with pytest.raises(StudyError) as refused:
+            use()
+        assert refused.value.code == "description-without-file"
+        assert "patient" not in str(refused.value)
