@@ -124,14 +124,11 @@ def main() -> None:
     """The whole journey."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
-    parser.add_argument("--quick", action="store_true", help="1,500 persons instead of 6,000")
-    chosen = parser.parse_args()
-    out = chosen.out
+    out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
-    persons, about = (1_500, 2_500) if chosen.quick else (6_000, 10_000)
     data, ledger = out / "stays.csv", out / "ledger.db"
-    stays = write_stays(data, persons, seed=2026)
-    study = study_file(out, about)
+    stays = write_stays(data, persons=12_000, seed=2026)
+    study = study_file(out, about=20_000)
 
     command("check", study)
     command("plan", study)

@@ -1,4 +1,4 @@
-"""Every example runs in its quick mode, as a user would start it, and says what it measured."""
+"""Every example runs, as a user would start it, and says what it measured."""
 
 import json
 import os
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# The errors that a quick run must stay below, and what a constant would get.
+# The errors that a run must stay below, and what a constant would get. The noise is real: the
+# clinic's error was .009 with a standard deviation of .0023 in 200 runs, a constant's is .057.
 CHECKS = {
     "clinic": lambda found: found["rmse"] < found["constant"],
     "frozen_lake": lambda found: found["rmse"] < 0.4 and found["episodes"] == 200,
@@ -30,8 +31,9 @@ CHECKS = {
 )
 def test_an_example_runs(example, tmp_path):
     out = tmp_path / "out"
+    quick = [] if example == "clinic" else ["--quick"]
     done = subprocess.run(
-        [sys.executable, ROOT / "examples" / f"{example}.py", "--out", str(out), "--quick"],
+        [sys.executable, ROOT / "examples" / f"{example}.py", "--out", str(out), *quick],
         capture_output=True,
         text=True,
         check=False,
