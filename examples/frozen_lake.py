@@ -25,7 +25,7 @@ from privalue.cli import run
 
 WORLD = "gym:FrozenLake-v1,policy=greedy"
 DATASET = "lake/greedy-v0"
-LIMIT = 1_000  # rows: the usual limit of 100 would cut one in ten, and bias the values
+LIMIT = 1_000  # rows: the usual limit of 100 would cut off one in ten, and keeping those is a bias
 
 
 def record(episodes: int, seed: int) -> np.ndarray:
@@ -94,6 +94,9 @@ labels = {json.dumps(squares)}
 
 [mechanism]
 name = "dp-ssp"
+
+[data]
+truncated_rows = "keep"
 """)
     return file
 

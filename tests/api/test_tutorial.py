@@ -63,4 +63,4 @@ def test_what_is_kept_is_plain(executed):
     ]
     assert len(released) == 1
     assert "This release is (1, 1e-06)-differentially private" in released[0]
-    assert "too few visits" in released[0]
+    assert 'class="flag"' in released[0]  # of hospice, which few visit

@@ -264,7 +264,8 @@ def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = "."
     elif pa.types.is_floating(kind):
         exact = _exact_floats(column)
         exact = exact.mark(np.floor(exact.values) != exact.values, INVALID)
-        found = Cells(exact.values.astype(np.int64), exact.status)
+        # 0 where it is no whole number, as of a text.
+        found = Cells(np.where(exact.status == OK, exact.values, 0).astype(np.int64), exact.status)
     elif pa.types.is_int32(kind):
         found = Cells(_filled(column), _nulls(column))
     elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
