@@ -56,7 +56,7 @@ def test_the_core_stops(most_keys):
 
 
 def test_scaling_in_place_of_stopping_is_a_mistake():
-    """Planted: visits of a trajectory shrunk to a squared norm of 2 count for less if it is long."""
+    """Planted: visits shrunk to a squared norm of 2 count for less in long trajectories."""
     sizes = [(often * min(1.0, (2 / len(path)) ** 0.5), path) for often, path in PATHS if A in path]
     returns = [float(sum(REWARD[key] for key in path)) for _, path in sizes]
     mean = np.average(returns, weights=[size for size, _ in sizes])
