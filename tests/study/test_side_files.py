@@ -244,7 +244,7 @@ def test_headers_of_arrays_that_do_not_parse_are_one_line(tmp_path, content, cap
 @pytest.mark.parametrize("most", [1_000_000, 100_000])
 def test_a_label_that_is_repeated_takes_its_bytes_once(tmp_path, most, monkeypatch):
     """Of a table that is small in its dictionary, and large as texts of their own: 200 MB."""
-    monkeypatch.setattr(side_files, "MOST_ARRAY", most)
+    monkeypatch.setattr("privalue.study.side_files.MOST_ARRAY", most)
     label = pa.array([" " + "x" * 10_000])
     column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), label)
     pq.write_table(pa.table({"state": column}), tmp_path / "table.parquet", store_schema=False)
