@@ -13,6 +13,7 @@
 Anything else fails, and so does an indented block.
 """
 
+import ast
 import contextlib
 import importlib.util
 import io
@@ -194,3 +195,19 @@ def test_every_test_that_the_documentation_names_exists():
     for page in written():
         for name in re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text()):
             assert (ROOT / name).exists() or "NAME" in name, f"{named(page)}: {name}"
+
+
+def test_the_list_of_mistakes_is_true_and_complete():
+    """Every test that it names exists, and every test that says it plants something is named."""
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    rows = re.findall(r"`(tests/[\w/]+\.py)`: ((?:`\w+`(?:, )?)+)", text)
+    listed = {(file, f"test_{name}") for file, names in rows for name in re.findall(r"\w+", names)}
+    there, planted = set(), set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                there.add((named(path), node.name))
+                if "planted" in f"{node.name} {ast.get_docstring(node)}".lower():
+                    planted.add((named(path), node.name))
+    assert listed - there == set()
+    assert planted - listed == set()

@@ -180,7 +180,10 @@ def test_returns_that_are_far_too_wide():
     declared = described(returns=(0, 100))
     assert "stage-for-bounds" in suggested(declared)
     assert "stage-for-bounds" not in suggested(described())
-    for study, offered in ((wide, True), (declared, True), (described(stages=["bounds"]), False)):
+    forever = described(returns=(0, 500), discount=1)
+    assert "stage-for-bounds" in suggested(forever)
+    staged = described(stages=["bounds"])
+    for study, offered in ((wide, True), (declared, True), (forever, True), (staged, False)):
         assert any('stages = ["bounds"]' in note for note in pv.check(study).notes) == offered
     assert "[0, 9.56" in suggested(declared, steps=10)["returns"].text
     in_world = suggested(declared, 4096, world=CHAIN)["returns"]

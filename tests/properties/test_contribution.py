@@ -434,6 +434,13 @@ def test_a_frozen_choice_of_the_largest_terms_is_caught():
     assert abs(math.log(frozen[0] / frozen[1])) > 2 * beta
 
 
+def test_the_smallest_counts_for_the_largest_terms_are_caught():
+    """Which is right under equal weights only."""
+    mistaken = slow.psi_lsw([2], [1.0], 0.1)
+    assert fast_lsw([2, 9], [1.0, 1e3], 0.1, touched=1) > 2 * mistaken
+    assert fast_lsw([2, 9], [1.0, 1.0], 0.1, touched=1) == pytest.approx(mistaken, rel=TOLERANCE)
+
+
 @pytest.mark.parametrize("features", ["tabular", "pairs"])
 @pytest.mark.parametrize(
     "mistake",

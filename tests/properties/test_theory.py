@@ -153,6 +153,25 @@ def test_mistaken_bounds_of_lsw_are_caught(mistake):
     assert all(exact_term(*case) <= theory.lsw_term_bound(*case) for case in CASES)
 
 
+@pytest.mark.parametrize(
+    "term",
+    [
+        lambda n, beta: slow.lsw_term(n, beta) if n else 0.0,
+        lambda n, beta: math.exp(-beta * (n - 1)),
+        lambda n, _: 1 / max(n, 1) ** 2,
+    ],
+    ids=["without zero", "always slow", "always fast"],
+)
+def test_mistaken_sums_are_caught(term):
+    wrong, right = [], []
+    for p, m, beta in [*CASES, (0.05, 10, 0.1)]:
+        found = float(theory.expected_lsw_term(p, m, beta))
+        right.append(abs(found / exact_term(p, m, beta) - 1))
+        wrong.append(abs(found / slow.over_binomial(lambda n, b=beta: term(n, b), m, p) - 1))
+    assert max(right) < 1e-10
+    assert max(wrong) > 1e-2
+
+
 def test_the_published_short_bound_of_lsw_is_caught():
     cases = [case for case in CASES if case[2] <= 0.5]
     worst = max(

@@ -15,7 +15,7 @@ from oracles import cells
 from oracles.reading import statistics
 from oracles.studies import rows_of, study
 from privalue.errors import BoundaryError
-from privalue.readers import local, tables
+from privalue.readers import local
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
 STUDY = study(3)
@@ -117,7 +117,7 @@ def test_persons_are_whole_across_every_boundary(people, most, text, seed, part)
     rows.sort(key=lambda row: (cells.rank(row[0]), int(row[1]), row[2]))
     ordered = pd.DataFrame(rows, columns=made.columns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "BATCH_ROWS", part)
+        patch.setattr("privalue.readers.tables.BATCH_ROWS", part)
         patch.setattr(local, "LEAST_BYTES", 1000)
         taken = way_taken(patch)
         found = [statistics(ordered, described), statistics(made, described, memory=1)]

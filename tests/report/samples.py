@@ -66,14 +66,8 @@ def seeded(chosen, rows, seed=11, **how):
 
 def arms_study(**keys):
     labels = ["control", "treated"]
-    return study(
-        name="trial",
-        discount=1.0,
-        returns=(0, 2),
-        arms=labels,
-        start={"admission": 1.0},
-        **keys,
-    )
+    usual = {"discount": 1.0, "returns": (0, 2)}
+    return study(name="trial", arms=labels, start={"admission": 1.0}, **{**usual, **keys})
 
 
 def off_policy_study(**policy):
@@ -98,14 +92,14 @@ STUDIES = {
     "off-policy": off_policy_study,
     "by-start": lambda: off_policy_study(by="start"),
     "no-intervals": lambda: study(mechanism="dp-lsw"),
-    "restricted": lambda: study(
+    "restricted": lambda: arms_study(
         discount=0.999, returns=None, outcome="days at home", outcome_unit="days"
     ),
 }
 
 
 def rows_of(kind):
-    if kind == "arms":
+    if kind in {"arms", "restricted"}:
         return stays(4000, arm="control") + stays(4000, arm="treated", gain=0.4, seed=2)
     return stays(8000 if kind in {"actions", "off-policy", "by-start"} else 5000)
 

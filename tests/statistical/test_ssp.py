@@ -20,7 +20,8 @@ from oracles.limits import count_weight, sensitivity, shape_weights
 from oracles.repeats import crossed, repeats
 from oracles.worlds import first_visits
 from privalue.core import Design, exact_alpha
-from privalue.estimate.ratios import normal_quantile, ratio_intervals
+from privalue.estimate import normal_quantile
+from privalue.estimate.ratios import ratio_intervals
 from privalue.estimate.values import SURE
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes

@@ -12,8 +12,6 @@ import scipy.sparse as sp
 
 import privalue as pv
 from privalue.cli import run
-from privalue.study import side_files
-from privalue.study.study import MOST_STUDY
 
 STUDY = """\
 [privacy]
@@ -97,9 +95,9 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, capfd, monkeypa
 @pytest.mark.parametrize(
     ("name", "more", "most"),
     [
-        ("states.csv", "", side_files.MOST_TABLE),
-        ("features.npy", FEATURES.format("features.npy"), side_files.MOST_ARRAY),
-        ("study.toml", "", MOST_STUDY),
+        ("states.csv", "", 250_000_000),
+        ("features.npy", FEATURES.format("features.npy"), 1_000_000_000),
+        ("study.toml", "", 64_000_000),
     ],
 )
 def test_a_file_beyond_the_stated_size_is_not_read(tmp_path, name, more, most):
@@ -182,7 +180,7 @@ def test_sparse_matrices_are_checked_before_they_are_used(tmp_path, form, part, 
 
 def test_archives_are_held_to_what_they_may_unpack_to(tmp_path, monkeypatch):
     parts = parts_of("csr")
-    monkeypatch.setattr(side_files, "MOST_ARRAY", 100_000)
+    monkeypatch.setattr("privalue.study.side_files.MOST_ARRAY", 100_000)
     load(tmp_path, parts)
     with pytest.raises(pv.StudyError, match="unpacks to more than 100,000 bytes"):
         load(tmp_path, {**parts, "more": np.zeros(20_000)})

@@ -183,13 +183,18 @@ def _on_visits(study: Study) -> Iterator[Notice]:
 def _on_returns(study: Study) -> Iterator[Notice]:
     """Yield what there is to say about bounds that are wider than they have to be."""
     low, high = study.return_bounds
-    least, most = implied_returns(study.values.rewards, study.values.discount)
+    rewards = study.values.rewards
+    least, most = implied_returns(rewards, study.values.discount)
+    is_discounted = study.values.discount < 1
+    # Without a discount rewards imply no bounds: returns are far wider at four times a reward's.
+    widest = most - least if is_discounted else 8 * (rewards[1] - rewards[0])
     staged = "bounds" in study.stages
     stage_helps = study.mechanism.name == "dp-ssp" and not staged
     rounding = 1e-9 * (high - low)  # somebody writes 20 for 1/(1 - 0.95), which is a little less
     about = {
         "bounds": (low, high),
         "implied": (least, most),
+        "is_discounted": is_discounted,
         "staged": staged,
         "stage_helps": stage_helps,
     }
@@ -197,7 +202,7 @@ def _on_returns(study: Study) -> Iterator[Notice]:
         yield Notice("returns-not-given", "note", about)
     elif low < least - rounding or high > most + rounding:
         yield Notice("returns-too-wide", "note", about)
-    elif "rewards" in study.values.given and stage_helps and 2 * (high - low) > most - least:
+    elif "rewards" in study.values.given and stage_helps and 2 * (high - low) > widest:
         yield Notice("returns-wide", "note", about)
 
 

@@ -48,6 +48,15 @@ def heading_of(release: Release, by: str = "") -> str:
     )
 
 
+def name_restriction(release: Release, title: str) -> str:
+    """Return the title, and how returns count where a stage chose their bounds."""
+    names = names_of(release)
+    if names["restriction"] is None:
+        return title
+    counted = sentence("counted", **names["restriction"])
+    return f"{title} ({names['outcome'] or 'returns'}, {counted})"
+
+
 def axis_label_of(release: Release) -> str:
     """Return the outcome and its unit, for an axis; empty where the study names neither."""
     names = names_of(release)

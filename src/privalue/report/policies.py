@@ -11,9 +11,11 @@ import numpy as np
 
 from privalue.errors import UsageError
 from privalue.estimate import WORDS, Improvement, StateChange
+from privalue.releases import Release
 from privalue.report.description import Description, Listing, Notice, Table
 from privalue.report.files import write_text
 from privalue.report.html import PUBLIC_MARK, fact, render
+from privalue.report.meaning import name_restriction
 from privalue.version import VERSION
 
 
@@ -46,19 +48,20 @@ def describe_policy(improvement: Improvement) -> Description:
         title=release.study["study"]["name"],
         facts=tuple(fact(key, value) for key, value in facts.items()),
         notices=(Notice("hypothesis", "warn", about), Notice("other-people", "note")),
-        tables=(_gains(moves),) if moves else (),
+        tables=(_gains(release, moves),) if moves else (),
         listings=(unchanged,) if kept else (),
         level=level,
         private=release.private,
     )
 
 
-def _gains(moves: Sequence[StateChange]) -> Table:
+def _gains(release: Release, moves: Sequence[StateChange]) -> Table:
     shares = [move.behaviour for move in moves]
     low, high = ([getattr(move, end) or 0.0 for move in moves] for end in ("low", "high"))
+    title = "Gain of the new action over what was done; intervals hold for all at once"
     return Table(
         key="gains",
-        title="Gain of the new action over what was done; intervals hold for all at once",
+        title=name_restriction(release, title),
         labels={
             "State": [move.state for move in moves],
             "New action": [str(move.action) for move in moves],

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, Release, ValueTable
 from privalue.report.description import Table
-from privalue.report.meaning import axis_label_of, counted_between, heading_of
+from privalue.report.meaning import axis_label_of, counted_between, heading_of, name_restriction
 from privalue.report.numbers import Formatted, format_interval
 
 OVERALL = "overall"
@@ -51,6 +51,7 @@ def _differences(release: Release, table: ValueTable) -> Table:
     if len(arms) > 1:
         labels["Arm"] = list(columns["arm"])
     title = f"Difference: {'arm' if len(arms) > 1 else arms[0]} less {against}"
+    title = name_restriction(release, title)
     return _table(release, columns, key="differences", title=title, labels=labels)
 
 
