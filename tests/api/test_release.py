@@ -12,7 +12,7 @@ import pytest
 
 import privalue as pv
 from oracles.refusals import refused
-from oracles.studies import release_anyway, rows_of, study
+from oracles.studies import TOML, release_anyway, rows_of, study
 from privalue import curator
 from privalue.cli import run
 from privalue.core import OperatingSystemEntropy
@@ -148,22 +148,7 @@ def readable(text):
 def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, capsys, caplog):
     study_file = tmp_path / "study.toml"
     name, noise = described.mechanism.name, described.mechanism.noise
-    study_file.write_text(
-        f"""
-        [privacy]
-        epsilon = 1.0
-        delta = 1e-6
-        unit = "trajectory"
-        [values]
-        discount = 0.9
-        rewards = [0.0, 1.0]
-        [states]
-        count = 3
-        [mechanism]
-        name = "{name}"
-        noise = "{noise}"
-        """
-    )
+    study_file.write_text(f'{TOML}count = 3\n[mechanism]\nname = "{name}"\nnoise = "{noise}"\n')
     data_file = tmp_path / "data.csv"
     rows = [f"{t},{i},{s},{r}" for t, e in enumerate(DATA) for i, (s, r) in enumerate(e)]
     data_file.write_text("trajectory,step,state,reward\n" + "\n".join(rows) + "\n")

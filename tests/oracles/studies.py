@@ -6,6 +6,18 @@ import privalue as pv
 from privalue.core import MECHANISMS
 from privalue.study import resolve
 
+# The beginning of a study file; what its states are comes next.
+TOML = """\
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "trajectory"
+[values]
+discount = 0.9
+rewards = [0.0, 1.0]
+[states]
+"""
+
 
 def in_sections(**sections):
     """A study from its sections, as a file gives them."""

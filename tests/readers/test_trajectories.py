@@ -89,9 +89,6 @@ def test_ids_that_differ_in_a_blank_are_two(tmp_path):
     assert statistics(tmp_path / "d.csv", STUDY).trajectories == 2
 
 
-# Mistakes: the place, the row, the column and the value
-
-
 # What a review found
 
 
