@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles import cells
 from oracles.reading import statistics
+from oracles.refusals import refused
 from oracles.studies import rows_of, study
-from privalue.errors import BoundaryError
 from privalue.readers import local
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
@@ -152,7 +152,7 @@ def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_batches, monkeypat
     assert statistics(frame(returned), STUDY) == statistics(data, STUDY)
 
     monkeypatch.setattr(local._Reading, "_require_order", lambda *_: None)
-    with pytest.raises(BoundaryError, match=r"\(twice\)"):
+    with refused("boundary-twice"):
         statistics(frame(returned), STUDY)
 
 
