@@ -77,9 +77,7 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
                 yield Batch(batch, numbered(query.place, first))
                 first += batch.num_rows
 
-    return Source(
-        schemas=((query.place, schema),), tasks=lambda types: ready(batches(list(types)))
-    )
+    return Source(schemas=((query.place, schema),), tasks=lambda types: ready(batches(list(types))))
 
 
 def _find(
