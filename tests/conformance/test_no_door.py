@@ -16,12 +16,13 @@ import pytest
 import privalue as pv
 from oracles.reading import statistics
 from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
-from oracles.studies import TOML, rows_of, study
+from oracles.studies import rows_of, study, study_file
 from privalue.cli import run
 from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25)], [(2, 1.0)]]
 STUDY = study(STATES)
+TOML = study_file(states={"count": STATES})
 ROWS = "trajectory, step, state, reward"
 SECRET = "hidden-8472"
 ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text("utf-8"))
@@ -29,7 +30,7 @@ ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text("utf-
 
 def refused(folder, data, capsys):
     """The one line that the command says; exit 3, and nothing on stdout."""
-    (folder / "study.toml").write_text(f"{TOML}count = {STATES}\n")
+    (folder / "study.toml").write_text(TOML)
     assert run(["inspect", str(folder / "study.toml"), "--data", data]) == 3, data
     said = capsys.readouterr()
     assert said.out == ""

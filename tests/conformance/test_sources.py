@@ -32,7 +32,7 @@ from oracles.sources import (
     as_postgres,
     minari_dataset,
 )
-from oracles.studies import TOML, episodes, rows_of, study
+from oracles.studies import episodes, rows_of, study, study_file
 from privalue.cli import run
 from privalue.errors import UnavailableError
 
@@ -267,7 +267,7 @@ def test_postgres_types(place):
 
 def test_a_server_that_does_not_answer_is_exit_7_and_one_that_refuses_is_exit_3(place, capsys):
     address = as_postgres(place, HEADING, rows_of(EPISODES))
-    (place.folder / "study.toml").write_text(f"{TOML}count = 4\n")
+    (place.folder / "study.toml").write_text(TOML)
     command = ["inspect", str(place.folder / "study.toml"), "--data"]
     nowhere = f"postgresql://keeper@/postgres?host={quote(str(place.folder), safe='')}::rows"
     for gone in (nowhere, "postgresql://keeper@127.0.0.1:1/postgres::rows"):
@@ -332,13 +332,15 @@ def test_states_are_counted_from_the_first_of_the_space(tmp_path):
 
 # The whole way
 
+TOML = study_file(states={"count": STATES})
+
 
 @pytest.mark.parametrize("source", [*DATABASES, *RECORDINGS])
 def test_a_release_says_nothing_about_where_the_rows_are_from(place, source, capsys):
     folder = place.folder
     made = SOURCES[source](place, HEADING, rows_of(EPISODES))
     asked = '[data]\ntruncated_rows = "keep"\n' if source in RECORDINGS else ""
-    (folder / "study.toml").write_text(f"{TOML}count = 4\n{asked}")
+    (folder / "study.toml").write_text(TOML + asked)
     study_file, out = str(folder / "study.toml"), folder / "out"
     assert run(["inspect", study_file, "--data", str(made), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == twin(EPISODES)[1]

@@ -12,10 +12,20 @@ import scipy.sparse as sp
 
 import privalue as pv
 from oracles.refusals import refused
-from oracles.studies import TOML
 from privalue.cli import run
 
-STUDY = TOML + "{states}\n{more}\n"
+STUDY = """\
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "trajectory"
+[values]
+discount = 0.9
+rewards = [0.0, 1.0]
+[states]
+{states}
+{more}
+"""
 FEATURES = '[features]\nkind = "matrix"\nfile = "{}"'
 
 
