@@ -69,24 +69,16 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
         built.require_full_rank()
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     every = cautions(private=release.private, accepted=release.accepted)
-    return Release(
-        **{
-            **{name: getattr(release, name) for name in Release.model_fields},
-            "study": study.public_description(),
-            "ridge": ridge,
-            **statistics_tables(
-                study,
-                built,
-                released_ratios(release),
-                ridge,
-                every,
-                release.releases_per_person or 1,
-            ),
-            "refit_of": release.sha256,
-            "created": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "software": f"privalue {VERSION}",
-        }
-    )
+    ratios, repeats = released_ratios(release), release.releases_per_person or 1
+    parts = statistics_tables(study, built, ratios, ridge, every, repeats)
+    return derive(release, study, ridge=ridge, refit_of=release.sha256, **parts)
+
+
+def derive(release: Release, study: Study, **parts: Any) -> Release:
+    """Return a release that is computed from another: with a study and some parts of its own."""
+    kept = {name: getattr(release, name) for name in Release.model_fields}
+    described = {"study": study.public_description(), "software": f"privalue {VERSION}"}
+    return Release(**kept | described | parts | {"created": f"{datetime.now(UTC):%Y-%m-%d}"})
 
 
 def study_of(release: Release, given: dict[str, dict[str, Any]], start: Any) -> Study:
