@@ -54,23 +54,6 @@ def test_the_core_imports_nothing_but_arithmetic():
             assert inside, (path, module)
 
 
-# Modules that other packages import themselves: files and addresses are no part of a ledger's use,
-# and what takes long to import, or names files on the disk, is no part of its package's either.
-OPEN = {"ledger.files", "ledger.addresses", "planning.audit", "report.drawing", "report.folders"}
-
-
-def test_what_packages_use_of_each_other_is_what_they_export():
-    for path in SOURCE.rglob("*.py"):
-        for module, name in imports(path):
-            _, package, *inside = module.split(".") if "." in module else (module, name)
-            own = path.relative_to(SOURCE).parts[0] == package
-            if own or not (SOURCE / package).is_dir() or ".".join([package, *inside]) in OPEN:
-                continue
-            assert not inside, (path, module)
-            exported = importlib.import_module(f"privalue.{package}").__all__
-            assert module == "privalue" or name in exported, (path, module, name)
-
-
 # Besides what packages export, and modules at the root (``curator``, ``errors``, ``releases``):
 OPEN = {  # modules that other packages take things from, and so may tests
     "ledger": {"addresses", "files"},

@@ -1,11 +1,11 @@
 """Files beside a study come from whoever wrote it: where they may be, and what they may hold."""
 
-import io
 import os
 import socket
 import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -241,10 +241,16 @@ def test_headers_of_arrays_that_do_not_parse_are_one_line(tmp_path, content, cap
 # Tables
 
 
-def parquet(table, **options):
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
+@pytest.mark.parametrize("most", [1_000_000, 100_000])
+def test_a_label_that_is_repeated_takes_its_bytes_once(tmp_path, most, monkeypatch):
+    """Of a table that is small in its dictionary, and large as texts of their own: 200 MB."""
+    monkeypatch.setattr("privalue.study.side_files.MOST_ARRAY", most)
+    label = pa.array([" " + "x" * 10_000])
+    column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), label)
+    pq.write_table(pa.table({"state": column}), tmp_path / "table.parquet", store_schema=False)
+    with pytest.raises(pv.StudyError) as refused:
+        pv.Study.load(written(tmp_path, 'file = "table.parquet"'))
+    assert refused.value.code == ("side-file-damaged" if most == 100_000 else "label-twice")
 
 
 TABLES = [

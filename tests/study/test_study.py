@@ -211,17 +211,6 @@ def test_bins_make_states_and_are_recorded():
     assert identity(turned) != identity(chosen)  # the order of columns is the order of states
 
 
-def test_observations_of_several_numbers_lead_to_bins():
-    chosen = pv.Study(**{**PLAIN, "states": 5})
-    recorded = {"observations": np.zeros((1, 4)), "rewards": [1.0], "terminals": [True]}
-    for data in ([[(np.zeros(4), 1.0)]], recorded):
-        with pytest.raises(pv.DataError, match=r"pv\.Study\(bins="):
-            pv.inspect(chosen, data)
-
-
-# Files
-
-
 # Descriptions, and what identifies a request
 
 

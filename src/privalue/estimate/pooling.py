@@ -27,7 +27,7 @@ from privalue.core import Design
 from privalue.errors import StudyError, UsageError
 from privalue.estimate.flags import cautions
 from privalue.estimate.ratios import Ratios
-from privalue.estimate.refits import derive, released_ratios, study_of
+from privalue.estimate.refits import derive, released_ratios, study_of, trajectories_alike
 from privalue.estimate.values import arm_differences, fit_keys, statistics_tables
 from privalue.ledger import MU2, epsilon_of, mu2_of_alpha
 from privalue.releases import PooledSource, Release, ValueTable
@@ -104,14 +104,13 @@ def pool(
     every = cautions(private=True, accepted=accepted)
     differ = []
     if not same_people:  # else sources are not independent
-        most = study.limits.max_trajectories_per_person
-        visits = [most * (one.releases_per_person or 1) for one in loaded]
+        visits = [trajectories_alike(one) for one in loaded]
         differ = [("different", sources_differ(each, level=study.report.level, alike=visits))]
     parts = statistics_tables(study, built, ratios, ridge, every, repeats, differ)
     return derive(
         first,
-        study,
         **parts,
+        study=study.public_description(),
         privacy=first.privacy.model_copy(update=promised),
         terms={**first.terms, **promised},
         noise=first.noise.model_copy(update={"sigma": None, "alpha": alpha}),
