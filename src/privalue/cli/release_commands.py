@@ -81,6 +81,8 @@ def release(
     require_free(out)
     study = Study.load(study_file, side_files=side_files)
     if period is not None:
+        if not period.strip():  # a script's variable that is not set
+            raise UsageError("--period is empty; give a name, e.g. 2026-11-17")
         study = study.replace(period=period)
     log.dataset = study.study.dataset
     answers = read_answers(study_file, justification)
