@@ -34,10 +34,8 @@ from privalue.report import (
     write_report,
 )
 from privalue.report.folders import (
-    DIFFERENCES,
     PAGE,
-    REGISTRY,
-    VALUES,
+    REPORT_FILES,
     require_no_private_page,
     require_publishable,
 )
@@ -68,7 +66,7 @@ def report(
     else:
         folder = release_file if release_file.is_dir() else release_file.parent
         if (folder / PAGE).exists():  # what a release with --no-report left is made anew
-            for name in (PAGE, REGISTRY, VALUES, DIFFERENCES):
+            for name in REPORT_FILES:
                 require_absent(folder / name, force)
         require_no_private_page(folder)
         study = None if study_file is None else Study.load(study_file, side_files=side_files)

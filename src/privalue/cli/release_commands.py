@@ -113,9 +113,6 @@ def show_or_print(
     """Print the guarantee, the verdict and the values; or a summary, as the folder has the rest."""
     description = describe(released, account=account)
     if as_json:
-        derived = released.refit_of is not None or released.pooled_from
-        charged = released.private and not derived and not released.reused
-        cost = {"epsilon": released.privacy.epsilon, "delta": released.privacy.delta}
         print_json(
             {
                 "folder": folder,
@@ -126,7 +123,7 @@ def show_or_print(
                 "notices": description.as_dict()["notices"],
                 "values": description["values.heading"],
                 "result": description.results(),
-                "charged": cost if charged else None,
+                "charged": None if released.reused else description["budget.cost"],
                 "left": description.get("budget.left"),
             }
         )

@@ -89,6 +89,7 @@ class Table:
     flags: Sequence[tuple[str, ...]] = ()
     marks: tuple[float, ...] = ()  # public bounds, or 0 of differences
     axis_label: str = ""  # the outcome and its unit
+    by: str = ""  # the heading whose labels have colours of their own in a plot
 
     def __len__(self) -> int:
         return len(self.value)
@@ -171,8 +172,10 @@ class Description:
     title: str
     facts: tuple[Fact, ...]
     notices: tuple[Notice, ...] = ()
+    limits: tuple[Notice, ...] = ()  # what the values cannot say
     tables: tuple[Table, ...] = ()
     listings: tuple[Listing, ...] = ()
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # columns of CSV files
     level: float | None = None  # of every interval
     private: bool = True  # False of a seeded experiment: it has no guarantee
 

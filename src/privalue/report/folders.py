@@ -11,8 +11,8 @@ from privalue.releases import FILE_NAME
 from privalue.report.html import sentence
 
 PAGE, REGISTRY = "report.html", "registry.yaml"
-VALUES, DIFFERENCES = "values.csv", "differences.csv"
-PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES, DIFFERENCES)
+REPORT_FILES = (PAGE, REGISTRY, "values.csv", "differences.csv")
+PUBLIC_FILES = (FILE_NAME, *REPORT_FILES)
 # Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
 _LOOKED_AT = 1024

@@ -30,7 +30,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 
 
 def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
-    """Draw the values with their intervals, arms in colours of their own."""
+    """Draw the values with their intervals."""
     table = next(table for table in describe_tables(release) if table.key in {"states", "values"})
     return plot_table(table, ax, private=release.private)
 
@@ -57,20 +57,18 @@ def save_figure(description: Description, file: Path) -> Path:
 
 
 def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axes":
-    """Draw a table of values: one colour for each arm."""
-    arms = list(table.labels.get("Arm", [""] * len(table)))
-    groups = {arm: [at for at, of in enumerate(arms) if of == arm] for arm in dict.fromkeys(arms)}
-    names = [
-        [str(label) for label in column] for head, column in table.labels.items() if head != "Arm"
-    ]
+    """Draw a table of values, each group of rows in a colour of its own."""
+    of = list(table.labels.get(table.by, [""] * len(table)))
+    groups = {name: [at for at in range(len(of)) if of[at] == name] for name in dict.fromkeys(of)}
+    names = [list(map(str, column)) for head, column in table.labels.items() if head != table.by]
     first = next(iter(groups.values()), [])
     labels = [", ".join(column[at] for column in names) for at in first]
     is_rows = len(labels) <= _MOST_ROWS
     axes = _axes(ax, _size(table))
-    for number, (arm, places) in enumerate(groups.items()):
+    for number, (name, places) in enumerate(groups.items()):
         shift = 0.0 if len(groups) == 1 else 0.5 * (number / (len(groups) - 1) - 0.5)
         group = _Group(
-            np.array(places), shift, _COLOURS[number % len(_COLOURS)], _literal(arm or "value")
+            np.array(places), shift, _COLOURS[number % len(_COLOURS)], _literal(name or "value")
         )
         _draw(axes, table, group, is_rows=is_rows)
     if table.axis is not None:
