@@ -44,6 +44,15 @@ def is_long(item):
     return item.get_closest_marker("long") is not None or (bool(slow_to_start) and not is_smoke)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Says what was left out; what was skipped, and why, stands in the summary above it."""
+    if not LONG:
+        terminalreporter.write_line(
+            "Left to make long: full sizes and products, most races and kills, fuzzing, Spark and "
+            "browsers beyond a smoke test, the site, other libraries, the reproduction."
+        )
+
+
 def pytest_collection_finish():
     """Leaves what was collected to the end of the session."""
     gc.collect()

@@ -27,6 +27,9 @@ call, which the command line words as an option. A ``DataError`` may quote the d
 curator, and never part of a release.
 """
 
+import tomllib
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 
@@ -38,6 +41,17 @@ def plural(number: int, one: str) -> str:
     """
     many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
     return f"{number:,} {one if number == 1 else many}"
+
+
+@cache
+def read_texts(source: str, name: str) -> dict[str, Any]:
+    """Return the texts of a TOML file that lies beside a module.
+
+    Args:
+        source: ``__file__`` of the module.
+        name: of the file.
+    """
+    return tomllib.loads(Path(source).with_name(name).read_text(encoding="utf-8"))
 
 
 class PrivalueError(Exception):

@@ -53,3 +53,12 @@ def test_the_core_stops(most_keys):
     for state, value in VALUES.items():
         if statistics.counts[state]:
             assert found[state] == pytest.approx(float(value), abs=1e-8)
+
+
+def test_scaling_in_place_of_stopping_is_a_mistake():
+    """Planted: visits shrunk to a squared norm of 2 count for less in long trajectories."""
+    sizes = [(often * min(1.0, (2 / len(path)) ** 0.5), path) for often, path in PATHS if A in path]
+    returns = [float(sum(REWARD[key] for key in path)) for _, path in sizes]
+    mean = np.average(returns, weights=[size for size, _ in sizes])
+    assert mean == pytest.approx(0.317, abs=5e-4)
+    assert float(VALUES[A]) == 0.375

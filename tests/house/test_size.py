@@ -1,4 +1,4 @@
-"""The core explains itself, and tests stay within their size."""
+"""The core is small and explains itself, functions are short, and tests stay within their size."""
 
 import ast
 import io
@@ -8,6 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "privalue"
 EXPLAINED = 0.4  # lines of explanation for a line of code
+MOST_MODULES = 9  # of the core
+LONGEST = 80  # lines of code of a function; the kernel is one loop over rows
 MOST_OF_TESTS = 22_000  # lines of code; who needs more says in the same commit what goes
 
 
@@ -51,6 +53,22 @@ def core():
 def test_tests_stay_small_enough_to_be_read():
     tests = sorted((ROOT / "tests").rglob("*.py"))
     assert sum(map(lines_of_code, tests)) <= MOST_OF_TESTS
+
+
+def test_the_core_has_few_modules():
+    assert len([path for path in core() if path.name != "__init__.py"]) <= MOST_MODULES
+
+
+def test_no_function_but_the_kernel_is_long():
+    long = set()
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        code = code_lines(text)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                inside = code & {*range(node.lineno, node.end_lineno + 1)}
+                long |= {(path.name, node.name)} if len(inside) > LONGEST else set()
+    assert long == {("kernel.py", "gather")}
 
 
 def test_the_core_explains_itself():

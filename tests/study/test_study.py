@@ -1,5 +1,8 @@
 """A study: the same from a file and from keywords, changed, saved, described and identified."""
 
+import pkgutil
+from collections import Counter
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -141,6 +144,23 @@ def test_replace_drops_nothing_in_silence():
     assert refused.value.code == "numbers-missing"
     grouped = chosen.replace(groups={"x": "a", "y": "b"})
     assert grouped.replace(states=["b", "a"]).raw_labels == {"x": 1, "y": 0}
+
+
+@pytest.mark.parametrize(("declared", "times"), [({"trajectories": 400}, 1), ({}, 2)], ids=str)
+def test_a_release_resolves_its_study_once_and_again_where_m_is_counted(
+    declared, times, monkeypatch
+):
+    chosen, calls = pv.Study(**PLAIN, **declared), Counter()
+    for place in ("curator.resolve", "curator.design", "study.study.Limits"):
+        original = pkgutil.resolve_name(f"privalue.{place}")
+
+        def counted(*args, place=place, original=original, **named):
+            calls[place] += 1
+            return original(*args, **named)
+
+        monkeypatch.setattr(f"privalue.{place}", counted)
+    pv.release(chosen, [[("ill", 0.0), ("well", 1.0)]] * 400, seed=1, accept_useless=True)
+    assert calls == {"curator.resolve": times, "curator.design": 1, "study.study.Limits": 1}
 
 
 # Numbers and matrices

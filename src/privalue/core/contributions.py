@@ -207,7 +207,7 @@ class Contributions(Private):
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._refused = limits, False
-        self._sums = kernel.empty_sums(limits.keys, limits.levels, weighted=limits.clip > 0)
+        self._sums = _empty_sums(limits)
         self._covered: list[Covered] = []
 
     def add(
@@ -288,6 +288,16 @@ class Contributions(Private):
             tally["persons"] = 0
         numbers: dict[str, Any] = {**dict(zip(ARRAYS, self._sums, strict=False)), **tally}
         return Statistics(limits=self._limits, covered=tuple(self._covered), **numbers)
+
+
+def _empty_sums(limits: Limits) -> kernel.Sums:
+    """Return sums of nothing."""
+    keys, levels = limits.keys, limits.levels
+    cells = (keys if levels > 1 else 0, 2 * levels)
+    of_weights = keys if limits.clip else 0
+    tallies = len(kernel.Tally)
+    shapes = (keys, keys, cells, cells, levels, of_weights, of_weights, keys, 1, tallies)
+    return kernel.Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
 
 
 def _require_disjoint(covered: tuple[Covered, ...]) -> None:

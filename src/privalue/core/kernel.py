@@ -111,14 +111,6 @@ class Sums(NamedTuple):
     tally: Integers  # by ``Tally``
 
 
-def empty_sums(keys: int, levels: int, *, weighted: bool) -> Sums:
-    """Return sums of nothing, for so many keys."""
-    cells = (keys if levels > 1 else 0, 2 * levels)
-    of_weights = keys if weighted else 0
-    shapes = (keys, keys, cells, cells, levels, of_weights, of_weights, keys, 1, len(Tally))
-    return Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
-
-
 @jit(nogil=True)
 def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return 64 bits of the first ``words`` words of a row's ids.

@@ -30,27 +30,19 @@ by one of which nothing is left, where invalid units are dropped.
 """
 
 import math
-import tomllib
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from privalue.core.kernel import GRID_STEPS
-from privalue.errors import StudyError
+from privalue.errors import StudyError, read_texts
 
 MOST_LEVELS = 12
 MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
 
 
-@cache
-def _messages() -> dict[str, str]:
-    return tomllib.loads(Path(__file__).with_name("messages.toml").read_text(encoding="utf-8"))
-
-
 def refusal(code: str, **facts: object) -> StudyError:
     """Return the error of this code for public numbers; facts fill in its message."""
-    return StudyError(_messages()[code].format(**facts), code=code)
+    return StudyError(read_texts(__file__, "messages.toml")[code].format(**facts), code=code)
 
 
 @dataclass(frozen=True, kw_only=True)

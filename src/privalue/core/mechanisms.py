@@ -36,7 +36,7 @@ from privalue.core import noise, sensitivity
 from privalue.core.calibration import Calibration, exact, gaussian, published
 from privalue.core.contributions import Statistics
 from privalue.core.design import Design, lsl, lsl_float_error, lsw, lsw_float_error
-from privalue.core.kernel import GRID_STEPS, UNIT_ROUNDOFF, Integers, Vector
+from privalue.core.kernel import GRID_STEPS, UNIT_ROUNDOFF, Integers, Vector, running_sums
 from privalue.core.limits import Limits, PublicSize, refusal
 from privalue.core.noise import Entropy, SeededForExperimentsOnly, public_grid
 from privalue.core.private import Private, sealed
@@ -218,7 +218,7 @@ def compile_draw() -> None:
     for sigma in (1.0, 2.0**80):  # of many grid steps: the second word of a number is needed
         source = SeededForExperimentsOnly(0)
         noise.gaussian_on_grid(np.zeros(1), sigma=sigma, grid=1.0, entropy=source)
-    sensitivity.sum_of_capped_counts(np.zeros(1, dtype=np.int64), np.ones(1), cap=1, per_person=1)
+    running_sums(np.zeros(1))
 
 
 def _constants(terms: Terms, kind: type[_Constants]) -> _Constants:

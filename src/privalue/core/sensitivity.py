@@ -230,7 +230,7 @@ class LslSensitivity:
     def smooth(self, counts: Integers, beta: float) -> float:
         """Return psi^lambda, with the arguments and the precision of the others. PRIVATE."""
         per_person = self.limits.max_trajectories_per_person
-        capped = sum_of_capped_counts(counts, self.weights, self.cap, per_person)
+        capped = sum_of_capped_counts(counts, self.weights, self.cap, self.limits)
 
         def phi(k: int) -> float:
             return (self.slope * math.sqrt(capped(k)) + self.offset) ** 2
@@ -347,7 +347,7 @@ class RidgeSensitivity:
         so that both quotients, and the smaller one, never fall; from k = cap/L on nothing changes.
         """
         rho, norm, half = self.design.weights, self.design.norm, self.ridge / 2
-        capped = sum_of_capped_counts(counts, rho, self.cap, self.per_person)
+        capped = sum_of_capped_counts(counts, rho, self.cap, self.limits)
         curvature, fall = self._curvature(counts)
         slope = norm * float(rho.max()) * self.limits.largest_return
         offset = self.reach * self.change()
@@ -419,7 +419,7 @@ class _Groups:
 
 
 def sum_of_capped_counts(
-    counts: Integers, weights: Vector, cap: int, per_person: int
+    counts: Integers, weights: Vector, cap: int, limits: Limits
 ) -> Callable[[int], float]:
     """Return A(k) = sum_s rho_s min(n_s + k L, cap) as a function of k, O(log N) a call. PRIVATE.
 
@@ -435,7 +435,7 @@ def sum_of_capped_counts(
 
     def capped(k: int) -> float:
         """Return A(k) from three running sums, at the place where counts reach the cap."""
-        more = k * per_person
+        more = k * limits.max_trajectories_per_person
         below = int(np.searchsorted(ascending, cap - more, side="left"))
         return float(visits[below] + more * mass[below] + cap * full[below])
 

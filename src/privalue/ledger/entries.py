@@ -119,7 +119,8 @@ def study_hash(description: Mapping[str, Any]) -> str:
     that reads back as the same one. [report] is left out, since it changes nothing that is drawn;
     and a side file counts by its content and by how that is read, whatever its name: the key that
     names it has both. A description leaves out keys at their defaults, so that a key which a later
-    version adds changes no request of before.
+    version adds changes no request of before. What is computed from the keys (``Terms``) is no part
+    of it: another machine may round a logarithm differently, and would charge the request twice.
     """
     counted = {name: keys for name, keys in description.items() if name != "report"}
     for file in counted.pop("side_files", ()):

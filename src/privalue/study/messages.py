@@ -5,29 +5,22 @@ about, what is allowed, and gives an example.
 """
 
 import difflib
-import tomllib
 from collections.abc import Collection, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from privalue.errors import StudyError
-
-
-@cache
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+from privalue.errors import StudyError, read_texts
 
 
 def describe_key(section: str, key: str) -> Mapping[str, Any]:
     """Return what ``keys.toml`` says of a key: "about", "allowed", mostly "example"."""
-    described: Mapping[str, Any] = _read("keys.toml")[section][key]
+    described: Mapping[str, Any] = read_texts(__file__, "keys.toml")[section][key]
     return described
 
 
 def refusal(code: str, /, *values: object, **facts: object) -> StudyError:
     """Return the error of this code; values and facts fill in its message."""
-    return StudyError(_read("messages.toml")[code].format(*values, **facts), code=code)
+    message = read_texts(__file__, "messages.toml")[code]
+    return StudyError(message.format(*values, **facts), code=code)
 
 
 def meant(written: str, known: Collection[str]) -> str:
