@@ -215,7 +215,7 @@ def test_observations_of_several_numbers_lead_to_bins():
     chosen = pv.Study(**{**PLAIN, "states": 5})
     recorded = {"observations": np.zeros((1, 4)), "rewards": [1.0], "terminals": [True]}
     for data in ([[(np.zeros(4), 1.0)]], recorded):
-        with pytest.raises(pv.DataError, match=r"pv\.Study\(bins="):
+        with pytest.raises(pv.DataError, match=r"\[states\] bins"):
             pv.inspect(chosen, data)
 
 

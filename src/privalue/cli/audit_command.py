@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from privalue.cli.console import print_json, progress
+from privalue.cli.inputs import load_study
 from privalue.cli.options import Json, SideFiles, StudyFile, option
 from privalue.cli.terminal import show_listing, tell
 from privalue.errors import UsageError
 from privalue.planning.audit import DRAWS, PLANTED, audit_study
 from privalue.report import Listing
-from privalue.study import Study
 
 EXIT_REJECTED = 70  # a bug of ours
 HEADS = ("stage", "noise", "apart", "epsilon", "exact", "measured", "at least", "")
@@ -26,7 +26,7 @@ def audit(
     """Try to break a study's guarantee, on made-up data."""
     if not 1000 <= draws <= 10**7:
         raise UsageError(f"--draws {draws}: it must be from 1000 to 10000000")
-    study = Study.load(study_file, side_files=side_files)
+    study = load_study(study_file, side_files)
     with progress("Auditing"):
         found = audit_study(study, draws=draws)
     planted = all(stage.planted.rejected for stage in found.stages)

@@ -6,6 +6,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
+from privalue.errors import UsageError
+
 Severity = Literal["stop", "warn", "note"]
 
 
@@ -19,6 +21,12 @@ def _sentences() -> dict[str, Any]:
 def say(section: str, sentence: str, /, **about: Any) -> str:
     """Return a sentence, with what it is about filled in."""
     return str(_sentences()[section][sentence].format(**about))
+
+
+def question(code: str, **about: Any) -> UsageError:
+    """Return the error of a question that cannot be answered."""
+    hint = _sentences()["hint"].get(code, "")
+    return UsageError(say("question", code, **about), code=code, hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -170,7 +170,7 @@ class Description:
     """Everything that an output shows."""
 
     title: str
-    facts: tuple[Fact, ...]
+    facts: tuple[Fact, ...] = ()
     notices: tuple[Notice, ...] = ()
     limits: tuple[Notice, ...] = ()  # what the values cannot say
     tables: tuple[Table, ...] = ()
@@ -194,10 +194,6 @@ class Description:
     def section(self, name: str) -> list[Fact]:
         """Return the facts of a section that people read."""
         return [fact for fact in self.facts if fact.label and fact.key.startswith(f"{name}.")]
-
-    def table(self, key: str) -> Table | None:
-        """Return the table of a name; None where there is none."""
-        return next((table for table in self.tables if table.key == key), None)
 
     def having(self, severity: Severity) -> list[Notice]:
         """Return the notices of one severity."""

@@ -1,6 +1,6 @@
 """Turn the tables of a release into tables that people read, differences first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -64,14 +64,14 @@ def _values(release: Release, key: str, table: ValueTable) -> Table:
         order = order.reshape(len(release.arms), -1).T.reshape(-1)
     columns = _ordered(table, order)
     names = sorted(table.keys, key=("state", "arm", "action").index)
-    return _table(
-        release,
-        columns,
+    return Table(
         key=key,
         title=heading_of(release, _BY.get(names[-1], "by state")),
         labels={name.capitalize(): columns[name] for name in names},
-        marks=counted_between(release),
         by="Arm" if release.arms else "",
+        marks=counted_between(release),
+        axis_label=axis_label_of(release),
+        **_numbers(columns),
     )
 
 
@@ -83,10 +83,8 @@ def _differences(release: Release, table: ValueTable) -> Table:
     labels = {"State": [OVERALL if state is None else state for state in columns["state"]]}
     if len(arms) > 1:
         labels["Arm"] = list(columns["arm"])
-    by = "Arm" if len(arms) > 1 else ""
     title = f"Difference: {'arm' if len(arms) > 1 else arms[0]} less {against}"
-    title = name_restriction(release, title)
-    return _table(release, columns, key="differences", title=title, labels=labels, by=by)
+    return _difference(release, name_restriction(release, title), labels, columns)
 
 
 def _off_policy(release: Release) -> tuple[Table, ...]:
@@ -95,66 +93,53 @@ def _off_policy(release: Release) -> tuple[Table, ...]:
     starts, count = target.columns.get("start"), len(target)
     order = np.arange(2 * count).reshape(2, count).T.ravel()
     both = {name: np.array(cells)[order] for name, cells in rows.items()}
-    labels = {"Policy": both["policy"]}
+    labels: dict[str, Any] = {"Policy": both["policy"]}
+    apart: dict[str, Any] = {"Policy": ["target less behaviour"]}
     if starts is not None:
-        labels = {"Start": both["start"], **labels}
+        labels, apart = {"Start": both["start"], **labels}, {"Start": starts}
     kept = [text for at in range(count) for text in (str(kept_mass(target, at)), "")]
-    values = _table(
-        release,
-        both,
+    values = Table(
         key="values",
         title=heading_of(release, "of both policies"),
         labels=labels,
-        marks=counted_between(release),
-        more={"kept mass": kept},
         by="" if starts is None else "Policy",
+        more={"kept mass": kept},
+        marks=counted_between(release),
+        axis_label=axis_label_of(release),
+        **_numbers(both),
     )
-    difference = _table(
-        release,
-        release.tables["differences"].columns,
+    columns = release.tables["differences"].columns
+    return _difference(release, "Difference: target less behaviour", apart, columns), values
+
+
+def _difference(
+    release: Release, title: str, labels: Mapping[str, Any], columns: Mapping[str, Any]
+) -> Table:
+    """Return a table of differences, with a mark at 0."""
+    label = axis_label_of(release)
+    return Table(
         key="differences",
-        title="Difference: target less behaviour",
-        labels={"Start": starts} if starts is not None else {"Policy": ["target less behaviour"]},
+        title=title,
+        labels=labels,
+        by="Arm" if "Arm" in labels else "",
+        marks=(0.0,),
+        axis_label=f"difference in {label}" if label else "difference",
+        **_numbers(columns),
     )
-    return difference, values
 
 
 def _ordered(table: ValueTable, order: NDArray[np.int64]) -> dict[str, Any]:
     return {name: column[order] for name, column in table.columns.items()}
 
 
-def _table(
-    release: Release,
-    columns: Mapping[str, Any],
-    *,
-    key: str,
-    title: str,
-    labels: Mapping[str, Any],
-    marks: tuple[float, ...] = (0.0,),
-    more: Mapping[str, Sequence[str]] | None = None,
-    by: str = "",
-) -> Table:
-    """Return a table by its columns; differences have a mark at 0."""
-    label = axis_label_of(release)
-    if marks == (0.0,):
-        label = f"difference in {label}" if label else "difference"
+def _numbers(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, intervals and flags of a table."""
     total, privacy = (
         (columns[f"{kind}low"], columns[f"{kind}high"]) if f"{kind}low" in columns else None
         for kind in ("total_", "")
     )
-    return Table(
-        key=key,
-        title=title,
-        labels=labels,
-        value=columns["value"],
-        total=total,
-        privacy=privacy,
-        more=more or {},
-        flags=[split_flags(text) for text in columns.get("flags", ())],
-        marks=marks,
-        axis_label=label,
-        by=by,
-    )
+    flags = [split_flags(text) for text in columns.get("flags", ())]
+    return {"value": columns["value"], "total": total, "privacy": privacy, "flags": flags}
 
 
 def kept_mass(table: ValueTable, at: int) -> Formatted:
