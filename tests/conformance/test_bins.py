@@ -12,7 +12,6 @@ import privalue as pv
 from conformance.test_row_by_row import encoded, together
 from oracles.reading import statistics as gathered
 from oracles.sources import TABLES
-from privalue.readers import tables
 
 EDGES = {"age": [50, 70.5], "heart rate": [-1.5, 0, 100]}
 HEADING = ("trajectory", "step", "age", "heart rate", "reward")
@@ -91,7 +90,7 @@ CELLS = {
 
 @pytest.mark.parametrize("kind", [k for k in TABLES if k not in {"duckdb", "postgresql"}])
 def test_each_row_is_in_a_bin_by_itself(kind, place, monkeypatch):
-    monkeypatch.setattr(tables, "BATCH_ROWS", 4)
+    monkeypatch.setattr("privalue.readers.tables.BATCH_ROWS", 4)
     rules = STUDY.replace(invalid="drop-unit")
     for seed in range(2):
         draw = random.Random(seed)

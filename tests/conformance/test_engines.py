@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles import literal
 from oracles import reading as local
+from oracles.refusals import refused
 from oracles.studies import study
 from privalue.core import Contributions
-from privalue.errors import BoundaryError
 from privalue.readers import spark as engine
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
@@ -397,7 +397,7 @@ def test_tasks_that_share_a_unit_are_noticed():
     table, described = CASES["numbers"]
     partitions = pieces_of(table, [50, 120, 300])
     assert simulated(partitions, described) == local.statistics(table, described)
-    with pytest.raises(BoundaryError, match=r"\(twice\)"):
+    with refused("boundary-twice"):
         simulated(partitions, described, deal=lambda at, bucket: np.full(len(bucket), at))
 
 

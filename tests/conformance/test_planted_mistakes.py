@@ -16,8 +16,6 @@ from oracles.repeats import crossed
 from oracles.sources import HEADING, SOURCES, TABLES
 from oracles.studies import rows_of, study
 from privalue.errors import BoundaryError
-from privalue.readers import csv, episodes, files, tables
-from privalue.readers.databases import cursor, duckdb
 
 STATES = 4
 DRAW = random.Random(3)
@@ -34,10 +32,10 @@ BOTH = {"person": "person", "trajectory": "trajectory"}
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    for module in (tables, episodes, duckdb, cursor):
-        monkeypatch.setattr(module, "BATCH_ROWS", 7)
-    monkeypatch.setattr(files, "READ_ROWS", 20)
-    monkeypatch.setattr(csv, "BLOCK_BYTES", 100)
+    for module in ("tables", "episodes", "databases.duckdb", "databases.cursor"):
+        monkeypatch.setattr(f"privalue.readers.{module}.BATCH_ROWS", 7)
+    monkeypatch.setattr("privalue.readers.files.READ_ROWS", 20)
+    monkeypatch.setattr("privalue.readers.csv.BLOCK_BYTES", 100)
 
 
 def assert_refused(batches, statistics, limits):

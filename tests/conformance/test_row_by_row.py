@@ -13,7 +13,6 @@ from oracles import reading
 from oracles.repeats import crossed
 from oracles.sources import HEADING, STATES, TABLES
 from oracles.studies import study
-from privalue.readers import tables
 
 TABLES_DRAWN = 8 if os.environ.get("PRIVALUE_LONG") == "1" else 4  # make long
 
@@ -58,7 +57,7 @@ def drawn(draw, cells, count):
 @pytest.mark.parametrize("part", [3, 1 << 17], ids=["small batches", "one batch"])
 @pytest.mark.parametrize(("kind", "declared"), crossed(TABLES, STUDIES))
 def test_rows_of_tables(kind, declared, part, place, monkeypatch):
-    monkeypatch.setattr(tables, "BATCH_ROWS", part)
+    monkeypatch.setattr("privalue.readers.tables.BATCH_ROWS", part)
     rules, write = STUDIES[declared], TABLES[kind]
     for seed in range(TABLES_DRAWN):
         draw = random.Random(seed)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from oracles import normal as slow
 from oracles.draws import gaussian_multiples, with_rare
 from oracles.normal import stream_of
+from oracles.refusals import refused
 from privalue.core import OperatingSystemEntropy, SeededForExperimentsOnly, noise
 from privalue.core.noise import discrete_laplace, gaussian_on_grid, public_grid
-from privalue.errors import PrivalueError, StudyError, UsageError
+from privalue.errors import PrivalueError, UsageError
 
 LARGEST = sys.float_info.max
 SMALLEST_NORMAL = sys.float_info.min
@@ -95,7 +96,7 @@ def test_the_grid_is_the_largest_power_of_two_below_a_1024th(smallest_sigma, exp
     ],
 )
 def test_no_grid_for(smallest_sigma):
-    with pytest.raises(StudyError, match="has no grid"):
+    with refused("noise-without-grid"):
         public_grid(smallest_sigma)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles.refusals import refused
 from oracles.studies import in_sections, release_anyway
 from privalue.core import divergence
 from privalue.releases import json_schema
@@ -135,11 +136,11 @@ def test_persons_are_counted_and_trajectories_are_not_told():
 
 def test_rules_that_need_m_ask_for_it_where_it_is_not_public():
     limits = {"unit": "person", "max_trajectories_per_person": 2}
-    with pytest.raises(pv.StudyError, match=r"\[study\] trajectories is missing"):
+    with refused("trajectories-missing"):
         pv.release(described({"name": "dp-lsw"}, limits), by_person())
     told = described({"name": "dp-lsw"}, limits, study={"trajectories": 2800})
     assert pv.release(told, by_person()).trajectories is None  # declared, and not compared
-    with pytest.raises(pv.StudyError, match=r'default ridge = "sqrt" of \[mechanism\] follows'):
+    with refused("trajectories-missing"):
         pv.release(described({"name": "dp-ssp", "ridge": "sqrt"}, limits), by_person())
 
 

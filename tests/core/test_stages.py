@@ -13,6 +13,7 @@ import privalue as pv
 from oracles import audits
 from oracles import limits as usual
 from oracles import stages as slow
+from oracles.refusals import refused
 from oracles.studies import release_anyway, study
 from privalue.core import (
     MECHANISMS,
@@ -23,7 +24,6 @@ from privalue.core import (
     stage_alphas,
 )
 from privalue.core.mechanisms import StatisticsNoise, bounds_sensitivity
-from privalue.errors import StudyError
 from privalue.study import declared_size, resolve
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -190,7 +190,7 @@ def test_stages_spend_what_there_is_and_no_more(shares, alpha):
 
 @pytest.mark.parametrize("shares", [{"bounds": 1.0}, {"bounds": -0.1}, {"other": 0.1}])
 def test_shares_that_are_none(shares):
-    with pytest.raises(StudyError, match="no shares of a whole"):
+    with refused("stage-shares-invalid"):
         stage_alphas(1.0, shares)
 
 

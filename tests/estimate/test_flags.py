@@ -53,19 +53,6 @@ def test_flags_are_those_of_the_twin(which):
         assert disagreements(STUDIES[which](), seed) == []
 
 
-@pytest.mark.parametrize(
-    ("code", "words", "which"),
-    [
-        ("unclear", "few visits", "noisy counts"),
-        ("at-a-bound", "wide interval", "nothing but values"),
-        ("weightless", "rarely visited, by the public prior", "weights"),
-    ],
-)
-def test_a_planted_mistake_is_found(code, words, which, monkeypatch):
-    monkeypatch.setitem(flags.WORDS["flags"], code, words)
-    assert any(disagreements(STUDIES[which](), seed) for seed in range(3))
-
-
 def test_a_prior_that_is_taken_for_a_larger_one_is_found(monkeypatch):
     monkeypatch.setattr(flags, "FEW_VISITS", 11)
     assert disagreements(STUDIES["a prior of visits"](), 0)

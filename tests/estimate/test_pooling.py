@@ -132,6 +132,17 @@ def test_the_same_people_have_the_sum_of_all_costs(sites):
     assert np.allclose(refitted.total_high, pooled.total_high)
 
 
+def test_gains_of_the_same_people_are_no_clearer_for_being_counted_twice():
+    """Planted: as if people were apart, intervals of gains would be narrower."""
+    rng = np.random.default_rng(12)
+    study = pv.Study(**{**USUAL, "epsilon": 8.0, "actions": ["wait", "treat"]})
+    rows = [[(state, str(rng.choice(["wait", "treat"])), r)] for [(state, r)] in people(rng, 4000)]
+    twice = [pv.release(study, rows) for _ in range(2)]
+    same, apart = (pv.improve(pv.pool(twice, same_people=how)).columns for how in (True, False))
+    widths = [np.subtract(one["high"], one["low"]) for one in (same, apart)]
+    assert (widths[0] > 1.2 * widths[1]).all()
+
+
 def coverage(rng, draws, *, same_people, claimed):
     """Return how often pooled intervals cover the means, where noise is small beside sampling."""
     study = pv.Study(**{**USUAL, "epsilon": 8.0})

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy import special
 
+from privalue.estimate import normal_quantile
 from privalue.estimate.off_policy import (
     NoisyWeights,
     Quotient,
     policy_columns,
     tail,
 )
-from privalue.estimate.ratios import normal_quantile
 
 LEVEL = 0.95
 

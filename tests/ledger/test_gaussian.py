@@ -15,14 +15,20 @@ from mpmath import mp, mpf
 from oracles import squares as literal
 from privalue.core import gaussian
 from privalue.errors import BudgetError
-from privalue.ledger import Amount, BudgetTerms, Protection, terms
-from privalue.ledger.amounts import LARGEST, MU2, cost_of
+from privalue.ledger import (
+    MU2,
+    Amount,
+    BudgetTerms,
+    Protection,
+    epsilon_of,
+    mu2_of_alpha,
+    terms,
+)
+from privalue.ledger.amounts import LARGEST, cost_of
 from privalue.ledger.gaussian import (
     affordable,
     covers_pure,
-    epsilon_of,
     is_refuted,
-    mu2_of_alpha,
     mu2_of_pure,
     mu2_total,
 )

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from privalue.cli.reproduce_command import reproduce
+from privalue.cli import app
 from privalue.core import published
 from privalue.paper import EXPERIMENTS, theory
 from privalue.paper.experiments import EXACT, PSEUDO, SSP_PLAIN, SSP_PRIOR, our_methods
@@ -35,9 +34,7 @@ RUNS = range(20)
 
 
 def command(*arguments):
-    app = typer.Typer()
-    app.command()(reproduce)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")

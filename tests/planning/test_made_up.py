@@ -8,7 +8,6 @@ from oracles.repeats import crossed
 from privalue.core import Contributions, SeededForExperimentsOnly, draw
 from privalue.estimate import theta_of
 from privalue.planning import FromVisits, FromWorld, mechanism_of_study, predict
-from privalue.planning import predict as predict_error
 from privalue.simulation import parse_world, simulate_episodes
 
 CHAIN = parse_world("chain:N=12")
@@ -92,7 +91,7 @@ def test_noise_of_another_law_would_be_found_out(monkeypatch):
     """Planted: Laplace noise of the same variance, at few trajectories."""
     study = study_of(GARNET, returns=(0, 12))
     truth = realised(study, GARNET, GARNET.process.values, 512, releases=200)
-    right = predict_error(study, FromWorld(study, GARNET), 512).rmse
+    right = predict(study, FromWorld(study, GARNET), 512).rmse
     original = np.random.Generator.standard_normal
 
     class Heavy(np.random.Generator):
@@ -102,7 +101,7 @@ def test_noise_of_another_law_would_be_found_out(monkeypatch):
     monkeypatch.setattr(
         np.random, "default_rng", lambda seed: Heavy(np.random.PCG64(seed)), raising=True
     )
-    wrong = predict_error(study, FromWorld(study, GARNET), 512).rmse
+    wrong = predict(study, FromWorld(study, GARNET), 512).rmse
     assert abs(right / truth - 1) < 0.1 < wrong / truth - 1
 
 

@@ -1,5 +1,7 @@
 """What a plan holds: half-widths by visits first, then states, errors, answers and suggestions."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -189,4 +191,15 @@ def test_returns_that_are_far_too_wide():
     assert in_world.after < 0.5 * in_world.before
 
 
-# For programs, and on paper
+@pytest.mark.parametrize("returns", [(0, 1), (0, 60), None])
+@pytest.mark.parametrize("trajectories", [100, 1000])
+def test_a_tighter_limit_adds_no_warning(returns, trajectories):
+    """What would be refused may become what is warned of."""
+    found = []
+    for limit in (8, 5, 3, 2, 1):
+        study = described(
+            returns=returns, trajectories=trajectories, max_states_per_trajectory=limit
+        )
+        found.append(codes(pv.plan(study)) | codes(pv.check(study)))
+    for looser, tighter in pairwise(found):
+        assert tighter - looser <= ({"few-trajectories"} if "useless" in looser else set())

@@ -70,6 +70,15 @@ def test_refused_is_what_not_even_everybodys_state_is_of_use_in(returns, epsilon
     assert not judged(study, math.ceil(5 * needed)).risky
 
 
+def test_with_a_prior_the_state_of_least_noise_decides():
+    study, others = described(visits=[1, 0.1, 0.01]), set()
+    for m in range(60, 400, 20):
+        halves = HalfWidth.of(study, mechanism_of_study(study, m)).at(m)
+        assert judged(study, m).useless == (2 * halves.min() > 0.5)
+        others.add(bool(2 * halves.max() > 0.5) == judged(study, m).useless)
+    assert others == {True, False}  # planted: the state of most noise would decide otherwise
+
+
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
 def test_the_line_is_where_published_intervals_become_of_use(epsilon):
     """Real releases whose people all visit one state, with returns at the middle of the bounds."""

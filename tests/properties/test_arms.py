@@ -14,9 +14,9 @@ from oracles import arms as slow
 from oracles import literal
 from oracles.limits import sensitivity
 from oracles.reading import statistics
+from oracles.refusals import refused
 from oracles.studies import study
 from privalue.core import Contributions
-from privalue.errors import BoundaryError
 
 QUARTER, THREE_QUARTERS = Fraction(1, 4), Fraction(3, 4)
 TINY = [  # arms, states, H', L
@@ -232,5 +232,5 @@ def test_what_is_dropped_for_being_cut_off_leaves_duplicates_an_error():
     contributions.add(ids, np.array([0, 1]), cut, np.ones(2))
     found = contributions.finish()
     assert (found.units_dropped, found.counts.sum()) == (1, 0)
-    with pytest.raises(BoundaryError, match=r"\(duplicate\)"):
+    with refused("boundary-duplicate"):
         Contributions(chosen.limits).add(ids, both, np.zeros(2, dtype=np.int32), np.ones(2))

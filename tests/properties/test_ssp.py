@@ -13,8 +13,9 @@ from oracles.estimates import estimate, noisy_statistics
 from oracles.limits import count_weight, sensitivity
 from oracles.shrinkage import posterior
 from privalue.core import Design
+from privalue.estimate import Ratios, normal_quantile
 from privalue.estimate.intervals import total_intervals
-from privalue.estimate.ratios import Ratios, normal_quantile, ratio_intervals
+from privalue.estimate.ratios import ratio_intervals
 from privalue.study import aggregation
 
 # Sensitivity

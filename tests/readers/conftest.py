@@ -2,14 +2,12 @@
 
 import pytest
 
-from privalue.readers import csv, episodes, files, local, tables
-
 
 @pytest.fixture
 def small_batches(monkeypatch):
     """Boundaries everywhere: a few rows to a batch, a block and a pass."""
-    monkeypatch.setattr(tables, "BATCH_ROWS", 5)
-    monkeypatch.setattr(episodes, "BATCH_ROWS", 5)
-    monkeypatch.setattr(files, "READ_ROWS", 7)
-    monkeypatch.setattr(csv, "BLOCK_BYTES", 100)
-    monkeypatch.setattr(local, "LEAST_BYTES", 2000)
+    monkeypatch.setattr("privalue.readers.tables.BATCH_ROWS", 5)
+    monkeypatch.setattr("privalue.readers.episodes.BATCH_ROWS", 5)
+    monkeypatch.setattr("privalue.readers.files.READ_ROWS", 7)
+    monkeypatch.setattr("privalue.readers.csv.BLOCK_BYTES", 100)
+    monkeypatch.setattr("privalue.readers.local.LEAST_BYTES", 2000)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.reading import encoded, statistics
 from oracles.studies import study
-from privalue.readers import csv as csv_files
 
 VALUES = {"rewards": (-100.0, 100.0), "returns": (-1000.0, 1000.0)}
 HEAD = "trajectory,step,state,reward"
@@ -29,7 +28,7 @@ STUDY, DROPPING = described(), described(invalid="drop-unit")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """So that lines straddle them, and some hold the beginning of no line."""
-    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 23)
+    monkeypatch.setattr("privalue.readers.csv.BLOCK_BYTES", 23)
 
 
 def rows(count=9):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles import cells
 from oracles.reading import statistics
+from oracles.refusals import refused
 from oracles.studies import rows_of, study
-from privalue.errors import BoundaryError
-from privalue.readers import local, tables
+from privalue.readers import local
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
 STUDY = study(3)
@@ -117,7 +117,7 @@ def test_persons_are_whole_across_every_boundary(people, most, text, seed, part)
     rows.sort(key=lambda row: (cells.rank(row[0]), int(row[1]), row[2]))
     ordered = pd.DataFrame(rows, columns=made.columns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "BATCH_ROWS", part)
+        patch.setattr("privalue.readers.tables.BATCH_ROWS", part)
         patch.setattr(local, "LEAST_BYTES", 1000)
         taken = way_taken(patch)
         found = [statistics(ordered, described), statistics(made, described, memory=1)]
@@ -152,7 +152,7 @@ def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_batches, monkeypat
     assert statistics(frame(returned), STUDY) == statistics(data, STUDY)
 
     monkeypatch.setattr(local._Reading, "_require_order", lambda *_: None)
-    with pytest.raises(BoundaryError, match=r"\(twice\)"):
+    with refused("boundary-twice"):
         statistics(frame(returned), STUDY)
 
 

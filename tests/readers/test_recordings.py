@@ -4,8 +4,8 @@ import numpy as np
 import openpyxl
 import pytest
 
-import privalue as pv
 from oracles.reading import statistics
+from oracles.refusals import refused
 from oracles.studies import study
 
 DROPPING = study(3, data={"invalid": "drop-unit"})
@@ -29,7 +29,7 @@ def test_an_episode_of_many_marks_that_cannot_be_read_counts_at_most_once():
     marks = [1, *["?"] * 500, 1]
     found = statistics(recording(states, [0.5] * 502, marks), DROPPING)
     assert found.counts.tolist() == [1, 0, 1]
-    with pytest.raises(pv.DataError, match="row 2: a mark of an end must be"):
+    with refused("mark-unreadable"):
         statistics(recording(states, [0.5] * 502, marks), REFUSING)
 
 
@@ -75,8 +75,8 @@ def test_an_odd_cell_of_a_sheet_ends_nothing_and_rows_are_numbered_as_in_the_she
     odd = sheet(tmp_path / "a.xlsx", [heading, (1, 0, 0, 0.5), (), (2, 0, 1, 1e300), (3, 0, 2, 1)])
     found = statistics(odd, DROPPING)
     assert (found.counts.tolist(), found.rows_left_out) == ([1, 0, 1], 1)
-    with pytest.raises(pv.DataError, match=r"row 4: trajectory = .*nothing that can be read"):
+    with refused("cell-invalid"):
         statistics(odd, REFUSING)
     later = sheet(tmp_path / "b.xlsx", [heading, (), (), (2, 0, 1, 0), (3, 0, 9, 1)])
-    with pytest.raises(pv.DataError, match=r"row 4: reward|row 5: state"):
+    with refused("cell-invalid"):
         statistics(later, REFUSING)

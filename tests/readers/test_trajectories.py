@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import privalue as pv
 from oracles.reading import statistics
+from oracles.refusals import refused
 from oracles.studies import rows_of, study
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
@@ -101,5 +101,5 @@ def test_text_that_is_no_text_names_nobody(tmp_path):
     rest = {"step": [0, 0, 0], "state": [0, 1, 2], "reward": [0.0, 0.5, 1.0]}
     for data in (table := pa.table({"trajectory": ids, **rest}), tmp_path / "d.parquet"):
         pq.write_table(table, tmp_path / "d.parquet")
-        with pytest.raises(pv.DataError, match=r"row 1: trajectory = b'a.xff' is not an id"):
+        with refused("cell-invalid"):
             statistics(data, STUDY)

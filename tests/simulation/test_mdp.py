@@ -7,7 +7,7 @@ import pytest
 
 from oracles.decisions import action_values, best_values
 from privalue.errors import StudyError
-from privalue.simulation import END, MDP, MarkovRewardProcess, chain, garnet
+from privalue.simulation import END, MDP, MarkovRewardProcess, garnet
 
 TRANSITIONS = np.array(
     [
@@ -164,12 +164,3 @@ def test_gamblers_ruin():
             assert visits.joint[s, other] == pytest.approx(1 / other)
     # Ruin after s was seen: from s, 0 comes before n with probability 1 - s / n.
     assert visits.joint[3, 0] == pytest.approx((1 / 3) * (7 / 10))
-
-
-@pytest.mark.parametrize(("n", "p", "gamma"), [(40, 0.5, 0.99), (10, 0.0, 0.9), (25, 0.8, 1.0)])
-def test_the_chain_in_closed_form(n, p, gamma):
-    # A state is left after W rows, W geometric: E[gamma^W] = gamma (1 - p) / (1 - gamma p).
-    values = chain(states=n, stay=p, discount=gamma).process.values
-    factor = gamma * (1 - p) / (1 - gamma * p)
-    assert values == pytest.approx(factor ** np.arange(n - 1, -1, -1))
-    assert values[-1] == 1

@@ -81,9 +81,6 @@ def test_simulated_choices_are_those_of_the_policy():
 WORLD = chain(states=5, stay=0.3)
 
 
-NAMES = ["trajectory", "step", "state", "reward"]
-
-
 def read(path):
     if path.suffix == ".parquet":
         return pyarrow.parquet.read_table(path)
@@ -96,8 +93,8 @@ def test_files_hold_the_simulated_rows(tmp_path, name):
     made = simulate_to_file(WORLD, trajectories=50, seed=7, out=out)
     rows = simulate_episodes(WORLD, trajectories=50, seed=7)
     table = read(out)
-    assert table.column_names == NAMES
-    for column in NAMES:
+    assert table.column_names == list(COLUMNS)
+    for column in COLUMNS:
         assert table[column].to_numpy().tolist() == getattr(rows, column).tolist()
     assert (made.path, made.rows, made.trajectories) == (out, rows.state.size, 50)
     assert not list(tmp_path.glob(".*"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from privalue.errors import StudyError
+from oracles.refusals import refused
 from privalue.simulation import (
     END,
     MarkovRewardProcess,
@@ -139,5 +139,5 @@ def test_where_returns_have_no_bound_the_study_says_so(tmp_path):
     write_truth(parse_world("garnet:seed=3,discount=1"), tmp_path, trajectories=10)
     text = (tmp_path / "study.toml").read_text()
     assert "returns" not in tomllib.loads(text)["values"]
-    with pytest.raises(StudyError, match="returns"):
+    with refused("returns-missing"):
         pv.Study.load(tmp_path / "study.toml")

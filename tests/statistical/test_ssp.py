@@ -20,7 +20,8 @@ from oracles.limits import count_weight, sensitivity, shape_weights
 from oracles.repeats import crossed, repeats
 from oracles.worlds import first_visits
 from privalue.core import Design, exact_alpha
-from privalue.estimate.ratios import normal_quantile, ratio_intervals
+from privalue.estimate import normal_quantile
+from privalue.estimate.ratios import ratio_intervals
 from privalue.estimate.values import SURE
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
@@ -329,12 +330,16 @@ def test_the_plain_ratio_would_be_caught():
 # Flags
 
 
-def test_unvisited_states_are_seldom_called_supported():
+@pytest.mark.parametrize("features", [1, 2, 48], ids=["alike", "overlapping", "tabular"])
+def test_unvisited_states_are_seldom_called_supported(features):
+    """Whatever features make of a value: the count is the state's own."""
+    phi = np.eye(48) if features == 48 else np.linspace(0, 1, 48)[:, None] ** np.arange(features)
+    design = Design(phi=phi, weights=np.ones(48))
     found = data(*WORLDS["many never visited"])
     generator = np.random.default_rng(31)
     flagged, called = 0, []
     for _ in range(RELEASES):
-        made = estimate(release(found, generator), tabular(48), unvisited=0.0)
+        made = estimate(release(found, generator), design, unvisited=0.0)
         flagged += made.supported[found.counts == 0].any()
         called.append(made.supported[found.counts > 0].mean())
     assert flagged / RELEASES <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / RELEASES)

@@ -1,19 +1,18 @@
 """Files beside a study come from whoever wrote it: where they may be, and what they may hold."""
 
-import io
 import os
 import socket
 import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
 import privalue as pv
+from oracles.refusals import refused
 from privalue.cli import run
-from privalue.study import side_files
-from privalue.study.study import MOST_STUDY
 
 STUDY = """\
 [privacy]
@@ -97,9 +96,9 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, capfd, monkeypa
 @pytest.mark.parametrize(
     ("name", "more", "most"),
     [
-        ("states.csv", "", side_files.MOST_TABLE),
-        ("features.npy", FEATURES.format("features.npy"), side_files.MOST_ARRAY),
-        ("study.toml", "", MOST_STUDY),
+        ("states.csv", "", 250_000_000),
+        ("features.npy", FEATURES.format("features.npy"), 1_000_000_000),
+        ("study.toml", "", 64_000_000),
     ],
 )
 def test_a_file_beyond_the_stated_size_is_not_read(tmp_path, name, more, most):
@@ -182,9 +181,9 @@ def test_sparse_matrices_are_checked_before_they_are_used(tmp_path, form, part, 
 
 def test_archives_are_held_to_what_they_may_unpack_to(tmp_path, monkeypatch):
     parts = parts_of("csr")
-    monkeypatch.setattr(side_files, "MOST_ARRAY", 100_000)
+    monkeypatch.setattr("privalue.study.side_files.MOST_ARRAY", 100_000)
     load(tmp_path, parts)
-    with pytest.raises(pv.StudyError, match="unpacks to more than 100,000 bytes"):
+    with refused("side-file-damaged"):
         load(tmp_path, {**parts, "more": np.zeros(20_000)})
 
 
@@ -195,7 +194,7 @@ def test_an_archive_that_lies_about_its_sizes_is_refused(tmp_path):
     sizes = [entry.file_size for entry in zipfile.ZipFile(path).infolist()]
     assert content.count(sizes[0].to_bytes(4, "little"))
     path.write_bytes(content.replace(sizes[0].to_bytes(4, "little"), b"\x01\0\0\0"))
-    with pytest.raises(pv.StudyError, match="cannot be read"):
+    with refused("side-file-damaged"):
         pv.Study.load(tmp_path / "study.toml")
 
 
@@ -243,10 +242,16 @@ def test_headers_of_arrays_that_do_not_parse_are_one_line(tmp_path, content, cap
 # Tables
 
 
-def parquet(table, **options):
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
+@pytest.mark.parametrize("most", [1_000_000, 100_000])
+def test_a_label_that_is_repeated_takes_its_bytes_once(tmp_path, most, monkeypatch):
+    """Of a table that is small in its dictionary, and large as texts of their own: 200 MB."""
+    monkeypatch.setattr("privalue.study.side_files.MOST_ARRAY", most)
+    label = pa.array([" " + "x" * 10_000])
+    column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), label)
+    pq.write_table(pa.table({"state": column}), tmp_path / "table.parquet", store_schema=False)
+    with pytest.raises(pv.StudyError) as refused:
+        pv.Study.load(written(tmp_path, 'file = "table.parquet"'))
+    assert refused.value.code == ("side-file-damaged" if most == 100_000 else "label-twice")
 
 
 TABLES = [

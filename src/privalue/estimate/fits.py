@@ -142,10 +142,10 @@ def fit_lsl(ratios: Ratios, design: Design, ridge: float) -> Fit:
 
 def _inverse_gram(design: Design) -> Vector:
     """Return the inverse of Phi^T Gamma Phi; where features do not overlap, its diagonal."""
+    features = design.weighted_features
     if design.one_feature_per_state:
-        return 1 / design.weighted_features.column_squares()
-    root = np.linalg.qr(np.sqrt(design.weights)[:, None] * dense(design.phi), mode="r")
-    half = scipy.linalg.solve_triangular(root, np.eye(design.dimension))
+        return 1 / features.column_squares()
+    half = scipy.linalg.solve_triangular(features.root, np.eye(design.dimension))
     return np.asarray(half @ half.T)
 
 

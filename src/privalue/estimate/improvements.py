@@ -27,7 +27,7 @@ from privalue.errors import UnknownLabelError, UsageError
 from privalue.estimate.flags import WORDS
 from privalue.estimate.intervals import Located, difference_ends, locate
 from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile, pool_pairs
-from privalue.estimate.refits import released_ratios
+from privalue.estimate.refits import released_ratios, trajectories_alike
 from privalue.estimate.shrinkage import shrink
 from privalue.releases import NOT_PRIVATE, Release, Tabular
 from privalue.study import described_values
@@ -255,8 +255,8 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
         raise UsageError(
             "this release has no values of actions; give one of a study with [actions]"
         )
-    ratios, privacy = released_ratios(release), release.study["privacy"]
-    states, actions = release.places_of_pairs()
+    ratios, (states, actions) = released_ratios(release), release.places_of_pairs()
+    most = release.study["privacy"].get("max_states_per_trajectory") or len(states)
     usual, few = release.level or 0.95, len(release.actions) <= MOST_ACTIONS
     step = greedy_step(
         ratios,
@@ -264,10 +264,8 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
         unvisited=float(np.clip(described_values(release.study).unvisited_value, *ratios.bounds)),
         usual=usual,
         level=level,
-        alike=privacy.get("max_trajectories_per_person") or 1,
-        repeats=np.minimum(
-            np.bincount(states), privacy.get("max_states_per_trajectory") or float(len(states))
-        ),
+        alike=trajectories_alike(release),
+        repeats=np.minimum(np.bincount(states), most),
         effects=np.eye(len(release.actions))[actions] if few else None,
     )
     labels = {name: release.main.columns[name] for name in ("state", "action", "value")}

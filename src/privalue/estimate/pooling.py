@@ -15,7 +15,6 @@ and spends nothing.
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,11 @@ from privalue.core import Design
 from privalue.errors import StudyError, UsageError
 from privalue.estimate.flags import cautions
 from privalue.estimate.ratios import Ratios
-from privalue.estimate.refits import released_ratios, study_of
+from privalue.estimate.refits import derive, released_ratios, study_of, trajectories_alike
 from privalue.estimate.values import Estimates, arm_differences, statistics_tables
 from privalue.ledger import MU2, epsilon_of, mu2_of_alpha
 from privalue.releases import PooledSource, Release, ValueTable
 from privalue.study import aggregation, design, ridge_of
-from privalue.version import VERSION
 
 _GRID = 257  # values at which sources are compared
 # What must be the same in ``terms``, so that one sum means what the others do.
@@ -119,31 +117,26 @@ def pool(
     every = cautions(private=True, accepted=accepted)
     differ = []
     if not same_people:  # else sources are not independent
-        most = study.limits.max_trajectories_per_person
-        visits = [most * (one.releases_per_person or 1) for one in loaded]
+        visits = [trajectories_alike(one) for one in loaded]
         differ = [("different", sources_differ(each, level=study.report.level, alike=visits))]
     parts = statistics_tables(study, built, ratios, ridge, every, repeats, differ)
-    return Release(
-        **{
-            **{name: getattr(first, name) for name in Release.model_fields},
-            "study": study.public_description(),
-            "privacy": first.privacy.model_copy(update=promised),
-            "terms": {**first.terms, **promised},
-            "noise": first.noise.model_copy(update={"sigma": None, "alpha": 1 / mu}),
-            "ridge": ridge,
-            "trajectories": trajectories,
-            "persons": None if None in people or same_people else sum(one or 0 for one in people),
-            "stages": (),
-            "gaussian_mu": mu,
-            "zcdp_rho": mu**2 / 2,
-            "accepted": accepted,
-            **parts,
-            "pooled_from": _mark_noisy(sources, loaded, each),
-            "releases_per_person": repeats if repeats > 1 else None,
-            "ledger_head": None,
-            "created": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "software": f"privalue {VERSION}",
-        }
+    return derive(
+        first,
+        study=study.public_description(),
+        privacy=first.privacy.model_copy(update=promised),
+        terms={**first.terms, **promised},
+        noise=first.noise.model_copy(update={"sigma": None, "alpha": 1 / mu}),
+        ridge=ridge,
+        trajectories=trajectories,
+        persons=None if None in people or same_people else sum(one or 0 for one in people),
+        stages=(),
+        gaussian_mu=mu,
+        zcdp_rho=mu**2 / 2,
+        accepted=accepted,
+        pooled_from=_mark_noisy(sources, loaded, each),
+        releases_per_person=repeats if repeats > 1 else None,
+        ledger_head=None,
+        **parts,
     )
 
 
@@ -303,8 +296,7 @@ def difference(
         unvisited=float(np.clip(study.values.unvisited_value, *each[0].bounds)),
         level=level or study.report.level,
         shrinkage=study.mechanism.shrinkage,
-        alike=study.limits.max_trajectories_per_person
-        * max(one.releases_per_person or 1 for one in both),
+        alike=max(map(trajectories_alike, both)),
         arms=2,
     )
     return ValueTable({"state": both[0].main.columns["state"], **arm_differences(estimates)})

@@ -69,24 +69,17 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
         built.require_full_rank()
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     every = cautions(private=release.private, accepted=release.accepted)
-    return Release(
-        **{
-            **{name: getattr(release, name) for name in Release.model_fields},
-            "study": study.public_description(),
-            "ridge": ridge,
-            **statistics_tables(
-                study,
-                built,
-                released_ratios(release),
-                ridge,
-                every,
-                release.releases_per_person or 1,
-            ),
-            "refit_of": release.sha256,
-            "created": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "software": f"privalue {VERSION}",
-        }
-    )
+    repeats = release.releases_per_person or 1
+    parts = statistics_tables(study, built, released_ratios(release), ridge, every, repeats)
+    described = study.public_description()
+    return derive(release, study=described, ridge=ridge, refit_of=release.sha256, **parts)
+
+
+def derive(release: Release, **parts: Any) -> Release:
+    """Return a release of today and of this version, with these parts and else those of another."""
+    parts["created"] = datetime.now(UTC).strftime("%Y-%m-%d")
+    parts["software"] = f"privalue {VERSION}"
+    return Release(**{name: getattr(release, name) for name in Release.model_fields} | parts)
 
 
 def study_of(release: Release, given: dict[str, dict[str, Any]], start: Any) -> Study:
@@ -121,6 +114,12 @@ def released_ratios(release: Release) -> Ratios:
     )
 
 
+def trajectories_alike(release: Release) -> int:
+    """Return how many trajectories one unit may have in a release, which may all be alike."""
+    most = release.study["privacy"].get("max_trajectories_per_person") or 1
+    return int(most * (release.releases_per_person or 1))
+
+
 class Verdict(NamedTuple):
     """Whether states can be told apart, at the release's level for all of them at once."""
 
@@ -139,14 +138,9 @@ def verdict(release: Release) -> Verdict | None:
     low, high = release.column("total_band_low"), release.column("total_band_high")
     if release.statistics is None or low is None or high is None or len(low) == 1:
         return None
-    ratios, privacy = released_ratios(release), release.study["privacy"]
-    keys = len(low) // max(len(release.arms), 1)
-    most = min(privacy.get("max_states_per_trajectory") or keys, keys)
-    alike = (
-        most
-        * (privacy.get("max_trajectories_per_person") or 1)
-        * (release.releases_per_person or 1)
-    )
+    ratios, keys = released_ratios(release), len(low) // max(len(release.arms), 1)
+    most = min(release.study["privacy"].get("max_states_per_trajectory") or keys, keys)
+    alike = most * trajectories_alike(release)
     whole = pool_pairs(ratios, np.zeros(len(low), dtype=np.int64), 1)
     place = locate(whole, ratios.centre, normal_quantile(release.level or 0.95), alike)
     value = np.clip(place.own, place.low, place.high)

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from privalue.core import Design, Draw, Integers, Lsl, Lsw, Matrix, Mechanism, Ope, Ssp, Vector
@@ -302,18 +301,11 @@ class Estimates:
 
     @cached_property
     def clear(self) -> NDArray[np.bool_]:
-        """Return where the noisy count of a key's group is above what no visits at all would give.
+        """Return where the noisy count is above what no visits at all would give.
 
-        With probability ``level`` no unvisited group is among them. Overlapping features have no
-        groups: all keys pass.
+        With probability ``level`` no unvisited key is among them.
         """
-        if not self.design.one_feature_per_state:
-            return np.ones(self.design.states, dtype=bool)
-        members = sp.csr_array(self.design.phi).astype(bool).astype(np.float64)
-        limit = clear_limit(self.level, self.design.dimension)
-        noise = np.sqrt(members.T @ np.square(self.ratios.count_noise))
-        clear = members.T @ self.ratios.counts > limit * noise
-        return np.asarray(members @ clear.astype(np.float64) > 0)
+        return self.ratios.clarity > clear_limit(self.level, len(self.ratios.counts))
 
     @cached_property
     def columns(self) -> dict[str, NDArray[Any]]:

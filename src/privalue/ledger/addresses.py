@@ -133,8 +133,8 @@ def postgres_server(
         raise not_shown(what, error)
     user, password = str(known.get("user", "")), str(known.get("password", ""))
     quoted = [f"{mark}{user}{mark}" for mark in ('"', "'")] if user else []
-    secrets = (*quoted, password) if len(password) > 2 else tuple(quoted)
-    return PostgresServer(driver=driver, place=place, _address=address, _secrets=secrets)
+    hidden = (*quoted, password) if len(password) > 2 else tuple(quoted)
+    return PostgresServer(driver=driver, place=place, _address=address, _secrets=hidden)
 
 
 def is_unanswered(problem: Exception, driver: Any) -> bool:

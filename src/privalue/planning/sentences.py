@@ -1,21 +1,15 @@
 """Say what plans and releases say before any data is opened: sentences from ``sentences.toml``."""
 
-import tomllib
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
-from privalue.errors import UsageError
+from privalue.errors import UsageError, read_texts
 
 Severity = Literal["stop", "warn", "note"]
 
 
-@cache
 def _sentences() -> dict[str, Any]:
-    return tomllib.loads(
-        resources.files("privalue.planning").joinpath("sentences.toml").read_text()
-    )
+    return read_texts(__file__, "sentences.toml")
 
 
 def say(section: str, sentence: str, /, **about: Any) -> str:
@@ -25,7 +19,7 @@ def say(section: str, sentence: str, /, **about: Any) -> str:
 
 def question(code: str, **about: Any) -> UsageError:
     """Return the error of a question that cannot be answered."""
-    hint = _sentences()["hint"].get(code, "")
+    hint = read_texts(__file__, "sentences.toml")["hint"].get(code, "")
     return UsageError(say("question", code, **about), code=code, hint=hint)
 
 

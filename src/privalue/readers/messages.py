@@ -1,21 +1,12 @@
 """Word the errors of the readers: a sentence for each code, in ``messages.toml``."""
 
-import tomllib
-from functools import cache
-from pathlib import Path
-
-from privalue.errors import DataError
-
-
-@cache
-def _sentences() -> dict[str, str]:
-    text = Path(__file__).with_name("messages.toml").read_text(encoding="utf-8")
-    return {code: " ".join(sentence.split()) for code, sentence in tomllib.loads(text).items()}
+from privalue.errors import DataError, read_texts
 
 
 def word(code: str, **values: object) -> str:
     """Return the sentence of a code, its braces filled in."""
-    return _sentences()[code].format(**values)
+    sentence = " ".join(read_texts(__file__, "messages.toml")[code].split())
+    return sentence.format(**values)
 
 
 def data_error(code: str, **values: object) -> DataError:

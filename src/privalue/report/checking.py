@@ -190,6 +190,7 @@ def _on_returns(study: Study) -> Iterator[Notice]:
     widest = most - least if is_discounted else 8 * (rewards[1] - rewards[0])
     staged = "bounds" in study.stages
     stage_helps = study.mechanism.name == "dp-ssp" and not staged
+    rounding = 1e-9 * (high - low)  # somebody writes 20 for 1/(1 - 0.95), which is a little less
     about = {
         "bounds": (low, high),
         "implied": (least, most),
@@ -199,7 +200,7 @@ def _on_returns(study: Study) -> Iterator[Notice]:
     }
     if study.values.returns is None:
         yield Notice("returns-not-given", "note", about)
-    elif low < least or high > most:
+    elif low < least - rounding or high > most + rounding:
         yield Notice("returns-too-wide", "note", about)
     elif "rewards" in study.values.given and stage_helps and 2 * (high - low) > widest:
         yield Notice("returns-wide", "note", about)

@@ -30,7 +30,8 @@ def describe_plan(plan: Plan, mechanisms: Sequence[Mapping[str, Any]] = ()) -> D
 
 
 def _listings(plan: Plan, mechanisms: Sequence[Mapping[str, Any]]) -> Iterator[Listing]:
-    half = f"half of the {100 * plan.study.report.level:g}% interval"
+    level = 100 * plan.study.report.level
+    half = f"half of the {level:g}% interval" if plan.by_visits else "rarely off by more"
     unit = ", share of the range" if plan.relative else ""
     if plan.by_visits:
         heads = {

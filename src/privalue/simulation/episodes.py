@@ -21,7 +21,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from privalue.core import Integers, Vector
-from privalue.errors import UsageError
+from privalue.errors import UsageError, plural
 from privalue.ledger.files import whole_file
 from privalue.simulation.mdp import END, MarkovRewardProcess, read_only
 from privalue.simulation.walk import FINISHED, NO_LIMIT, STATE, TRUNCATED, sampler, walk
@@ -34,7 +34,7 @@ BATCH_ROWS = 1_000_000
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Episodes:
     """Rows sorted by trajectory and step, in arrays of one length.
 
@@ -67,6 +67,9 @@ class Episodes:
 
     def __len__(self) -> int:
         return len(self.step)
+
+    def __repr__(self) -> str:
+        return f"Episodes({plural(self.trajectories, 'trajectory')}, {len(self):,} rows)"
 
     def table(self, columns: Mapping[str, str] | None = None) -> pa.Table:
         """Return the rows as an Arrow table, which pandas, Polars and DuckDB read.

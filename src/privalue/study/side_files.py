@@ -63,15 +63,14 @@ class SideFile:
         """
         try:
             table = _read_parquet(self.content) if self.kind == "parquet" else _read_csv(self)
-            texts = [pc.utf8_trim_whitespace(_as_text(column)) for column in table.columns]
-            rows = list(zip(*(column.to_pylist() for column in texts), strict=True))
+            rows = list(zip(*map(_as_texts, table.columns), strict=True))
         except Exception as problem:  # a damaged file may raise anything
             raise self._unreadable(problem) from None
         rows = [row for row in rows if any(row)]
         if not rows:
             raise refusal("side-file-empty", self.key, self.name)
-        if len(texts) < columns:
-            raise refusal("side-file-columns", self.key, self.name, len(texts), columns)
+        if table.num_columns < columns:
+            raise refusal("side-file-columns", self.key, self.name, table.num_columns, columns)
         return rows
 
     def labels(self, columns: int) -> list[tuple[str, ...]]:
@@ -139,26 +138,39 @@ def _read_csv(file: SideFile) -> pa.Table:
 
 
 def _read_parquet(content: bytes) -> pa.Table:
-    """Return a Parquet table; its own counts are held to the limit before a row is read."""
-    with pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True) as opened:
+    """Return a Parquet table; its own counts are held to the limit before a row is read.
+
+    Columns are read as dictionaries, in which a long text that is repeated takes its bytes once.
+    """
+    names = pq.read_schema(io.BytesIO(content)).names
+    with pq.ParquetFile(
+        io.BytesIO(content), read_dictionary=names, page_checksum_verification=True
+    ) as opened:
         found = opened.metadata
         groups = [found.row_group(at) for at in range(found.num_row_groups)]
         unpacked = sum(max(group.total_byte_size, 0) for group in groups)
         cells = max(found.num_rows, sum(group.num_rows for group in groups)) * found.num_columns
         if max(unpacked, _CELL_BYTES * cells) > MOST_ARRAY:
             raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, the most")
-        # A long label that is repeated takes its bytes once in a dictionary, and often outside.
         table = opened.read(use_threads=False)
         if table.nbytes > MOST_ARRAY or table.num_rows != found.num_rows:
             raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, or is damaged")
         return table
 
 
-def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as texts; numbers as Python writes the shortest text that is the same."""
+def _as_texts(column: pa.ChunkedArray) -> list[str]:
+    """Return cells as texts without white space around them; equal ones share their memory.
+
+    A number is the shortest text that reads back as the same one.
+    """
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    return column.cast(pa.string()).fill_null("")
+    found = list[str]()
+    for chunk in column.chunks:
+        coded = chunk if pa.types.is_dictionary(column.type) else chunk.dictionary_encode()
+        texts = pc.utf8_trim_whitespace(coded.dictionary.cast(pa.string())).to_pylist()
+        found += ["" if at is None else texts[at] or "" for at in coded.indices.to_pylist()]
+    return found
 
 
 def _read_npy(content: bytes) -> Any:

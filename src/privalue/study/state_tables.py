@@ -102,7 +102,7 @@ def _read_names(what: str, section: Any, files: SideFiles) -> StateNames:
         labels = [row[0] for row in files.open(f"[{what}s] file", section.file).labels(1)]
     else:
         labels = [str(label).strip() for label in section.labels]
-    if not labels or "" in labels or "\0" in "".join(labels):
+    if not labels or "" in labels or any("\0" in label for label in labels):
         raise refusal("label-empty", f"[{what}s]")
     label, times = Counter(labels).most_common(1)[0]
     if times > 1:
