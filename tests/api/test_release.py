@@ -12,7 +12,7 @@ import pytest
 
 import privalue as pv
 from oracles.refusals import refused
-from oracles.studies import release_anyway, rows_of, study
+from oracles.studies import release_anyway, rows_of, study, study_file
 from privalue import curator
 from privalue.cli import run
 from privalue.core import OperatingSystemEntropy
@@ -146,30 +146,14 @@ def readable(text):
 
 
 def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, capsys, caplog):
-    study_file = tmp_path / "study.toml"
-    name, noise = described.mechanism.name, described.mechanism.noise
-    study_file.write_text(
-        f"""
-        [privacy]
-        epsilon = 1.0
-        delta = 1e-6
-        unit = "trajectory"
-        [values]
-        discount = 0.9
-        rewards = [0.0, 1.0]
-        [states]
-        count = 3
-        [mechanism]
-        name = "{name}"
-        noise = "{noise}"
-        """
-    )
+    mechanism = {"name": described.mechanism.name, "noise": described.mechanism.noise}
+    (tmp_path / "study.toml").write_text(study_file(mechanism=mechanism))
     data_file = tmp_path / "data.csv"
     rows = [f"{t},{i},{s},{r}" for t, e in enumerate(DATA) for i, (s, r) in enumerate(e)]
     data_file.write_text("trajectory,step,state,reward\n" + "\n".join(rows) + "\n")
-    out = tmp_path / "out"
+    out, study_path = tmp_path / "out", str(tmp_path / "study.toml")
     with caplog.at_level(0):
-        command = ["release", str(study_file), "--data", str(data_file), "--out", str(out)]
+        command = ["release", study_path, "--data", str(data_file), "--out", str(out)]
         assert run([*command, "--no-ledger", "--accept-useless"]) == 0
     printed = capsys.readouterr()
     made = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -16,23 +16,13 @@ import pytest
 import privalue as pv
 from oracles.reading import statistics
 from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
-from oracles.studies import rows_of, study
+from oracles.studies import rows_of, study, study_file
 from privalue.cli import run
 from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25)], [(2, 1.0)]]
 STUDY = study(STATES)
-TOML = f"""
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-unit = "trajectory"
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-[states]
-count = {STATES}
-"""
+TOML = study_file(states={"count": STATES})
 ROWS = "trajectory, step, state, reward"
 SECRET = "hidden-8472"
 ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text("utf-8"))

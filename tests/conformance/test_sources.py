@@ -32,7 +32,7 @@ from oracles.sources import (
     as_postgres,
     minari_dataset,
 )
-from oracles.studies import episodes, rows_of, study
+from oracles.studies import episodes, rows_of, study, study_file
 from privalue.cli import run
 from privalue.errors import UnavailableError
 
@@ -332,19 +332,7 @@ def test_states_are_counted_from_the_first_of_the_space(tmp_path):
 
 # The whole way
 
-TOML = """
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-unit = "trajectory"
-
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-
-[states]
-count = 4
-"""
+TOML = study_file(states={"count": STATES})
 
 
 @pytest.mark.parametrize("source", [*DATABASES, *RECORDINGS])

@@ -255,23 +255,6 @@ def test_where_nothing_is_accepted_nothing_is_known():
     assert not found.policy.supported[0]
 
 
-def test_the_bias_of_clipping_is_within_its_bound():
-    """tau in a world whose every number is known, with and without overlap."""
-    generator = np.random.default_rng(2607)
-    for _ in range(200):
-        chance = generator.dirichlet(np.ones(6))
-        rho = generator.gamma(1.0, size=6)
-        lost = generator.choice([0.0, 0.3])  # what the behaviour never does
-        rho *= (1 - lost) / (chance @ rho)
-        g = generator.random(6)
-        value = (1 - lost) * (chance @ (rho * g)) / (1 - lost) + lost * generator.random()
-        for clip in (0.5, 1.0, 3.0):
-            clipped = np.minimum(rho, clip)
-            kept = chance @ clipped
-            bias = abs((chance @ (clipped * g)) / kept - value)
-            assert bias <= 1 - kept + 1e-12
-
-
 def test_supported_needs_the_lower_end():
     sums = ([100.0, 100.0], [4950.0, 4100.0], [100.0, 100.0], [5000.0, 5000.0])
     noisy = NoisyWeights(*sums, (10.0, 20.0, 9.0, 0.0), 10.0)

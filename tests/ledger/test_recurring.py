@@ -81,6 +81,3 @@ def test_the_environments_ledger_counts_for_a_release_too(folder, monkeypatch, l
     assert entries(ledger) == before
     assert run([*RELEASE, "c", "--ledger", "other.db"]) == 4  # and so does another ledger
     assert run([*RELEASE, "c", "--ledger", "ledger.db", "--no-ledger"]) == 2
-
-
-# The page's own job

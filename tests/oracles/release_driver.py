@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from oracles.ledger_driver import ACCOUNTING, Events, say
+from oracles.studies import study_file
 from privalue import curator
 from privalue.cli import followup_commands as publication
 from privalue.cli import run
@@ -33,21 +34,12 @@ OWNERS = {
     "curator": curator,
     "publication": publication,
 }
-STUDY = """
-[study]
-dataset = "trial"
-trajectories = 600
-[privacy]
-epsilon = 0.5
-delta = 1e-6
-unit = "trajectory"
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-returns = [0.0, 1.0]
-[states]
-count = 2
-"""
+STUDY = study_file(
+    study={"dataset": "trial", "trajectories": 600},
+    privacy={"epsilon": 0.5},
+    values={"returns": [0.0, 1.0]},
+    states={"count": 2},
+)
 ROWS = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(600))
 COMMAND = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
 

@@ -1,5 +1,7 @@
 """Small studies and random episodes for the tests."""
 
+import json
+
 from hypothesis import strategies as st
 
 import privalue as pv
@@ -10,6 +12,20 @@ from privalue.study import resolve
 def in_sections(**sections):
     """A study from its sections, as a file gives them."""
     return pv.Study.from_sections(sections)
+
+
+def study_file(**sections):
+    """The text of a small study, with these keys in place of its own."""
+    usual = {
+        "privacy": {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
+        "values": {"discount": 0.9, "rewards": [0.0, 1.0]},
+        "states": {"count": 3},
+    }
+    lines = []
+    for name in usual | sections:
+        keys = usual.get(name, {}) | sections.get(name, {})
+        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
+    return "\n".join([*lines, ""])
 
 
 def mechanism_for(study, design, size):

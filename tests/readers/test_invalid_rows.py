@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.reading import statistics
-from oracles.studies import study
+from oracles.studies import study, study_file
 from privalue.cli import run
 from privalue.core import MOST_TRAJECTORIES
 from privalue.study import declared_size, public_size
@@ -124,30 +124,13 @@ def test_no_size_is_counted_where_units_may_vanish():
 
 # What is said, and to whom
 
-TOML = """
-[study]
-trajectories = 4000
-
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-unit = "person"
-
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-returns = [0.0, 1.0]
-
-[states]
-count = 3
-
-[mechanism]
-name = "dp-ssp"
-
-[data]
-person = "who"
-invalid = "drop-unit"
-"""
+TOML = study_file(
+    study={"trajectories": 4000},
+    privacy={"unit": "person"},
+    values={"returns": [0.0, 1.0]},
+    mechanism={"name": "dp-ssp"},
+    data={"person": "who", "invalid": "drop-unit"},
+)
 
 
 def test_the_curator_sees_what_was_dropped_and_the_public_does_not(tmp_path, capsys):

@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import privalue.readers
-from privalue.readers.messages import word
 
 FOLDER = Path(privalue.readers.__file__).parent
 SENTENCES = tomllib.loads((FOLDER / "messages.toml").read_text())
@@ -30,13 +29,3 @@ def test_every_code_has_a_sentence_and_its_values():
         found = [name for _, name, *_ in string.Formatter().parse(SENTENCES[code]) if name]
         braces = {name.partition("[")[0] for name in found}
         assert names == braces or (None in names and names - {None} <= braces), code
-
-
-def test_every_sentence_is_one_line_and_used():
-    text = "".join(path.read_text() for path in FOLDER.rglob("*.py"))
-    made = ("column-of-", "id-", "step-", "a-", "rows-", "-label", "-number")  # of two parts
-    for code in SENTENCES:
-        values = {name: "x" for _, name, *_ in string.Formatter().parse(SENTENCES[code]) if name}
-        if not any("[" in name for name in values):
-            assert "\n" not in word(code, **values)
-        assert f'"{code}"' in text or any(part in code for part in made), code

@@ -1,6 +1,9 @@
 """Rows in order and rows in none: one answer, one error, whatever the chunks and the threads."""
 
+import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -156,10 +159,59 @@ def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_batches, monkeypat
         statistics(frame(returned), STUDY)
 
 
-# Memory, disk, interrupts
+# Memory
 
 
-# Progress
+def shuffled_rows(count):
+    draw = np.random.default_rng(0)
+    at, states = draw.permutation(count), draw.integers(0, 3, count)
+    rewards = draw.random(count)
+    return pa.table({"trajectory": at // 50, "step": at % 50, "state": states, "reward": rewards})
 
 
-# Larger than memory
+WHOLE_PROCESS = """
+import resource, sys
+from oracles.reading import statistics
+from oracles.studies import study
+
+small, large = sys.argv[1:]
+expected = statistics(small, study(3), memory=1)  # compiled, and written to a cache
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # from here on no file can be written
+assert statistics(large, study(3), memory=704 << 20).rows == 8_000_000
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(int(status["VmHWM"].split()[0]) << 10)  # getrusage would tell of the parent
+"""
+
+
+@pytest.mark.long
+def test_the_limit_holds_for_the_whole_process_and_nothing_is_put_on_disk(tmp_path):
+    """Rows of 256 MB in no order, and 704 MB for everything."""
+    names = [str(tmp_path / name) for name in ("small.parquet", "large.parquet")]
+    for name, count in zip(names, (1000, 8_000_000), strict=True):
+        pq.write_table(shuffled_rows(count), name, row_group_size=1 << 20)
+    run = subprocess.run(
+        [sys.executable, "-c", WHOLE_PROCESS, *names],
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.stderr == ""
+    assert int(run.stdout) < 704 << 20
+
+
+def test_a_source_is_read_again_for_what_did_not_fit_and_a_stream_says_what_to_do(small_batches):
+    table, seen = shuffled_rows(2000), []
+    expected = statistics(table, STUDY)
+    assert statistics(table, STUDY, memory=1, progress=lambda *at: seen.append(at)) == expected
+    assert seen[-1] == (2000, 2000)
+    with pytest.raises(pv.DataError) as caught:
+        statistics(table.to_reader(), STUDY, memory=1)
+    assert caught.value.code == "rows-outgrow-memory"
+
+
+def test_memory_is_half_of_what_the_container_may_use(tmp_path):
+    whole, limit = local.default_memory(()), tmp_path / "memory.max"
+    for text, expected in (("max\n", whole), (f"{1 << 20}\n", 1 << 19), ("9" * 18, whole)):
+        limit.write_text(text)
+        assert local.default_memory((str(limit), str(tmp_path / "absent"))) == expected

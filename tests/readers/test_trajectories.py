@@ -83,18 +83,6 @@ def test_an_id_that_looks_missing_is_an_id(tmp_path):
     assert statistics(frame(rows), STUDY).trajectories == len(ids)
 
 
-def test_ids_that_differ_in_a_blank_are_two(tmp_path):
-    """Merging them would let m depend on what one of them is called."""
-    (tmp_path / "d.csv").write_text("trajectory,step,state,reward\na,0, 1 , 0.5\n a,0,1,0.5\n")
-    assert statistics(tmp_path / "d.csv", STUDY).trajectories == 2
-
-
-# Mistakes: the place, the row, the column and the value
-
-
-# What a review found
-
-
 def test_text_that_is_no_text_names_nobody(tmp_path):
     """The byte 255 would otherwise be the end of an id, and two ids one."""
     ids = pa.array([b"a\xff", b"b", b"c"], pa.binary()).view(pa.string())

@@ -121,30 +121,13 @@ def lemma_1_delta(epsilon: float, delta: float, dimension: int) -> Profile:
     return privacy_profile(5 * math.sqrt(2 * log) / epsilon, beta, dimension, epsilon)
 
 
-def phi_lsw(setting: Setting, counts: Integers, k: int = 0) -> float:
-    """Return phi_k^w(v) = sum_s w_s / max(v_s - k, 1)^2 (eq:varphi, ap:lem:maxkw)."""
-    return float(np.sum(setting.design.weights / np.maximum(counts - k, 1.0) ** 2))
-
-
-def phi_lsl(setting: Setting, counts: Integers, k: int = 0) -> float:
-    """Return phi_k^lambda(v) = (c_lambda sqrt(sum_s rho_s min(v_s + k, m)) + ||rho||_2)^2.
-
-    It is eq:psil.
-    """
-    return _phi_lsl(setting, np.minimum(counts + k, setting.trajectories))
-
-
 def phi_lsl_as_published(setting: Setting, counts: Integers, k: int = 0) -> float:
     """Return phi_k^lambda(v) with max{v_s + k, m}, which is FALSE (lem:phikl, ap:lem:phikl).
 
     Algorithm 2 rightly has min.
     """
-    return _phi_lsl(setting, np.maximum(counts + k, setting.trajectories))
-
-
-def _phi_lsl(setting: Setting, visits: Integers) -> float:
-    """Return (c_lambda sqrt(sum_s rho_s visits_s) + ||rho||_2)^2."""
     slope, offset = _slope_and_offset(setting)
+    visits = np.maximum(counts + k, setting.trajectories)
     return (slope * math.sqrt(float(setting.design.weights @ visits)) + offset) ** 2
 
 
@@ -154,17 +137,6 @@ def _slope_and_offset(setting: Setting) -> tuple[float, float]:
     least = norm**2 * float(rho.max())
     _require(least < ridge < math.inf, f"ridge is {ridge}; it must be above {least:.6g} and finite")
     return norm * float(rho.max()) / math.sqrt(2 * ridge), float(np.linalg.norm(rho))
-
-
-def local_sensitivity_lsw(setting: Setting, counts: Integers) -> float:
-    """Return F ||(Gamma^{1/2} Phi)^+|| sqrt(phi_0^w) >= ||theta_X^w - theta_X'^w|| (cor:LSw)."""
-    norm = setting.design.pseudo_inverse_norm
-    return setting.largest * norm * math.sqrt(phi_lsw(setting, counts))
-
-
-def local_sensitivity_lsl(setting: Setting, counts: Integers) -> float:
-    """Return (C_lambda / alpha) sqrt(phi_0^lambda) >= ||theta_X - theta_X'|| (cor:LSl)."""
-    return math.sqrt(lsl_factor(setting) * phi_lsl(setting, counts)) / setting.calibration.alpha
 
 
 # Utility of DP-LSW: section 5, appendix D
@@ -355,24 +327,6 @@ def largest_lsl_term(a: float, c: float, m: float) -> float:
     if c * a >= 1:
         return a
     return m * math.exp(-c * (m - a)) if c * m <= 1 else math.exp(c * a - 1) / c
-
-
-def lsl_term_bound_as_published(counts: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """Return n + 1{n = 0}/(2 e beta), said to bound max_k e^{-2 k beta} min(n + k, m).
-
-    As a bound it is FALSE (ap:eq:ubmaxl).
-    """
-    n = np.asarray(counts, dtype=np.float64)
-    _checked(0.0, trajectories, beta, most=0.5)
-    return np.asarray(n + (n == 0) / (2 * math.e * beta))
-
-
-def lsl_term_bound(counts: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """Return n + min{(1 - beta n)_+/(e beta), h} >= max_k e^{-k beta} min(n + k, m)."""
-    n = np.asarray(counts, dtype=np.float64)
-    _checked(0.0, trajectories, beta)
-    room = np.maximum(1 - beta * n, 0.0) / math.e / beta
-    return np.asarray(n + np.minimum(room, largest_lsl_term(0.0, beta, trajectories)))
 
 
 def expected_lsl_term(chances: ArrayLike, trajectories: int, beta: float) -> Vector:

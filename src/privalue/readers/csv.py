@@ -10,7 +10,7 @@ the heading alone.
 import codecs
 import csv
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from privalue.readers.source import Batch, Dialect, Task, Types, texts
 
 ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 BLOCK_BYTES = 1 << 22
-MOST_HEADING = 1 << 26
+MOST_HEADING = 1 << 22  # bytes
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
 _MARKS = (",", ";", "\t", "|")
 
@@ -49,12 +49,16 @@ class CsvFile:
     encoding: str
     decimal: str
     heading: int  # bytes
-    rows: int | None  # about, by the length of the first ones
 
     @property
     def schema(self) -> pa.Schema:
         """Return the columns, which have no types."""
         return texts(self.names)
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """Return what the heading shows."""
+        return {"delimiter": self.delimiter, "encoding": self.encoding}
 
     @property
     def divisible(self) -> bool:
@@ -202,9 +206,7 @@ def open_csv(path: Path, dialect: Dialect) -> CsvFile:
     """
     try:
         with open_bytes(path) as file:
-            start = file.read(1 << 16)
-            while b"\n" not in start and len(start) < MOST_HEADING and (more := file.read(1 << 20)):
-                start += more
+            start = file.read(MOST_HEADING)
     except (OSError, EOFError, pa.ArrowException) as problem:
         raise data_error("csv-unreadable", path=path, problem=one_line(problem)) from None
     encoding = dialect.encoding
@@ -229,11 +231,7 @@ def open_csv(path: Path, dialect: Dialect) -> CsvFile:
     except csv.Error as problem:
         raise data_error("csv-heading", path=path, problem=problem) from None
     mark = max(marks, key=lambda mark: len(split[mark]))
-    found = CsvFile(path, split[mark], mark, encoding, dialect.decimal, size, None)
-    if not found.divisible:
-        return found
-    lines = path.stat().st_size * start.count(b"\n") // len(start)
-    return replace(found, rows=max(lines - 1, 0))
+    return CsvFile(path, split[mark], mark, encoding, dialect.decimal, size)
 
 
 def open_bytes(path: Path) -> Any:

@@ -33,7 +33,7 @@ _NOTHING = object()  # a cell that is none, and so invalid
 _ENDS = ("terminals", "terminations", "terminated", "dones")
 _TRUNCATED = ("timeouts", "truncations", "truncated")
 _CUTS = (*_TRUNCATED, "episode_terminals")
-_ENVIRONMENT = ("state", "action", "reward", "next state", "terminated", "truncated")  # gives
+_ENVIRONMENT = ["state", "action", "reward", "next state", "terminated", "truncated"]  # gives
 _OF_STEPS = ("action", "reward", "probability", "arm", "truncated")
 _RECORDED = {"step", "action", "reward", "truncated"}
 _OBSERVATION = re.compile(r"observation_(\d{1,6})")
@@ -178,18 +178,15 @@ def _episode(element: Any, number: int, dialect: Dialect) -> list[_Row] | None:
         return None
     try:
         found = [_step(step, dialect) for step in _steps_of(element, dialect)]
-    except Exception:  # an object of any class, or of another length than it says
+    except Exception:  # an object of any class, or a step that is none
         return None
-    if not found or None in found:
+    if not found:
         return None
-    ids = dict.fromkeys(recorded_ids(dialect), number)
-    states, roles = state_roles(dialect), _step_roles(dialect)[1:]
+    ids, states = dict.fromkeys(recorded_ids(dialect), number), state_roles(dialect)
     rows = []
     for at, step in enumerate(found):
-        assert step is not None
-        state, *others = step
-        named = dict(zip(states, _state_cells(state, dialect), strict=True))
-        named |= {**ids, "step": at, **dict(zip(roles, others, strict=True))}
+        observed = zip(states, _state_cells(step["state"], dialect), strict=True)
+        named = {**step, **dict(observed), **ids, "step": at}
         rows.append(tuple(named[role] for role in dialect.columns))
     return rows
 
@@ -210,25 +207,22 @@ def _steps_of(element: Any, dialect: Dialect) -> Iterable[Any]:
     return zip(*columns, strict=True)
 
 
-def _step(step: Any, dialect: Dialect) -> _Row | None:
-    """Return what a step says of its roles, by its own form; None if it has none."""
-    roles = _step_roles(dialect)
+def _step(step: Any, dialect: Dialect) -> dict[str, Any]:
+    """Return what a step says, by role; raise ValueError if it is none."""
     if isinstance(step, Mapping):
-        state = step if roles[0] not in dialect.columns else step.get(dialect.columns["state"])
-        return (state, *(step.get(dialect.columns[role]) for role in roles[1:]))
+        named = {role: step.get(name) for role, name in dialect.columns.items()}
+        return {"state": step, **named}
     if isinstance(step, str | bytes):
-        return None
-    cells_of: _Row = tuple(step)
+        raise ValueError(step)
+    cells_of = tuple(step)
     # The reward has its place even where it is not read: no cell takes another's.
     places = ["state", *(role for role in _OF_STEPS if role in {*dialect.columns, "reward"})]
-    if len(cells_of) == len(places) or roles == places[: len(cells_of)] == ["state"]:
-        named = dict(zip(places, cells_of, strict=False))
-        return tuple(named[role] for role in roles)
-    named = dict(zip(_ENVIRONMENT, cells_of, strict=False))
-    least, most = 3, 6 if "truncated" in roles else 5
-    if not (least <= len(cells_of) <= most and set(roles) <= set(named)):
-        return None
-    return tuple(named[role] for role in roles)
+    if len(cells_of) > len(places):
+        places = _ENVIRONMENT if "truncated" in dialect.columns else _ENVIRONMENT[:-1]
+    named = dict(zip(places, cells_of, strict=False))
+    if len(cells_of) > len(places) or not named.keys() >= set(_step_roles(dialect)):
+        raise ValueError(len(cells_of))
+    return named
 
 
 # Observations
@@ -281,7 +275,7 @@ def _single(value: Any) -> Any:
 
 
 def transitions(get: Callable[[str], Any], dialect: Dialect) -> list[Sequence[Any]]:
-    """Return what a recording has of each transition: states, actions if needed, rewards."""
+    """Return what a recording has of each transition: states, actions if needed, and rewards."""
     seen: Any = get("observations")
     if isinstance(seen, Mapping):  # a space of several, each with its name
         each = zip(*(_listed(column) for column in seen.values()), strict=True)
@@ -289,7 +283,8 @@ def transitions(get: Callable[[str], Any], dialect: Dialect) -> list[Sequence[An
     elif state_roles(dialect) == ["state"]:
         seen = _listed(seen)
     others = {"action": "actions", "reward": "rewards"}
-    return [seen, *(_listed(get(others[role])) for role in others if role in dialect.columns)]
+    wanted = {*dialect.columns, "reward"}  # which a step always has
+    return [seen, *(_listed(get(others[role])) for role in others if role in wanted)]
 
 
 def _listed(values: Any) -> list[Any]:
@@ -307,8 +302,6 @@ def require_truncated(place: str, dialect: Dialect) -> None:
 
 def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
     """Return the transitions of a recording as rows."""
-    if "autoreset" in data:
-        raise data_error("recording-side-by-side")
     marks = [name for name in (*_ENDS, *_CUTS) if name in data]
     if set(marks) & {*_TRUNCATED}:
         require_truncated(RECORDING, dialect)

@@ -27,22 +27,12 @@ _HIVE = re.compile(r"[^=]+=.*")
 def open_files(data: str | Path, dialect: Dialect) -> Source:
     """Return the rows of CSV or Parquet files."""
     files = list_files(data, dialect)
-    counts = [file.rows for file in files]
     return Source(
         schemas=tuple((str(file.path), file.schema) for file in files),
         tasks=lambda types: (task for file in files for task in file.tasks(types)),
-        rows=None if None in counts else sum(filter(None, counts)),
-        heading=_shared_heading(files),
+        rows=sum(file.rows for file in files if isinstance(file, ParquetFile)) or None,
+        heading=files[0].shown if isinstance(files[0], CsvFile) else {},
     )
-
-
-def _shared_heading(files: "list[CsvFile | ParquetFile]") -> dict[str, str]:
-    """Return what the headings of CSV files show, if they show the same."""
-    first = files[0]
-    shown = [(f.delimiter, f.encoding) for f in files if isinstance(f, CsvFile)]
-    if not isinstance(first, CsvFile) or len(set(shown)) > 1:
-        return {}
-    return {"delimiter": first.delimiter, "encoding": first.encoding}
 
 
 def list_files(data: str | Path, dialect: Dialect) -> "list[CsvFile | ParquetFile]":

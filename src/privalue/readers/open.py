@@ -1,8 +1,7 @@
 """Open whatever holds rows as a source, by its name or by what it is."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from os.path import exists, isdir
+from os.path import isdir
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ from privalue.readers.names import is_on_server, require_showable, split_query
 from privalue.readers.source import Dialect, Source
 from privalue.readers.tables import open_table
 
-_QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 # What spreadsheets on Windows write in Western Europe, where they do not write UTF-8.
 _FALLBACK = "cp1252"
 
@@ -60,8 +58,6 @@ def _open_name(data: str | Path, dialect: Dialect, threads: int, memory: int) ->
         raise data_error("name-empty")
     if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
         raise data_error("name-encoding")  # it may hold a password
-    if _QUERY.match(str(data)) and not exists(data):
-        raise data_error("query-of-files")
     path, request = split_query(str(data))
     if is_workbook(path) and not isdir(path) and not is_on_server(data):
         return open_excel(path, request, dialect.decimal)
@@ -83,9 +79,6 @@ def column_names(data: str | Path) -> ColumnNames:
     try:
         source = open_source(data, Dialect())
     except EncodingError:
-        try:
-            source = open_source(data, Dialect(encoding=_FALLBACK))
-        except EncodingError:
-            raise data_error("heading-encoding", data=data, other=_FALLBACK) from None
+        source = open_source(data, Dialect(encoding=_FALLBACK))
     _, schema = source.schemas[0]
     return ColumnNames(list(schema.names), source.heading)

@@ -225,13 +225,13 @@ class Encoder:
                 continue
             if column.status[at] == MISSING:
                 return data_error("cell-missing", **about)
-            expected = self._expected(role, batch.episode_ids)
+            expected = self._expected(role)
             return data_error("cell-invalid", shown=shown(role), expected=expected, **about)
         state = ", ".join(shown(role) for role in self._declaration.state_roles)
         about = {"where": where, "name": columns["action"], "shown": shown("action")}
         return data_error("action-forbidden", state=state, **about)
 
-    def _expected(self, role: str, episode_ids: bool) -> str:
+    def _expected(self, role: str) -> str:
         """Return what a cell of this role must be, for a message."""
         declared, data = self._declaration, self._data
         if role in declared.id_roles:
@@ -240,8 +240,7 @@ class Encoder:
             how = "formatted" if data.step_format else data.step_type
             return word(f"step-{how}", kind=data.step_type, how=data.step_format)
         if role.startswith("bin "):
-            kind = "bins-observed" if episode_ids else "bin"
-            return word(kind, columns=len(declared.state_roles))
+            return word("bin", columns=len(declared.state_roles))
         if role in self._labels:
             labels = self._labels[role]
             some = list_some(labels[:6].to_pylist(), 5)

@@ -57,7 +57,7 @@ class Source:
     # Takes the columns to read, each with the type that plainly written texts of it have.
     tasks: Callable[[Types], Iterator[Task]]
     rows: int | None = None  # about, where that is known without reading
-    # Of CSV: the delimiter and the encoding that all headings show.
+    # Of CSV: the delimiter and the encoding that the first heading shows.
     heading: Mapping[str, str] = field(default_factory=dict)
     rereadable: bool = True
 

@@ -30,7 +30,7 @@ import pyarrow as pa
 from privalue.core import ARRAYS, COUNTERS, Contributions, Covered, Limits, Statistics
 from privalue.errors import DataError, UsageError
 from privalue.readers import grouping
-from privalue.readers.conflicts import ConflictError, Wanted, add_to_core, explain, name_rows
+from privalue.readers.conflicts import ConflictError, add_to_core, explain
 from privalue.readers.declaration import Declaration
 from privalue.readers.files import list_files
 from privalue.readers.messages import word
@@ -51,7 +51,6 @@ ENCODED = "bucket int, content binary"  # no bucket: the content is what a task 
 SUMMED = "content binary"
 _BUNDLE_ROWS = 1 << 19  # that are divided into buckets at once
 _DEFAULT_BUCKETS = 200
-_TASKS_PER_CORE = 3
 
 
 def read_with_spark(
@@ -134,12 +133,7 @@ def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> S
                 yield task()
 
     with active_session() as spark:
-        try:
-            cores = int(spark.sparkContext.defaultParallelism)
-        except import_module("pyspark.errors").PySparkException:  # Spark Connect does not tell
-            cores = 2
-        tasks = max(1, min(len(parts), _TASKS_PER_CORE * cores))
-        return _compute(spark.range(0, len(parts), 1, tasks), read, declaration, limits)
+        return _compute(spark.range(len(parts)), read, declaration, limits)
 
 
 # Tasks
@@ -157,24 +151,15 @@ def _compute(
     # By the column alone: so Spark may give few rows to few tasks.
     rows = frame.mapInArrow(encode, ENCODED).repartition("bucket")
     output = rows.sortWithinPartitions("bucket").mapInArrow(add, SUMMED).toArrow()
-
-    def find(wanted: Wanted) -> list[str]:
-        places = partial(find_rows, read=read, declaration=declaration, wanted=wanted)
-        found = frame.mapInArrow(places, "partition int, place string").toArrow().to_pylist()
-        return [one["place"] for one in sorted(found, key=itemgetter("partition"))[:2]]
-
-    try:
-        return add_up(output, declaration, limits)
-    except ConflictError as conflict:
-        raise explain(conflict, declaration, find) from None
+    return add_up(output, declaration, limits)
 
 
 def add_up(output: pa.Table, declaration: Declaration, limits: Limits) -> Statistics:
     """Return the statistics that the output of all tasks adds up to.
 
     Raises:
-        DataError: for the earliest error that any task found.
-        ConflictError: for two rows that cannot both be right.
+        DataError: for the earliest error that any task found, or for two rows that cannot both be
+            right, by their ids and steps: where they were is not known after a shuffle.
         BoundaryError: two tasks share a unit.
     """
     tasks = [_load(content) for content in output.column("content").to_pylist()]
@@ -185,7 +170,7 @@ def add_up(output: pa.Table, declaration: Declaration, limits: Limits) -> Statis
     for note, arrays in tasks:
         if note["conflict"] is not None:
             pair = unpack(arrays["pair"].tobytes(), declaration)
-            raise ConflictError(note["conflict"], pair)
+            raise explain(ConflictError(note["conflict"], pair), declaration, lambda _: [])
     total = Contributions(limits).finish()
     for note, arrays in tasks:
         covered = tuple(
@@ -260,15 +245,6 @@ def add_buckets(
     content = io.BytesIO()
     np.savez_compressed(content, note=np.array(json.dumps(note)), **arrays)
     yield pa.record_batch({"content": pa.array([content.getvalue()], pa.binary())})
-
-
-def find_rows(batches: Batches, *, read: Read, declaration: Declaration, wanted: Wanted) -> Batches:
-    """Yield where wanted rows are."""
-    encoder = Encoder(declaration)
-    for batch in read(batches, declaration):
-        places = list(name_rows(batch, encoder, wanted))
-        partitions = pa.array([partition_id()] * len(places), pa.int32())
-        yield pa.record_batch({"partition": partitions, "place": pa.array(places, pa.string())})
 
 
 # What is sent

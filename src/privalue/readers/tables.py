@@ -27,8 +27,6 @@ from privalue.readers.source import (
 
 def open_table(data: Any, dialect: Dialect) -> Source | None:
     """Return the rows of a table in memory, or None if the data is none."""
-    if getattr(type(data), "columns_are_roles", False):  # of our own simulation
-        data = _simulated_table(data, dialect)
     package, kind = type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__
     place = f"the {package} {kind}"
     if package == "pandas" and hasattr(data, "columns"):
@@ -54,17 +52,6 @@ def open_table(data: Any, dialect: Dialect) -> Source | None:
             reader = pa.RecordBatchReader.from_stream(data)
         return _open_stream(place, reader.schema.empty_table, lambda _: reader, rereadable=False)
     return None
-
-
-def _simulated_table(data: Any, dialect: Dialect) -> pa.Table:
-    """Return simulated rows, whose columns are roles, by the study's names of these."""
-    roles = {**dialect.columns, "cut": dialect.columns.get("truncated", "cut")}
-    roles.setdefault("state", roles.get("bin 0", "state"))
-    table = data.table({role: roles[role] for role in data.columns if role in roles})
-    if "person" not in roles or dialect.by_person:
-        return table
-    trajectories = table.column(roles.get("trajectory", "trajectory"))
-    return table.append_column(roles["person"], trajectories)  # each trajectory is somebody's
 
 
 # Streams
@@ -161,7 +148,7 @@ def open_columns(
 
 def _column(values: Any, place: str, name: str) -> Any:
     """Return a column that can be cut: of pandas, NumPy or Arrow, or a list of objects."""
-    if hasattr(values, "iloc") or isinstance(values, pa.Array | pa.ChunkedArray):
+    if hasattr(values, "iloc"):
         return values
     if hasattr(values, "__arrow_c_stream__"):
         return pa.chunked_array(values)

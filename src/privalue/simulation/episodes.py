@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +42,6 @@ class Episodes:
     choose it, where that is known. ``cut`` is 1 in the last row of a trajectory that was cut, and
     else 0; ``truncated`` counts those.
     """
-
-    columns_are_roles: ClassVar[bool] = True  # a study may call its columns what it likes
 
     trajectory: Integers
     step: Integers

@@ -60,10 +60,7 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
     with database.connect() as connection, database.errors(database.place):
         tables = [Table(*one) for one in connection.execute(database.tables).fetchall()]
         query = resolve_query(request, tables, database.place)
-        schema, rows = database.schema(connection, query), None
-        if query.table is not None and query.table.stored:
-            counted = connection.execute(f"SELECT count(*) FROM {query.table.sql}")
-            ((rows,),) = counted.fetchall()
+        schema = database.schema(connection, query)
 
     def batches(names: list[str]) -> Iterator[Batch]:
         first = 1
@@ -80,11 +77,7 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
                 yield Batch(batch, numbered(query.place, first))
                 first += batch.num_rows
 
-    return Source(
-        schemas=((query.place, schema),),
-        tasks=lambda types: ready(batches(list(types))),
-        rows=rows,
-    )
+    return Source(schemas=((query.place, schema),), tasks=lambda types: ready(batches(list(types))))
 
 
 def _find(

@@ -1,6 +1,5 @@
 """Read DuckDB files: a table, a view, or a query over them."""
 
-import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,14 +14,8 @@ from privalue.readers.messages import data_error, one_line, word
 from privalue.readers.source import BATCH_ROWS, texts
 
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
-# Types whose cells Arrow has as they are. Some others are exact as texts, cell by cell; the rest
-# hold nothing that a cell could be.
-_PLAIN = re.compile(
-    r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)|FLOAT|DOUBLE|VARCHAR|BOOLEAN|DATE|DECIMAL\(.*\)|"
-    r"TIMESTAMP(_S|_MS|_NS| WITH TIME ZONE)?|ENUM\(.*\)|\"?NULL\"?",
-    re.DOTALL,
-)
-_AS_TEXT = re.compile(r"U?HUGEINT|UUID|BIGNUM|VARINT")
+# Whole numbers that Arrow has no type for; they are exact as texts, cell by cell.
+_AS_TEXT = {"HUGEINT", "UHUGEINT", "BIGNUM", "VARINT"}
 
 
 @dataclass(frozen=True)
@@ -97,20 +90,15 @@ class DuckDbFile:
             raise data_error("unreadable", place=place, problem=said) from None
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:
-        """Return the columns of a query; binary where cells of a type are nothing that is read."""
+        """Return the columns of a query, in the types that Arrow has for them."""
         # DuckDB would run all but the last one of several statements at once.
         kinds = [statement.type for statement in connection.extract_statements(query.sql)]
         if kinds != [duckdb.StatementType.SELECT]:
             raise data_error("query-kind", place=query.place)
-        types = _types(connection, query)
-        names = [name for name, _ in types]
+        names = connection.sql(query.sql).columns
         if len(set(names)) < len(names):
             return texts(names)
-        readable = [name for name, kind in types if _PLAIN.fullmatch(kind)]
-        found = self._select(connection, query, readable).to_arrow_reader(1).schema
-        exact = dict(zip(found.names, found.types, strict=True))
-        exact |= {name: pa.string() for name, kind in types if _AS_TEXT.fullmatch(kind)}
-        return pa.schema([(name, exact.get(name, pa.binary())) for name in names])
+        return self._select(connection, query, names).to_arrow_reader(1).schema
 
     def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
         """Yield these columns of a query's rows."""
@@ -118,20 +106,15 @@ class DuckDbFile:
 
     def _select(self, connection: Any, query: Query, names: list[str]) -> duckdb.DuckDBPyRelation:
         """Return some columns of a query, those without an exact type in Arrow as texts."""
-        types = dict(_types(connection, query))
+        whole = connection.sql(query.sql)
+        types = dict(zip(whole.columns, map(str, whole.types), strict=True))
         cells = (
             f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}"
-            if _AS_TEXT.fullmatch(types[name])
+            if types[name] in _AS_TEXT
             else quoted(name)
             for name in names
         )
-        return connection.sql(f"SELECT {', '.join(cells) or 'NULL'} FROM ({query.sql})")
-
-
-def _types(connection: Any, query: Query) -> list[tuple[str, str]]:
-    """Return the columns of a query and their types in DuckDB."""
-    relation = connection.sql(query.sql)
-    return list(zip(relation.columns, map(str, relation.types), strict=True))
+        return connection.sql(f"SELECT {', '.join(cells)} FROM ({query.sql})")
 
 
 def _literal(value: str) -> str:

@@ -20,7 +20,6 @@ class Table:
     schema: str | None  # None where a database has none
     name: str
     near: bool  # in a schema that need not be named
-    stored: bool  # a table whose rows are counted quickly
 
     @property
     def names(self) -> list[str]:
