@@ -1,6 +1,7 @@
 """Rows that end a trajectory: the same in every source and by both engines, one unit at a time."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,10 +24,10 @@ USUAL = {
     "discount": 0.5,
     "columns": {"person": "person", "trajectory": "trajectory"},
 }
+TAKEN = {"wait": 0.25, "act": 0.75}  # a known behaviour
 GIVEN = {"died": 0.0, "home": 1.0}
 POLICY = {
     "target": {s: {"wait": 0.5, "act": 0.5} for s in STATES},
-    "behaviour": "column",
     "clip": 8,
 }
 STUDIES = {
@@ -38,13 +39,19 @@ STUDIES = {
     "persons": pv.Study(
         **{**USUAL, "unit": "person"}, ends=GIVEN, arms=ARMS, max_trajectories_per_person=2
     ),
-    "another policy": pv.Study(
-        **{**USUAL, "delta": None},
-        ends=GIVEN,
-        actions=ACTIONS,
-        mechanism="dp-ope",
-        policy=POLICY,
-    ),
+    **{
+        name: pv.Study(
+            **{**USUAL, "delta": None},
+            ends=GIVEN,
+            actions=ACTIONS,
+            mechanism="dp-ope",
+            policy={**POLICY, "behaviour": behaviour},
+        )
+        for name, behaviour in (
+            ("another policy", "column"),
+            ("known behaviour", dict.fromkeys(STATES, TAKEN)),
+        )
+    },
 }
 
 
@@ -57,7 +64,8 @@ def stays(seed=5, persons=14):
         for trajectory in range(rng.randrange(1, 4)):
             path = [rng.choice(STATES) for _ in range(rng.randrange(1, 4))]
             for step, state in enumerate(path):
-                cells = (rng.choice([0.0, 0.5, 1.0]), arm, rng.choice(ACTIONS), 0.5)
+                logged = rng.choice([0.25, 0.5, 0.8])
+                cells = (rng.choice([0.0, 0.5, 1.0]), arm, rng.choice(ACTIONS), logged)
                 made.append((person, trajectory, step, state, *cells))
             if rng.random() < 0.8:
                 odd = rng.choice([(None, None, None), ("?", "neither", 7.0), (ARMS[0], "act", 0.0)])
@@ -67,32 +75,36 @@ def stays(seed=5, persons=14):
 
 
 def twin(made, study):
-    """Counts and sums by hand, for studies without a limit on states."""
+    """Counts, sums and weights by hand, for studies without a limit on states."""
     by_person = study.privacy.unit == "person"
     owned = {}
-    for person, trajectory, step, state, reward, arm, action, _ in made:
-        owned.setdefault((person, trajectory), []).append((step, state, reward, arm, action))
-    counts, sums, m = np.zeros(study.key_count), np.zeros(study.key_count), 0
+    for person, trajectory, step, *cells in made:
+        owned.setdefault((person, trajectory), []).append((step, cells))
+    keys, m = study.limits.keys, 0
+    counts, sums, weights, weighted = np.zeros((4, keys))
     low, high = study.return_bounds
+    fixed = study.fixed_rewards
+    of_ends = {} if fixed is None else dict(zip(ENDS, fixed[1], strict=True))
     for (_, trajectory), rows in sorted(owned.items()):
         if by_person and trajectory >= 2:
             continue
-        m, value, first = m + 1, 0.0, {}
-        for _, state, reward, arm, action in sorted(rows, reverse=True, key=lambda row: row[0]):
-            fixed = study.fixed_rewards
-            of_ends = {} if fixed is None else dict(zip(ENDS, fixed[1], strict=True))
+        m, value, rho, first = m + 1, 0.0, 1.0, {}
+        for _, (state, reward, arm, action, logged) in sorted(rows, reverse=True):
             value = (reward if fixed is None else of_ends.get(state, fixed[0])) + 0.5 * value
             if state in STATES:
-                key = STATES.index(state)
+                key = STATES.index(state) if keys > 1 else 0
                 if study.arms.names:
                     key += 2 * ARMS.index(arm)
-                if study.pairs is not None:
+                if study.pairs is not None and keys > 1:
                     key = 2 * key + ACTIONS.index(action)
                 first[key] = min(max(value, low), high)
+                rho *= 0.5 / (logged if study.policy.is_logged else TAKEN[action])
         for key, one in first.items():
             counts[key] += 1
             sums[key] += (one - low) / (high - low)
-    return m, counts, sums
+            weights[key] += min(rho, 8) / 8
+            weighted[key] += min(rho, 8) / 8 * (one - (low + high) / 2) / (high - low)
+    return m, counts, sums, weights, weighted
 
 
 def numbers(found):
@@ -104,11 +116,11 @@ def numbers(found):
 def test_the_statistics_are_those_by_hand(name):
     study, made = STUDIES[name], stays()
     found = local.statistics(arrow(HEADING, made), study)
-    m, counts, sums = twin(made, study)
-    assert found.trajectories == m
-    if name != "another policy":
-        assert found.counts.tolist() == counts.tolist()
-        assert np.allclose(found.return_steps / GRID_STEPS, sums, atol=1e-6)
+    m, counts, *sums = twin(made, study)
+    assert (found.trajectories, found.counts.tolist()) == (m, counts.tolist())
+    steps = [found.return_steps, found.weight_steps, found.weighted_steps]
+    for mine, one in zip(steps[: 3 if study.limits.clip else 1], sums, strict=False):
+        assert np.allclose(mine / GRID_STEPS, one, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -127,10 +139,18 @@ def test_spark_gives_the_same(name, spark):
     assert numbers(found) == numbers(local.statistics(table, study))
 
 
-def test_episodes_may_have_ends():
-    study = pv.Study(**{**USUAL, "columns": None}, ends=ENDS, rewards=(0, 1))
+def test_episodes_may_have_ends_and_recordings_no_rewards_of_ends():
+    """A recording's final observation has no row: nothing would ever get those rewards."""
+    usual = {**USUAL, "columns": None}
+    study = pv.Study(**usual, ends=ENDS, rewards=(0, 1))
     episodes = [[("ward", 0.0), ("home", 1.0)], [("icu", 0.5)], [("died", 0.0)]] * 5
     assert numbers(local.statistics(episodes, study))[:3] == (15, 0, [5, 5])
+    played = {"observations": ["ward", "icu"], "rewards": [0.0, 1.0], "terminals": [0, 1]}
+    assert numbers(local.statistics(played, study))[:3] == (1, 0, [1, 1])
+    for recording in (played, SimpleNamespace(episodes=[played])):
+        with pytest.raises(pv.DataError) as refused:
+            local.statistics(recording, pv.Study(**usual, ends=GIVEN))
+        assert refused.value.code == "recording-without-final-rows"
 
 
 def test_a_reward_that_is_not_read_keeps_its_place_in_steps():

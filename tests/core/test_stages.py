@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from privalue.core import (
     MECHANISMS,
     Contributions,
     SeededForExperimentsOnly,
-    StageRules,
     draw,
     stage_alphas,
 )
@@ -114,10 +114,8 @@ def staged(held, *, level=None):
         held.keys, privacy={"epsilon": 1.0, "delta": 1e-3}, mechanism=BOUNDS, returns=(0.0, 1.0)
     )
     terms = resolve(described, declared_size(described))
-    rules = StageRules(
-        name="told",
-        bound=lambda histogram, deviation: level if level is not None else held.levels - 1,
-    )
+    chosen = held.levels - 1 if level is None else level
+    rules = SimpleNamespace(name="told", choose_level=lambda histogram, deviation: chosen)
     constants = dataclasses.replace(terms.constants, shares=SHARES, rules=rules)
     return MECHANISMS[terms.mechanism](dataclasses.replace(terms, limits=held, constants=constants))
 
@@ -262,8 +260,7 @@ def drawn(mechanism, statistics, seed=3):
 def test_a_bound_that_is_none_is_not_used(level):
     held = limits()
     mechanism = staged(held)
-    rules = dataclasses.replace(mechanism.terms.constants.rules, bound=lambda *_: level)
-    mechanism.rules = rules
+    mechanism.rules = SimpleNamespace(choose_level=lambda *_: level)
     statistics = gathered(held, [[(0, 1.0)]])
     found = drawn(mechanism, statistics)
     deviations = mechanism.perturb(statistics, "values", found).deviations
@@ -277,8 +274,7 @@ def test_a_rule_that_fails_chooses_nothing():
 
     held = limits()
     mechanism = staged(held)
-    rules = StageRules(name="fails", bound=fails)
-    mechanism.rules = rules
+    mechanism.rules = SimpleNamespace(choose_level=fails)
     found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
     assert mechanism.level(found) is None
     assert list(found) == ["bounds", "values"]
@@ -288,13 +284,12 @@ def test_a_rule_sees_released_numbers_and_nothing_else():
     """The same words of noise around two data sets: what a rule is given differs by no more."""
     held, seen = limits(), []
 
-    def bound(histogram, deviation):
+    def choose(histogram, deviation):
         seen.append((histogram, deviation))
         return 11
 
     mechanism = staged(held)
-    rules = dataclasses.replace(mechanism.terms.constants.rules, bound=bound)
-    mechanism.rules = rules
+    mechanism.rules = SimpleNamespace(choose_level=choose)
     found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
     ((histogram, deviation),) = seen
     assert histogram is found["bounds"]

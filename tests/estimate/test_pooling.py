@@ -1,13 +1,19 @@
 """Pooled releases: one noisy statistic from several, which spends nothing; differences of two."""
 
+import json
+from dataclasses import replace
+
 import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
+from scipy import optimize, stats
 
 import privalue as pv
+from privalue.cli import run
 from privalue.errors import StudyError
 from privalue.estimate import pooling
+from privalue.estimate.ratios import Ratios
 
 STATES = ["a", "b", "c", "d", "e"]
 MEANS = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
@@ -83,22 +89,67 @@ def another(**changes):
         (lambda _: another(ends=["out"]), "not-alike"),
         (lambda _: another(mechanism="dp-lsw"), "not-alike"),
         (lambda _: another(returns=None, rewards=(0, 1), discount=0.9), "not-alike"),
+        (lambda _: seeded(), "not-alike"),
     ],
 )
 def test_what_does_not_add_up_is_refused(sites, second, code):
-    with pytest.raises(StudyError) as refused:
-        pv.pool([sites[0], second(sites)])
-    assert refused.value.code == code
+    other = second(sites)
+    for combine in (pv.pool, lambda both: pv.difference(*both)):
+        with pytest.raises(StudyError) as refused:
+            combine([sites[0], other])
+        assert refused.value.code == code
 
 
-def test_seeded_releases_and_fewer_than_two_are_refused(sites):
-    seeded = pv.release(pv.Study(**USUAL), people(np.random.default_rng(1), 800), seed=1)
+def seeded():
+    return pv.release(pv.Study(**USUAL), people(np.random.default_rng(1), 800), seed=1)
+
+
+BOTH = {"discount": 0.9, "rewards": (0, 4), "epsilon": 8.0}
+STAYS = [[("a", 0.0, "x"), ("b", 1.0, "x")], [("c", 1.0, "y")]] * 500
+TAKEN = [[(state, cell, reward) for state, reward, cell in stay] for stay in STAYS]
+ENDED = [[("a",), ("out",)]] * 900
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "changes"),
+    [
+        (STAYS, STAYS, ({"arms": ["x", "y"]}, {"arms": ["y", "x"]})),
+        (TAKEN, TAKEN, ({"actions": ["x", "y"]}, {"actions": ["y", "x"]})),
+        (TAKEN, TAKEN, ({"actions": ["x", "y"]}, {"actions": ["x", "y", "z"]})),
+        # Their stages choose other bounds.
+        ([[("a", 4.0)]] * 900, [[("a", 0.01)]] * 900, ({"returns": None}, {"returns": None})),
+        # Rewards that are fixed differently, though all bounds are the same.
+        (ENDED, ENDED, ({"ends": {"out": 1.0}}, {"ends": {"out": 2.0}})),
+        (ENDED, ENDED, [{"ends": ["out"], "reward_per_row": reward} for reward in (1.0, 2.0)]),
+    ],
+)
+def test_sums_that_mean_something_else_are_refused(first, second, changes):
+    usual = {**USUAL, **BOTH, "returns": (0, 4)}
+    mine, other = (
+        pv.release(pv.Study(**{**usual, **each}), rows, accept_useless=True)
+        for each, rows in zip(changes, (first, second), strict=True)
+    )
+    again = pv.release(pv.Study(**{**usual, **changes[0]}), first, accept_useless=True)
+    assert len(pv.pool([mine, again]).pooled_from) == 2
     with pytest.raises(StudyError) as refused:
-        pv.pool([sites[0], seeded])
+        pv.pool([mine, other])
     assert refused.value.code == "not-alike"
-    for few in ([], sites[:1]):
-        with pytest.raises(pv.UsageError):
-            pv.pool(few)
+
+
+def test_the_command_refuses_by_its_exit_code(sites, tmp_path, capsys):
+    names = [str(tmp_path / name) for name in ("mainz", "kiel", "pooled")]
+    for name, site in zip(names, sites[:2], strict=False):
+        site.save(name)
+    command = ["pool", "--out", names[2], names[0]]
+    assert run(command) == run(["pool", names[0], names[1]]) == 2
+    assert run([*command, names[0]]) == run([*command, names[2]]) == 3
+    capsys.readouterr()
+    assert run([*command, names[1], "--same-people", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["charged"] is None
+    together = pv.Release.load(names[2])
+    assert together.releases_per_person == 2
+    assert run([*command, names[1]]) == 2  # a release is never overwritten
+    assert run(["pool", names[2], names[0], "--out", f"{names[2]}-again"]) == 3
 
 
 def test_names_sizes_and_costs_may_differ(sites):
@@ -179,6 +230,37 @@ def test_sources_that_differ_are_marked_and_alike_ones_are_not():
     assert not any("differ" in text for text in flags[1:])
 
 
+def test_alike_sources_of_very_many_people_are_not_marked():
+    """Planted beside it: a grid of 257 values steps over the least Q, and marks all of them."""
+    rng, visits, means = np.random.default_rng(10), 10**6, np.array([0.502, 0.0011, 0.2988])
+    sources = [
+        Ratios.within(
+            (0.0, 1.0),
+            sums=rng.binomial(visits, means) - 0.5 * visits + rng.normal(0, 4, 3),
+            counts=visits + rng.normal(0, 5, 3),
+            sum_noise=np.full(3, 4.0),
+            count_noise=np.full(3, 5.0),
+        )
+        for _ in range(3)
+    ]
+    assert not pooling.sources_differ(sources, level=0.95, alike=[1] * 3).any()
+    grid = [slow_q(sources, at, np.linspace(0, 1, 257)).min() for at in range(3)]
+    assert (np.array(grid) > stats.chi2.isf(0.05 / 3, 3)).all()
+    apart = [*sources[:2], replace(sources[2], sums=sources[2].sums + 5e-3 * visits)]
+    assert pooling.sources_differ(apart, level=0.95, alike=[1] * 3).all()
+
+
+def slow_q(sources, at, v):
+    """Q of one key at a value, or at several."""
+    total = 0.0
+    for one in sources:
+        y = v - one.centre
+        variance = one.sum_noise[at] ** 2 + (y * one.count_noise[at]) ** 2
+        variance += max(one.counts[at], 0) * (1 - v) * v
+        total = total + (one.sums[at] - y * one.counts[at]) ** 2 / variance
+    return total
+
+
 def _pooled_flags(rng, study, means):
     sites = [pv.release(study, people(rng, 1000, each)) for each in means]
     return pv.pool(sites).flags.tolist()
@@ -188,20 +270,8 @@ def test_differences_of_sources_by_the_slow_rule(sites):
     """Q at its smallest v, found by a plain search for each state."""
     each = [pooling.released_ratios(site) for site in sites]
     fast = pooling.sources_differ(each, level=0.5, alike=[1] * len(each))
-    from scipy import optimize, stats
-
     for at in range(len(STATES)):
-
-        def q(v, at=at):
-            total = 0.0
-            for one in each:
-                y = v - one.centre
-                variance = one.sum_noise[at] ** 2 + (y * one.count_noise[at]) ** 2
-                variance += max(one.counts[at], 0) * (1 - v) * v
-                total += (one.sums[at] - y * one.counts[at]) ** 2 / variance
-            return total
-
-        best = optimize.minimize_scalar(q, bounds=(0, 1), method="bounded").fun
+        best = optimize.minimize_scalar(lambda v, at=at: slow_q(each, at, v), bounds=(0, 1)).fun
         assert fast[at] == (best > stats.chi2.isf(0.5 / len(STATES), len(sites)))
 
 
@@ -222,10 +292,18 @@ def test_a_difference_of_two_releases_is_that_of_two_arms():
         assert np.allclose(table.value, new.value - old.value)
     assert np.mean(covered) > 0.93
     assert [row.state for row in table] == STATES
-    with pytest.raises(StudyError):
-        pv.difference(new, another(returns=(0, 2)))
-    with pytest.raises(StudyError):
-        pv.difference(new, new)
+    narrow = pv.difference(new, old, level=0.5)
+    assert (narrow.total_high - narrow.total_low < table.total_high - table.total_low).all()
+    tied = [another(size=2, epsilon=4.0) for _ in range(2)]
+    for refused in (lambda: pv.difference(new, old, level=5), lambda: pv.difference(*tied)):
+        with pytest.raises(StudyError):
+            refused()
+
+
+def test_a_ridge_follows_from_all_people_together():
+    """Their number may be a declared one, where it is private."""
+    ridged = {"ridge": "sqrt", "ridge_scale": 1.0, "neighbours": "add-remove", "trajectories": 800}
+    assert pv.pool([another(**ridged) for _ in range(2)]).ridge == 40.0
 
 
 @pytest.mark.parametrize(("section", "key"), [("weights", "file"), ("features", "file")])

@@ -83,7 +83,6 @@ IN_PARTS = {  # read and shown in parts: cell by cell, batch by batch, a screen 
             "declaration",
             "grouping",
             "local",
-            "messages",
             "open",
             "rows",
             "spark",

@@ -1,5 +1,9 @@
 """The same request again: what it gets, how it is told, and what makes it another one."""
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,3 +85,46 @@ def test_the_environments_ledger_counts_for_a_release_too(folder, monkeypatch, l
     assert entries(ledger) == before
     assert run([*RELEASE, "c", "--ledger", "other.db"]) == 4  # and so does another ledger
     assert run([*RELEASE, "c", "--ledger", "ledger.db", "--no-ledger"]) == 2
+
+
+# The page's own job
+
+
+def job(folder, killed_in=None):
+    """Run the script of docs/ledger.md, the command on its path; it may be killed at a step."""
+    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
+    (script,) = re.findall(r"```text\n(#!/bin/sh\n.*?)```", page, re.DOTALL)
+    kill = "" if killed_in is None else f"Ledger.{killed_in} = lambda *_, **__: os._exit(137); "
+    start = f"import os; from privalue.ledger import Ledger; {kill}from privalue.cli import main"
+    programs = {
+        "tonight.sh": script,
+        "privalue": f'#!/bin/sh\nexec {sys.executable} -c "{start}; main()" "$@"\n',
+    }
+    for name, text in programs.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["./tonight.sh"], env={**os.environ, "PATH": path}, check=False
+    ).returncode
+
+
+@pytest.mark.parametrize(("killed_in", "entries_left"), [("charge", 1), ("commit", 2)])
+def test_the_job_of_the_page_works_by_itself_after_a_kill(
+    folder, ledger, killed_in, entries_left, monkeypatch
+):
+    """Before anything is paid, and between the outbox and the commit; later starts pay nothing."""
+    monkeypatch.setenv("PRIVALUE_LEDGER", "ledger.db")
+    assert job(folder, killed_in) == 137
+    assert entries(ledger) == entries_left
+    for _ in range(2):
+        assert job(folder) == 0
+        assert ledger.account("trial").spent.as_floats()[0] == 0.5
+    (night,) = (folder / "released").iterdir()
+    assert pv.Release.load(night).study["study"]["period"] == night.name
+    assert not (night / "release.outbox").exists()
+
+
+def test_a_period_that_is_empty_is_no_period(folder):
+    for period in ("", " "):
+        assert run([*RELEASE, "a", "--no-ledger", "--period", period]) == 2

@@ -46,7 +46,10 @@ def instances():
     ):
         for data in (pa.table(ROWS), DATA):
             pv.release(described, data, accept_useless=True, accept_large_delta=True)
-        found["Diagnostics"] = diagnostics = pv.inspect(described, DATA)
+        staged = study(
+            2, mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["bounds"]}
+        )
+        found["Diagnostics"] = diagnostics = pv.inspect(staged, DATA)
         found["Statistics"] = diagnostics.statistics
         found["Perturbation"] = diagnostics.perturbation
     return found

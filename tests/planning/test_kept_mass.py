@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles import kept_mass
-from privalue.planning import least_kept, plan
+from privalue.core import GRID_STEPS
+from privalue.planning import least_kept, mechanism_of_study, plan
 from privalue.simulation import parse_world, simulate_episodes
 
 WORLD = parse_world("garnet:N=6,A=3,seed=5")
@@ -110,31 +111,31 @@ def test_frozen_lake_is_not_promised_what_it_does_not_keep():
     assert own(found).kept < own(simulated).kept
 
 
-def test_a_world_gives_the_error_of_releases():
-    study = described()
+@pytest.mark.parametrize("epsilon", [0.02, 1.0])  # noise, or clipping, is most of the error
+def test_a_world_gives_the_error_of_releases(epsilon):
+    study = described(epsilon=epsilon)
     found = plan(study, 3000, world=WORLD)
     truth = WORLD.decisions[0].value(WORLD.under("optimal:0.1").decisions[1])
     errors, kept = [], []
     for seed in range(30):
         rows = simulate_episodes(WORLD, trajectories=3000, seed=seed, actions=True)
-        release = pv.release(study, rows, seed=seed)
+        release = pv.release(study, rows, seed=seed, accept_useless=True)
         errors.append(release.policy_value - truth)
         kept.append(float(release.policy.columns["kept_mass"][0]))
     assert found.rmse == pytest.approx(np.mean(np.abs(errors)), rel=0.3)
-    assert own(found).kept == pytest.approx(np.mean(kept), abs=0.02)
+    assert own(found).kept == pytest.approx(np.mean(kept), abs=0.05)
 
 
-def test_no_error_is_above_the_cautious_end():
-    """At every distance of the target: errors of simulated releases, and the end for them."""
-    above = []
-    for seed in range(4):
-        world = parse_world(f"garnet:N=4,A=2,seed={seed},discount=0.9")
-        for distance in (0.02, 0.1, 0.3):
-            study = described(world, f"optimal:{distance}", returns=(0.0, 10.0))
-            truth = world.decisions[0].value(world.under(f"optimal:{distance}").decisions[1])
-            rows = simulate_episodes(world, trajectories=2000, seed=seed, actions=True)
-            longest = int(rows.step.max()) + 1
-            release = pv.release(study, rows, seed=seed)
-            cautious = own(plan(study, 2000, steps=longest)).error
-            above.append(abs(release.policy_value - truth) > cautious)
-    assert not any(above)
+def test_the_cautious_end_has_the_noise_of_both_sums_and_people():
+    """By another simulation; planted: the noise of weights left out."""
+    study = described(epsilon=0.02)
+    row = own(plan(study, 5000, steps=2))
+    of_returns, of_weights = (
+        scale * 5 / GRID_STEPS for scale in mechanism_of_study(study, 5000).scales[:2]
+    )
+    generator = np.random.default_rng(1)
+    x, y = generator.laplace(size=(2, 10**6))
+    people = np.sqrt(5 * row.kept * 5000 / 4) * generator.standard_normal(10**6)
+    for part, same in ((of_weights / 2, True), (0, False)):
+        away = np.quantile(np.abs(of_returns * x + part * y + people), 0.95)
+        assert (row.noise == pytest.approx(20 * away / row.kept / 5000, rel=0.02)) == same

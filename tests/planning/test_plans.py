@@ -153,12 +153,12 @@ def people_by_scan(study, reach):
 
 def test_suggestions_are_few_true_and_for_the_studys_own_mechanism():
     study = described(
-        states=40, returns=(0, 200), epsilon=4.0, unit="person", max_trajectories_per_person=2
+        states=8, returns=(0, 200), epsilon=4.0, unit="person", max_trajectories_per_person=5
     )
     found = suggested(study)
     changes = {
         "max-states": {"max_states_per_trajectory": 2},
-        "max-trajectories": {"max_trajectories_per_person": 1},
+        "max-trajectories": {"max_trajectories_per_person": 3},
         "returns": {"returns": (0, 100)},
         "epsilon": {"epsilon": 8.0},
     }

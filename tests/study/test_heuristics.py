@@ -9,12 +9,11 @@ import privalue as pv
 from oracles.limits import count_weight, limits, sensitivity, smooth_lsw
 from privalue.core import (
     exact_alpha,
-    gaussian,
     published,
 )
 from privalue.study.heuristics import (
+    BoundRule,
     choose_beta,
-    choose_bound,
     choose_shape,
 )
 
@@ -144,13 +143,11 @@ def literal_error(noise, spread):
 
 
 REACH = 100.0 / 2.0 ** np.arange(11, -1, -1)  # bounds 0 and 100: the reference is 0
-ALPHA = gaussian(1.0, 1e-6).alpha
 
 
-def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5, states=40, **given):
-    numbers = np.array(histogram, dtype=float)
-    known = {"reach": REACH, "width": REACH, "noise": noise, "states": states, **given}
-    return choose_bound(numbers, deviation, **known)
+def bound(histogram, deviation, noise, states, shrinkage):
+    rule = BoundRule(reach=REACH, width=REACH, noise=noise, states=states, shrinkage=shrinkage)
+    return rule.choose_level(np.array(histogram, dtype=float), deviation)
 
 
 def literal_bound(histogram, deviation, noise, states, shrinkage):
@@ -177,7 +174,7 @@ def test_a_bound_is_that_of_the_page(shrinkage):
     for _ in range(300):
         histogram = 10 ** generator.uniform(0, 4, 12) * (generator.random(12) < 0.4)
         noise, states = 10 ** generator.uniform(-1, 5), int(generator.integers(1, 200))
-        level = bound(histogram, 5.0, noise, states, shrinkage=shrinkage)
+        level = bound(histogram, 5.0, noise, states, shrinkage)
         assert level == literal_bound(histogram, 5.0, noise, states, shrinkage)
         found.add(level)
     assert len(found) > 8

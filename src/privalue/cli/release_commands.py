@@ -79,6 +79,8 @@ def release(
     require_free(out)
     study = load_study(study_file, side_files)
     if period is not None:
+        if not period.strip():  # a script's variable that is not set
+            raise UsageError("--period is empty; give a name, e.g. 2026-11-17")
         study = study.replace(period=period)
     answers = read_answers(study_file, justification)
     load_page()  # what would fail to load fails before the charge

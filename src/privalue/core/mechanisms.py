@@ -28,7 +28,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -50,15 +50,19 @@ _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
 _Constants = TypeVar("_Constants")
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageRules:
+class StageRules(Protocol):
     """A public rule by which a stage chooses, from noisy numbers and their standard deviation.
 
-    It is no part of the core: whatever it returns is checked, and costs accuracy at most.
+    It is no part of the core: whatever it returns is checked, and costs accuracy at most. It is a
+    value with a method, not a function: a mechanism is part of private types, which hold none.
     """
 
-    name: str
-    bound: Callable[[Vector, float], int]  # noisy trajectories by largest level -> a level
+    @property
+    def name(self) -> str:
+        """What a release calls the rule."""
+
+    def choose_level(self, histogram: Vector, deviation: float) -> int:
+        """Return a level, from the noisy numbers of trajectories by their largest level."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -336,7 +340,7 @@ class Ssp(Mechanism):
         if "bounds" not in released or self.rules is None:
             return None
         try:
-            level = self.rules.bound(released["bounds"], self.bounds_sigma)
+            level = self.rules.choose_level(released["bounds"], self.bounds_sigma)
             return int(level) if level in range(self.terms.limits.levels) else None
         except Exception:
             return None

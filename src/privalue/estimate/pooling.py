@@ -14,7 +14,8 @@ and spends nothing.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,27 +28,15 @@ from privalue.errors import StudyError, UsageError
 from privalue.estimate.flags import cautions
 from privalue.estimate.ratios import Ratios
 from privalue.estimate.refits import derive, released_ratios, study_of, trajectories_alike
-from privalue.estimate.values import Estimates, arm_differences, statistics_tables
+from privalue.estimate.values import arm_differences, fit_keys, statistics_tables
 from privalue.ledger import MU2, epsilon_of, mu2_of_alpha
 from privalue.releases import PooledSource, Release, ValueTable
 from privalue.study import aggregation, design, ridge_of
 
-_GRID = 257  # values at which sources are compared
-# What must be the same in ``terms``, so that one sum means what the others do.
-_ALIKE = (
-    "unit",
-    "neighbours",
-    "max_states_per_trajectory",
-    "max_trajectories_per_person",
-    "discount",
-    "return_bounds",
-    "reward_bounds",
-    "features",
-    "weights",
-    "has_ends",
-    "drop_invalid",
-    "drop_truncated",
-)
+_STARTS, _STEPS = 9, 4  # of the search for the value at which sources differ least
+# All that may differ in ``terms``: what a release costs and how it shares that out, and its size.
+_COST = {"epsilon", "delta", "shape", "count_weight", "shares"}
+_SIZE = {"size_is_public", "units", "most_count", "trajectories"}
 
 
 def pool(
@@ -92,15 +81,13 @@ def pool(
     # What every source keeps, to whoever is in that one alone; or all of them to one person.
     epsilon = max(release.privacy.epsilon for release in loaded)
     delta = max(release.privacy.delta for release in loaded)
-    mu = max(release.gaussian_mu or 0.0 for release in loaded)
+    alpha = min(release.noise.alpha for release in loaded)
     if same_people:
         mu2 = sum(mu2_of_alpha(source.alpha, 1) for source in sources)
-        epsilon, mu = epsilon_of(mu2, delta), math.sqrt(mu2 / MU2) * (1 + 2**-50)
+        epsilon, alpha = epsilon_of(mu2, delta), math.sqrt(MU2 / mu2) * (1 - 2**-50)
     promised = {"epsilon": epsilon, "delta": delta}
-    sizes = [release.trajectories for release in loaded]
-    trajectories = None if None in sizes else sum(size or 0 for size in sizes)
-    people = [release.persons for release in loaded]
-    together = {"name": first.study["study"].get("name"), "trajectories": trajectories}
+    declared = _total(one.trajectories or one.study["study"].get("trajectories") for one in loaded)
+    together = {"name": first.study["study"].get("name"), "trajectories": declared}
     described = {
         **first.study,
         "study": {key: value for key, value in together.items() if value is not None},
@@ -112,7 +99,7 @@ def pool(
     chosen = {} if level is None else {"report": {"level": level}}
     study = study_of(first.model_copy(update={"study": described}), chosen, start)
     built, ratios = design(study), add_ratios(each)
-    ridge = ridge_of(study, trajectories)
+    ridge = ridge_of(study, declared)
     accepted = sorted({word for release in loaded for word in release.accepted} - {"useless"})
     every = cautions(private=True, accepted=accepted)
     differ = []
@@ -122,22 +109,28 @@ def pool(
     parts = statistics_tables(study, built, ratios, ridge, every, repeats, differ)
     return derive(
         first,
+        **parts,
         study=study.public_description(),
         privacy=first.privacy.model_copy(update=promised),
         terms={**first.terms, **promised},
-        noise=first.noise.model_copy(update={"sigma": None, "alpha": 1 / mu}),
+        noise=first.noise.model_copy(update={"sigma": None, "alpha": alpha}),
         ridge=ridge,
-        trajectories=trajectories,
-        persons=None if None in people or same_people else sum(one or 0 for one in people),
+        trajectories=_total(one.trajectories for one in loaded),
+        persons=None if same_people else _total(one.persons for one in loaded),
         stages=(),
-        gaussian_mu=mu,
-        zcdp_rho=mu**2 / 2,
+        gaussian_mu=1 / alpha,
+        zcdp_rho=(1 / alpha) ** 2 / 2,
         accepted=accepted,
         pooled_from=_mark_noisy(sources, loaded, each),
         releases_per_person=repeats if repeats > 1 else None,
         ledger_head=None,
-        **parts,
     )
+
+
+def _total(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of sizes; None where one of them is not known."""
+    known = list(sizes)
+    return None if None in known else sum(size or 0 for size in known)
 
 
 def _sources(release: Release) -> tuple[PooledSource, ...]:
@@ -189,15 +182,16 @@ def _unlike(first: Release, release: Release) -> str | None:
             "its stage chose other bounds of returns; give `returns` in studies that are to be "
             "pooled"
         )
-    for name in _ALIKE:
+    for name in sorted({*first.terms, *release.terms} - _COST - _SIZE):
         if release.terms.get(name) != first.terms.get(name):
-            return f"it has another {name.replace('_', ' ')} than the first one"
-    if release.study["states"].get("ends") != first.study["states"].get("ends"):
-        return "it has other ends than the first one"
+            return f"it differs from the first one in {name.replace('_', ' ')}"
+    for section, name in (("states", "ends"), ("values", "reward_per_row")):
+        if release.study[section].get(name) != first.study[section].get(name):
+            return f"it differs from the first one in {name.replace('_', ' ')}"
     for name in ("arm", "state", "action"):
-        mine, its = release.main.column(name), first.main.column(name)
-        if (None if mine is None else mine.tolist()) != (None if its is None else its.tolist()):
-            return f"it has other {name}s than the first one"
+        mine, its = (one.main.columns.get(name, np.zeros(0)) for one in (first, release))
+        if mine.tolist() != its.tolist():
+            return f"it differs from the first one in {name}s"
     return None
 
 
@@ -223,20 +217,26 @@ def sources_differ(
 
     so that Q = min_v sum_i W_i(v)^2/Var_i(v) is below a chi-square number of k degrees. A key is
     marked where Q exceeds its quantile at (1 - level)/N: with probability ``level`` none of N keys
-    is marked wrongly.
+    is marked wrongly. From each of some v the sum is minimised with the variances at that v, again
+    and again: where many people make Q narrow, a grid alone would step over its least value.
     """
     lowest, highest = each[0].bounds
-    keys = len(each[0].sums)
+    sums, counts, sum_noise, count_noise = (
+        np.stack([one.numbers[name] for one in each]) for name in each[0].numbers
+    )
+    kappa, keys = np.array(alike)[:, None], sums.shape[1]
     limit = 2 * special.gammainccinv(len(each) / 2, (1 - level) / keys)
     least = np.full(keys, np.inf)
-    for v in np.linspace(lowest, highest, _GRID):
-        total = np.zeros(keys)
-        for one, visits in zip(each, alike, strict=True):
-            y = v - one.centre
-            people = visits * np.maximum(one.counts, 0.0) * (highest - v) * (v - lowest)
-            variance = np.square(one.sum_noise) + np.square(y * one.count_noise) + people
-            total += np.square(one.sums - y * one.counts) / variance
-        least = np.minimum(least, total)
+    for start in np.linspace(lowest, highest, _STARTS):
+        v = np.full(keys, start)
+        for _ in range(_STEPS):
+            y = v - each[0].centre
+            people = kappa * np.maximum(counts, 0.0) * (highest - v) * (v - lowest)
+            weights = 1 / (np.square(sum_noise) + np.square(y * count_noise) + people)
+            least = np.minimum(least, (weights * np.square(sums - y * counts)).sum(axis=0))
+            visits = np.maximum((weights * np.square(counts)).sum(axis=0), np.finfo(float).tiny)
+            y = (weights * sums * counts).sum(axis=0) / visits
+            v = np.clip(each[0].centre + y, lowest, highest)
     return np.asarray(least > limit)
 
 
@@ -271,7 +271,8 @@ def difference(
     """Return how the values of one release differ from another's, with which it shares nobody.
 
     That they share nobody is your word: the intervals rest on it, as those of arms do. Both are
-    dp-ssp releases of the same states and bounds, without arms or actions. Nothing is spent.
+    dp-ssp releases of the same states and bounds, each state with a value of its own, without arms
+    or actions. Nothing is spent.
 
     Args:
         release: whose values, as an object, a file or a folder.
@@ -283,20 +284,18 @@ def difference(
     """
     both = [one if isinstance(one, Release) else Release.load(one) for one in (against, release)]
     _require_alike(both, [source for one in both for source in _sources(one)])
-    if both[0].arms or both[0].actions:
-        raise StudyError("releases with arms or actions have no difference", code="not-alike")
+    study = study_of(both[1], {} if level is None else {"report": {"level": level}}, None)
+    has_own_values = design(study).is_tabular and not study.mechanism.has_ridge
+    if both[0].arms or both[0].actions or not has_own_values:
+        why = "releases with arms, actions, values that features tie, or a ridge have no difference"
+        raise StudyError(why, code="not-alike")
     each = [released_ratios(one) for one in both]
-    states, stacked = len(each[0].sums), {}
-    for name in ("sums", "counts", "sum_noise", "count_noise"):
-        stacked[name] = np.concatenate([getattr(one, name) for one in each])
-    study = study_of(both[1], {}, None)
-    estimates = Estimates(
-        ratios=Ratios.within(each[0].bounds, **stacked),
-        design=Design(phi=aggregation(2 * states, 1), weights=np.ones(2 * states)),
-        unvisited=float(np.clip(study.values.unvisited_value, *each[0].bounds)),
-        level=level or study.report.level,
-        shrinkage=study.mechanism.shrinkage,
-        alike=max(map(trajectories_alike, both)),
-        arms=2,
-    )
+    states = len(each[0].sums)
+    stacked = {
+        name: np.concatenate([one.numbers[name] for one in each]) for name in each[0].numbers
+    }
+    ratios = Ratios.within(each[0].bounds, **stacked)
+    built = Design(phi=aggregation(2 * states, 1), weights=np.ones(2 * states))
+    repeats = max(one.releases_per_person or 1 for one in both)
+    estimates = replace(fit_keys(study, built, ratios, None, repeats), arms=2)
     return ValueTable({"state": both[0].main.columns["state"], **arm_differences(estimates)})

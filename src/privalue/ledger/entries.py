@@ -156,7 +156,8 @@ def check_hash(text: str) -> str:
 
 def check_text(name: str, text: str) -> str:
     """Return the text itself, or raise UsageError if an entry cannot hold it."""
-    if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_TEXT or not text.isprintable():
+    fits = isinstance(text, str) and len(text) <= _LONGEST_TEXT and text.isprintable()
+    if not (fits and text.strip()):
         raise UsageError(f"{name} has 1 to {_LONGEST_TEXT} printable characters, on one line")
     return text
 

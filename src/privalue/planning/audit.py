@@ -52,27 +52,18 @@ class StageAudit:
     people: int
     sound: Audit  # its own noise; ``claimed`` is the exact delta of this pair
     planted: Audit  # a twentieth less, which must be rejected
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyAudit:
-    """What an audit of a study says: the exact delta of its worst neighbours, and draws."""
-
-    epsilon: float
-    claimed: float
-    worst: float  # exact delta, at epsilon, of made-up neighbours; of the last stage alone
-    stages: tuple[StageAudit, ...]
+    promised: float  # delta of the study
+    worst: float  # exact delta of made-up neighbours, at the study's epsilon
 
     @property
     def rejected(self) -> bool:
         """Return whether the study's own noise is not what it should be."""
-        too_near = self.worst > self.claimed * (1 + 1e-6) + 1e-12
-        return too_near or any(stage.sound.rejected for stage in self.stages)
+        return self.sound.rejected or self.worst > self.promised * (1 + 1e-6) + 1e-12
 
 
 def audit_study(
     study: Study, *, draws: int = DRAWS, entropy: core.Entropy | None = None
-) -> StudyAudit:
+) -> list[StageAudit]:
     """Try to break the guarantee of a study, on made-up neighbours; reads no data.
 
     A delta such as 1e-6 is too small to be measured. So the draws are of data sets that differ in
@@ -83,36 +74,44 @@ def audit_study(
         study: whose mechanism, with its own epsilon, delta, limits and size, is audited.
         draws: how many of either data set.
         entropy: where noise comes from; the operating system, if left out.
+
+    Returns:
+        An audit of each stage.
     """
-    declared = study.study.trajectories or _MADE_UP
+    declared, promise = study.study.trajectories or _MADE_UP, study.privacy
     size = core.PublicSize.of(study.limits, declared, trajectories=declared, persons=declared)
     terms = resolve(study, size)
     mechanism = core.MECHANISMS[terms.mechanism](terms)
-    limits, source = terms.limits, entropy or core.OperatingSystemEntropy()
-    earlier, audits, worst = dict[str, core.Vector](), list[StageAudit](), 0.0
-    for name in mechanism.stages:
+    source = entropy or core.OperatingSystemEntropy()
+    earlier, audits = dict[str, core.Vector](), list[StageAudit]()
+    for stage in mechanism.stages:
+
+        def pair(high: list[int], low: list[int], keys: int, stage: str = stage) -> "_Pair":
+            made_up = (_make_up(terms.limits, ends, keys) for ends in (high, low))
+            return _Pair(*(mechanism.perturb(each, stage, earlier) for each in made_up))
+
         for people in _PEOPLE:
-            high, low = (_make_up(limits, [end] * people, _FEW) for end in (1, 0))
-            here, there = (mechanism.perturb(each, name, earlier) for each in (high, low))
-            if _distance(here, there) >= APART / math.sqrt(2):
+            apart = pair([1] * people, [0] * people, _FEW)
+            if apart.distance >= APART / math.sqrt(2):
                 break
-        sound = _audit_pair(here, there, 1.0, draws, source)
-        planted = _audit_pair(here, there, PLANTED, draws, source)
-        audits.append(StageAudit(stage=name, people=people, sound=sound, planted=planted))
         # One person among others, all of whose returns flip; or who is not there at all.
-        worst = 0.0
-        for others in ([], [0, 1], [0, 1] * 32):
-            with_one = _make_up(limits, [1, *others], limits.keys)
-            without = _make_up(limits, others if limits.add_remove else [0, *others], limits.keys)
-            one, other = (mechanism.perturb(each, name, earlier) for each in (with_one, without))
-            worst = max(worst, _exact_delta(one, other, study.privacy.epsilon))
-        earlier[name] = np.asarray(here.center, dtype=np.float64)
-    return StudyAudit(
-        epsilon=study.privacy.epsilon,
-        claimed=study.privacy.delta,
-        worst=worst,
-        stages=tuple(audits),
-    )
+        gone = [] if terms.limits.add_remove else [0]
+        neighbours = (
+            pair([1, *others], [*gone, *others], terms.limits.keys)
+            for others in ([], [0, 1], [0, 1] * 32)
+        )
+        audits.append(
+            StageAudit(
+                stage=stage,
+                people=people,
+                sound=apart.audit(1.0, draws, source),
+                planted=apart.audit(PLANTED, draws, source),
+                promised=promise.delta,
+                worst=max(each.exact_delta(promise.epsilon) for each in neighbours),
+            )
+        )
+        earlier[stage] = np.asarray(apart.here.center, dtype=np.float64)
+    return audits
 
 
 def audit_events(
@@ -162,65 +161,52 @@ def _make_up(limits: core.Limits, ends: list[int], keys: int) -> core.Statistics
     return sums.finish()
 
 
-def _units(at: core.Perturbation) -> core.Vector:
-    """Return the scale of the noise of each number: deviations, or scales of Laplace noise."""
-    if at.laplace:
-        return np.array([float(scale) for scale in at.laplace])
-    return np.broadcast_to(np.asarray(at.deviations, dtype=np.float64), np.shape(at.center))
+class _Pair:
+    """The laws of what a stage releases of two data sets, here and there."""
 
+    def __init__(self, here: core.Perturbation, there: core.Perturbation) -> None:
+        self.here, self.there = here, there
+        scales = [float(scale) for scale in here.laplace] or here.deviations
+        self.units = np.broadcast_to(np.asarray(scales, dtype=np.float64), here.center.shape)
+        self.shift = (there.center.astype(np.float64) - here.center) / self.units
+        # With Laplace noise that of the number which moves most: the others can only add to it.
+        self.distance = float(np.linalg.norm(self.shift, np.inf if here.laplace else 2))
 
-def _shift(here: core.Perturbation, there: core.Perturbation) -> core.Vector:
-    """Return how far apart the centres are, in units of the noise."""
-    return (there.center.astype(np.float64) - here.center) / _units(here)
+    def exact_delta(self, epsilon: float) -> float:
+        """Return the exact delta of the two laws; of Laplace noise, of the number that moves most.
 
-
-def _distance(here: core.Perturbation, there: core.Perturbation) -> float:
-    """Return the length of the shift; with Laplace noise, of the number that moves most."""
-    shift = _shift(here, there)
-    return float(abs(shift).max() if here.laplace else np.linalg.norm(shift))
-
-
-def _exact_delta(here: core.Perturbation, there: core.Perturbation, epsilon: float) -> float:
-    """Return the exact delta of the two laws; of Laplace noise, of the number that moves most.
-
-    For Laplace noise of scale 1, s apart, it is 1 - e^{(epsilon - s)/2}, or 0 if s <= epsilon.
-    """
-    distance = _distance(here, there)
-    if here.laplace:
-        return max(0.0, -math.expm1((epsilon - distance) / 2))
-    # One ratio for all numbers: scales are public, or there is one scale.
-    ratio, dimension = float(np.max(there.deviations / here.deviations)), len(here.center)
-    one = core.divergence(epsilon, dimension, ratio, distance).estimate
-    return max(one, core.divergence(epsilon, dimension, 1 / ratio, distance / ratio).estimate)
-
-
-def _audit_pair(
-    here: core.Perturbation,
-    there: core.Perturbation,
-    share: float,
-    draws: int,
-    entropy: core.Entropy,
-) -> Audit:
-    """Count how often the loss exceeds a level, in draws of both with this share of the noise.
-
-    The two laws have the same scales, so that numbers which do not move tell nothing.
-    """
-    shift, distance = _shift(here, there), _distance(here, there)
-    epsilon = 0.0 if here.laplace else max(0.0, distance * (distance - APART) / 2)
-    moved = np.array([np.argmax(abs(shift))]) if here.laplace else np.flatnonzero(shift)
-    hits = []
-    for at in (there, here):
-        scales = [at.laplace[k] * Fraction(share) for k in moved] if at.laplace else []
-        copies = core.Perturbation(
-            center=np.tile(np.asarray(at.center)[moved], draws),
-            deviations=np.tile(share * _units(at)[moved], draws),
-            grids=np.tile(np.broadcast_to(at.grids, shift.shape)[moved], draws),
-            laplace=tuple(scales * draws),
-            psi=at.psi,
-            calibration=at.calibration,
+        For Laplace noise of scale 1, s apart, it is 1 - e^{(epsilon - s)/2}, or 0 if s <= epsilon.
+        """
+        if self.here.laplace:
+            return max(0.0, -math.expm1((epsilon - self.distance) / 2))
+        # One ratio for all numbers: scales are public, or there is one scale.
+        ratio = float(np.max(self.there.deviations / self.here.deviations))
+        return max(
+            core.divergence(epsilon, len(self.shift), scale, distance).estimate
+            for scale, distance in ((ratio, self.distance), (1 / ratio, self.distance / ratio))
         )
-        drawn = core.add_noise(copies, entropy).reshape(draws, len(moved)) - here.center[moved]
-        along = drawn / _units(here)[moved] @ shift[moved] / distance
-        hits.append(int(np.count_nonzero(along > distance / 2 + epsilon / distance)))
-    exact = _exact_delta(here, there, epsilon)
-    return audit_events(*hits, draws=draws, epsilon=epsilon, claimed=exact)
+
+    def audit(self, share: float, draws: int, entropy: core.Entropy) -> Audit:
+        """Count how often the loss exceeds a level, in draws of both with this share of the noise.
+
+        The two laws have the same scales, so that numbers which do not move tell nothing.
+        """
+        shift, distance, laplace = abs(self.shift), self.distance, self.here.laplace
+        epsilon = 0.0 if laplace else max(0.0, distance * (distance - APART) / 2)
+        moved = np.array([np.argmax(shift)]) if laplace else np.flatnonzero(shift)
+        hits = []
+        for at in (self.there, self.here):
+            scales = [at.laplace[k] * Fraction(share) for k in moved] if laplace else []
+            copies = core.Perturbation(
+                center=np.tile(np.asarray(at.center)[moved], draws),
+                deviations=np.tile(share * self.units[moved], draws),
+                grids=np.tile(np.broadcast_to(at.grids, shift.shape)[moved], draws),
+                laplace=tuple(scales * draws),
+                psi=at.psi,
+                calibration=at.calibration,
+            )
+            drawn = core.add_noise(copies, entropy).reshape(draws, len(moved))
+            loss = (drawn - self.here.center[moved]) / self.units[moved] @ self.shift[moved]
+            hits.append(int(np.count_nonzero(loss > distance**2 / 2 + epsilon)))
+        exact = self.exact_delta(epsilon)
+        return audit_events(*hits, draws=draws, epsilon=epsilon, claimed=exact)

@@ -55,9 +55,9 @@ class Usefulness:
 
     @property
     def text(self) -> str:
-        """Return in a line from how many visits on a value will be of use."""
+        """Return in a line from how many visits on a value will be of use, or that none will."""
         if self.visits is None:
-            return say("use", "unknown")
+            return say("use", "drowned")
         return say("use", "visits", visits=math.ceil(self.visits))
 
     @property
@@ -123,9 +123,8 @@ def require_useful(
     """
     found = usefulness(study, mechanism, trajectories)
     if found.useless and not accepted:
-        why = say("use", "drowned") if found.visits is None else found.text
         raise StudyError(
-            say("use", "useless", trajectories=found.people, why=why),
+            say("use", "useless", trajectories=found.people, why=found.text),
             code="useless",
             hint="or accept it with {accept_useless}",
         )

@@ -134,8 +134,7 @@ def _fewer_states(study: Study, setting: Setting) -> Iterator[_Change]:
     for limit, condition in candidates.items():
         if 1 <= limit < study.limits.max_states_per_trajectory:
             limited = study.replace(max_states_per_trajectory=limit)
-            if limited.limits.max_keys_changed < study.limits.max_keys_changed:
-                yield _Change("max-states", limited, limit=limit, condition=condition)
+            yield _Change("max-states", limited, limit=limit, condition=condition)
 
 
 def _fewer_trajectories(study: Study, _: Setting) -> Iterator[_Change]:

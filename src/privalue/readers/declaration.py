@@ -68,6 +68,7 @@ class Declaration:
             decimal=data.decimal,
             columns=self.columns,
             by_person=self.by_person,
+            ends_have_rewards=isinstance(self.study.states.ends, Mapping),
         )
 
     @property

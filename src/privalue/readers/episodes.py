@@ -300,8 +300,15 @@ def require_truncated(place: str, dialect: Dialect) -> None:
         raise data_error("truncated-rows-missing", place=place, ask=ask)
 
 
+def require_no_rewards_of_ends(dialect: Dialect) -> None:
+    """Refuse a recording if the study gives rewards to ends: it has no rows of them."""
+    if dialect.ends_have_rewards:
+        raise data_error("recording-without-final-rows")
+
+
 def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
     """Return the transitions of a recording as rows."""
+    require_no_rewards_of_ends(dialect)
     marks = [name for name in (*_ENDS, *_CUTS) if name in data]
     if set(marks) & {*_TRUNCATED}:
         require_truncated(RECORDING, dialect)

@@ -17,7 +17,12 @@ from typing import Any
 import numpy as np
 
 from privalue.errors import MissingComponentError
-from privalue.readers.episodes import open_elements, require_truncated, state_roles
+from privalue.readers.episodes import (
+    open_elements,
+    require_no_rewards_of_ends,
+    require_truncated,
+    state_roles,
+)
 from privalue.readers.messages import data_error, one_line, word
 from privalue.readers.source import Dialect, Source
 
@@ -33,6 +38,7 @@ def open_minari(data: Any, dialect: Dialect) -> Source | None:
     dataset, place = found
     if dataset.storage.FORMAT != "hdf5":
         raise data_error("minari-storage", place=place, kind=dataset.storage.FORMAT)
+    require_no_rewards_of_ends(dialect)
     require_truncated(place, dialect)
     state, action = 0, 0  # the first of each
     if state_roles(dialect) == ["state"]:

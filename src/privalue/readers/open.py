@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 from privalue.readers.csv import EncodingError
 from privalue.readers.databases import open_database
-from privalue.readers.episodes import is_recording, open_elements, open_recording
+from privalue.readers.episodes import (
+    is_recording,
+    open_elements,
+    open_recording,
+    require_no_rewards_of_ends,
+)
 from privalue.readers.excel import is_workbook, open_excel
 from privalue.readers.files import open_files
 from privalue.readers.local import default_memory, usable_cores
@@ -46,6 +51,8 @@ def open_source(
     if table is not None:
         return table
     elements = getattr(data, "episodes", data)  # a d3rlpy dataset has episodes
+    if elements is not data:
+        require_no_rewards_of_ends(dialect)
     if isinstance(elements, Iterable) and not isinstance(elements, str | bytes | memoryview):
         again = isinstance(elements, Sequence)
         return open_elements(lambda: enumerate(elements), dialect, rereadable=again)

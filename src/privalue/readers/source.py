@@ -27,6 +27,7 @@ class Dialect:
     # What an episode, which names no columns, has to say, by role: "state", "bin 0", "reward", ...
     columns: Mapping[str, str] = field(default_factory=dict)
     by_person: bool = False  # then a recording, which names no person, cannot be read
+    ends_have_rewards: bool = False  # nor then, since its final observations have no rows
 
 
 @dataclass(frozen=True, eq=False, slots=True)

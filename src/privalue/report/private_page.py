@@ -7,11 +7,10 @@ beside a release or a report.
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from privalue.curator import Diagnostics
 from privalue.errors import UsageError
 from privalue.report.description import Description, Fact, Notice, Table
 from privalue.report.files import write_text
@@ -20,7 +19,18 @@ from privalue.report.html import PUBLIC_MARK, fact, render, sentence
 from privalue.study import Study
 
 
-def describe_diagnostics(diagnostics: Diagnostics) -> Description:
+class PrivateDiagnostics(Protocol):
+    """What ``privalue.inspect`` returns, as far as it is shown: no private type is imported."""
+
+    @property
+    def study(self) -> Study:
+        """Return what is public."""
+
+    def private_columns(self) -> dict[str, Any]:
+        """Return everything else. PRIVATE: none of it may be published."""
+
+
+def describe_diagnostics(diagnostics: PrivateDiagnostics) -> Description:
     """Return what only the curator may see. PRIVATE."""
     fields, study = diagnostics.private_columns(), diagnostics.study
     return Description(
@@ -128,7 +138,7 @@ def require_private_place(file: str | Path) -> Path:
     return file
 
 
-def write_private_page(diagnostics: Diagnostics, file: str | Path) -> Path:
+def write_private_page(diagnostics: PrivateDiagnostics, file: str | Path) -> Path:
     """Write the page. PRIVATE: mode 0600, and never beside what is public.
 
     A directory that does not exist is created, for its owner alone.
@@ -146,6 +156,6 @@ def write_private_page(diagnostics: Diagnostics, file: str | Path) -> Path:
     return write_text(target, private_page(diagnostics), 0o600)
 
 
-def private_page(diagnostics: Diagnostics) -> str:
+def private_page(diagnostics: PrivateDiagnostics) -> str:
     """Return the page's text. PRIVATE: none of it may be published."""
     return render("private.html", describe_diagnostics(diagnostics), mark=PRIVATE_MARK)

@@ -155,6 +155,8 @@ def _idle_key(s: "Study") -> str | None:
 def _shared_column(s: "Study") -> str | None:
     """Return two keys that name the same column, of those that are read."""
     unread = {
+        "person": s.privacy.unit != "person" and "person" not in s.data.given,
+        "trajectory": s.data.one_trajectory_per_person,
         "action": not s.actions.named,
         "probability": not s.policy.is_logged,
         "state": s.states.bins is not None,

@@ -17,7 +17,8 @@ Nothing here sees data. docs/accuracy.md says what they win and cost.
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -251,74 +252,72 @@ def bounds_share(trajectories: int | None, noise: float) -> float:
     return min(max(usual * (100 * noise / trajectories) ** 2, _LEAST_STAGE_SHARE), usual)
 
 
-def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool) -> core.StageRules:
-    """Return the rule with all that is public about a study in it.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BoundRule:
+    """The rule of the stage for bounds, with all that is public about a study in it.
 
-    Args:
-        limits: of the study.
-        shape: omega.
-        alpha: of the values.
-        shrinkage: whether values are drawn to what they have in common.
-    """
-    levels = range(limits.levels)
-    intervals = [limits.clamping_interval(level) for level in levels]
-    sensitivity = core.visit_sensitivity(limits, shape, core.count_weight(limits))
-    rule = partial(
-        choose_bound,
-        reach=np.array([float(limits.smallest_radius << level) for level in levels]),
-        width=np.array([float(last - first) for first, last in intervals]),
-        noise=alpha * sensitivity / float(shape.mean()),
-        states=limits.keys,
-        shrinkage=shrinkage,
-    )
-    return core.StageRules(name="privalue.study", bound=rule)
-
-
-def choose_bound(
-    histogram: Vector,
-    deviation: float,
-    *,
-    reach: Vector,
-    width: Vector,
-    noise: float,
-    states: int,
-    shrinkage: bool = True,
-) -> int:
-    """Return the level whose interval promises the least error: noise, and what clamping takes off.
-
-    At a state that n trajectories visit, half of those who are seen,
-
-        noise_j = noise R_j/n,   bias_j = sum_{i > j} h_i (3/4 B_i - B_j)_+ / (2n)
-
-    Half of those who are clamped meet the state, too, and returns of level i are at 3/4 of its
-    reach, about. Shrinkage takes off what noise exceeds the differences between values by, and
-    takes off no bias: values are taken to be spread over the highest level that anybody is seen at,
-    with the variance tau^2, and noise leaves tau^2 noise^2/(tau^2 + noise^2) of its square, besides
-    that of the value that states have in common. Without shrinkage, noise counts in full. A bin
-    counts for nothing unless it is clear of the noise: of J empty bins the largest noise would
-    otherwise decide. Those who hide in a bin that is not clear are fewer than 3 s, so what is lost
-    by clamping them is bounded (docs/accuracy.md). Where no bin is clear, the whole range stays.
-
-    Args:
-        histogram: h~, the noisy numbers of trajectories by their largest level.
-        deviation: s, of the noise of each.
+    Attributes:
         reach: B_j, upwards.
         width: R_j, of the intervals, in the same units.
         noise: the standard deviation of the noise of a sum, for a range of 1.
         states: N.
         shrinkage: whether values are drawn to what they have in common.
-
-    Returns:
-        j, from 0 to J - 1.
     """
-    clear = np.where(histogram > _CLEAR * deviation, histogram, 0.0)
-    if not clear.any():
-        return len(clear) - 1
-    beyond = np.maximum(_WITHIN * reach[None, :] - reach[:, None], 0.0)  # of i, clamped at j
-    visits = _MEETING * float(clear.sum())
-    bias = _MEETING * (np.triu(beyond, 1) @ clear) / visits
-    spread = SPREADS[0] * float(width[np.flatnonzero(clear)[-1]]) ** 2
-    alone = np.square(noise * width / visits)
-    drawn = alone / (alone + spread)
-    left = alone if not shrinkage else drawn * spread + np.square(drawn) * (alone + spread) / states
-    return int(np.argmin(left + np.square(bias)))
+
+    reach: Vector
+    width: Vector
+    noise: float
+    states: int
+    shrinkage: bool
+    name: str = "privalue.study"
+
+    @classmethod
+    def of(cls, limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool) -> "BoundRule":
+        """Return the rule of a study by its limits, omega, and alpha of the values."""
+        levels = range(limits.levels)
+        intervals = [limits.clamping_interval(level) for level in levels]
+        sensitivity = core.visit_sensitivity(limits, shape, core.count_weight(limits))
+        return cls(
+            reach=np.array([float(limits.smallest_radius << level) for level in levels]),
+            width=np.array([float(last - first) for first, last in intervals]),
+            noise=alpha * sensitivity / float(shape.mean()),
+            states=limits.keys,
+            shrinkage=shrinkage,
+        )
+
+    def choose_level(self, histogram: Vector, deviation: float) -> int:
+        """Return the level that promises the least error: noise, and what clamping takes off.
+
+        At a state that n trajectories visit, half of those who are seen,
+
+            noise_j = noise R_j/n,   bias_j = sum_{i > j} h_i (3/4 B_i - B_j)_+ / (2n)
+
+        Half of those who are clamped meet the state, too, and returns of level i are at 3/4 of its
+        reach, about. Shrinkage takes off what noise exceeds the differences between values by, and
+        takes off no bias: values are taken to be spread over the highest level that anybody is seen
+        at, with the variance tau^2, and noise leaves tau^2 noise^2/(tau^2 + noise^2) of its square,
+        besides that of the value that states have in common. Without shrinkage, noise counts in
+        full. A bin counts for nothing unless it is clear of the noise: of J empty bins the largest
+        noise would otherwise decide. Those who hide in a bin that is not clear are fewer than 3 s,
+        so what is lost by clamping them is bounded (docs/accuracy.md). Where no bin is clear, the
+        whole range stays.
+
+        Args:
+            histogram: h~, the noisy numbers of trajectories by their largest level.
+            deviation: s, of the noise of each.
+
+        Returns:
+            j, from 0 to J - 1.
+        """
+        clear = np.where(histogram > _CLEAR * deviation, histogram, 0.0)
+        if not clear.any():
+            return len(clear) - 1
+        beyond = np.maximum(_WITHIN * self.reach - self.reach[:, None], 0.0)  # of i, clamped at j
+        visits = _MEETING * float(clear.sum())
+        bias = _MEETING * (np.triu(beyond, 1) @ clear) / visits
+        spread = SPREADS[0] * float(self.width[np.flatnonzero(clear)[-1]]) ** 2
+        alone = np.square(self.noise * self.width / visits)
+        drawn = alone / (alone + spread)
+        shrunk = drawn * spread + np.square(drawn) * (alone + spread) / self.states
+        left = shrunk if self.shrinkage else alone
+        return int(np.argmin(left + np.square(bias)))

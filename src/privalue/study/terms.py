@@ -103,7 +103,7 @@ def _ssp(study: Study, size: core.PublicSize) -> core.SspTerms:
         limits, study.key_visits, m, alpha, shrinkage=shrinkage and tabular
     )
     of_values = core.stage_alphas(alpha, shares)["values"]
-    rules = heuristics.stage_rules(limits, shape, of_values, shrinkage=shrinkage)
+    rules = heuristics.BoundRule.of(limits, shape, of_values, shrinkage=shrinkage)
     return core.SspTerms(
         shape=shape,
         count_weight=core.count_weight(limits),
