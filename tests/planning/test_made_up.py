@@ -79,6 +79,7 @@ def test_predicted_errors_are_those_of_releases(name, m):
     assert found.trajectories == m
     assert found.rmse == pytest.approx(realised(study, world, world.process.values, m), rel=0.1)
     assert found.without_privacy < found.rmse or name == "clamped"
+    assert len(found.errors) == 800 or name != "staged"  # a rare choice may be most of it
 
 
 def test_a_world_of_half_the_visits_would_be_found_out():

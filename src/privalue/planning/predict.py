@@ -77,8 +77,8 @@ def predict(
         study: what is public.
         made_up: where statistics come from.
         trajectories: m.
-        draws: how many data sets are made up; if left out, as many as it takes for a standard
-            error of 1.5% of the mean, or 400, or what the memory holds.
+        draws: how many data sets are made up; if left out, 400, or what the memory holds, or, with
+            a single stage, as many as it takes for a standard error of 1.5% of the mean.
     """
     m = made_up.rounded(trajectories)
     mechanism = mechanism_of_study(study, m)
@@ -91,7 +91,9 @@ def predict(
     released, clean, reach = list[Vector](), list[Vector](), list[float]()
     errors, errors_clean = list[float](), list[float]()
     most = int(np.clip(_MOST_VALUES // len(made_up.values), _FEWEST, _MOST))
-    while len(clean) < (draws or most) and (draws or not _is_precise(errors)):
+    # A stage's rare choices are most of what is uncertain, and are not seen in a few data sets.
+    goes_on = draws is not None or len(mechanism.stages) > 1
+    while len(clean) < (draws or most) and (goes_on or not _is_precise(errors)):
         statistics = made_up.statistics(m, generator)
         clean.append(_without_noise(study, mechanism, statistics))
         errors_clean.append(_error(clean[-1] - made_up.values, counts))
