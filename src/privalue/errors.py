@@ -22,12 +22,13 @@
 
 A message is one line: what, which value, what is allowed, what to do. Every error has a ``code``
 that stays when sentences change, for logs, and for programs that tell the causes of one exit code
-apart ("budget-exceeded", "not-new"). What to do may be a ``hint`` that names an argument of the
-call, which the command line words as an option. A ``DataError`` may quote the data: it is for the
-curator, and never part of a release.
+apart ("budget-exceeded", "not-new"). An ``argument`` of the call, and those that a ``hint`` names,
+are options where the command line shows the message. A ``DataError`` may quote the data: it is for
+the curator, and never part of a release.
 """
 
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,35 +60,47 @@ class PrivalueError(Exception):
 
     Attributes:
         code: which error it is, in a word that stays when the message changes.
-        hint: what to do, with a flag of the call in braces: "or accept it with {accept_useless}".
+        argument: the argument of the call that is invalid, and its value.
+        hint: what to do, with arguments of the call in braces: "{accept_useless}", "{people=M}".
         exit_code: of the command line.
 
-    >>> error = PrivalueError("it is of no use", hint="accept it with {accept_useless}")
+    >>> error = PrivalueError("it must be above 0", argument=("half_width", 0), hint="or {force}")
     >>> print(error)
-    it is of no use; accept it with accept_useless=True
+    half_width=0: it must be above 0; or force=True
     >>> print(error.with_options())
-    it is of no use; accept it with --accept-useless
+    --half-width 0: it must be above 0; or --force
     """
 
     exit_code = 70
     code = "internal"
 
-    def __init__(self, message: str = "", *, code: str | None = None, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str | None = None,
+        argument: tuple[str, object] | None = None,
+        hint: str = "",
+    ) -> None:
         super().__init__(message)
-        self.code, self.hint = self.code if code is None else code, hint
+        self.code = self.code if code is None else code
+        self.argument, self.hint = argument, hint
 
     def __str__(self) -> str:
-        return self._with(self.hint.replace("{", "").replace("}", "=True"))
+        return self._worded(repr, lambda name, value: f"{name}={value or True}")
 
     def with_options(self) -> str:
         """Return the message as the command line words it."""
-        parts = self.hint.replace("{", "}").split("}")
-        parts[1::2] = [f"--{name.replace('_', '-')}" for name in parts[1::2]]
-        return self._with("".join(parts))
+        return self._worded(str, lambda name, value: f"--{name.replace('_', '-')} {value}".strip())
 
-    def _with(self, hint: str) -> str:
+    def _worded(self, show: Callable[[object], str], word: Callable[[str, str], str]) -> str:
         message = Exception.__str__(self)  # a KeyError would quote it
-        return f"{message}; {hint}" if hint else message
+        if self.argument is not None:
+            name, value = self.argument
+            message = f"{word(name, show(value))}: {message}"
+        parts = self.hint.replace("{", "}").split("}")
+        parts[1::2] = [word(*part.partition("=")[::2]) for part in parts[1::2]]
+        return "; ".join(filter(None, (message, "".join(parts))))
 
 
 class UsageError(PrivalueError, ValueError):

@@ -70,14 +70,13 @@ def test_with_a_level_only_clear_gains_move(release):
     assert sum(kept.values()) == pytest.approx(1)
 
 
-def test_files_hold_labels_as_they_are(folder, release):
-    """A policy goes into a study: an apostrophe before a label would be another label."""
+def test_the_table_is_safe_to_open_and_the_record_holds_labels_as_they_are(folder, release):
     files = pv.improve(folder / "released").save(folder / "policy.csv")
     assert [file.name for file in files] == ["policy.csv", "policy.json", "policy.html"]
     with files[0].open(newline="") as text:
         rows = list(csv.DictReader(text))
-    assert list(dict.fromkeys(row["state"] for row in rows)) == LABELS
-    assert [row["action"] for row in rows[:3]] == ACTIONS
+    assert list(dict.fromkeys(row["state"] for row in rows)) == ["ill", "'=sum(A1)", *LABELS[2:]]
+    assert [row["action"] for row in rows[:3]] == ["wait", "treat", "'-operate"]
     told = json.loads(files[1].read_text())
     assert told["private"] is False
     assert told["warning"] == WORDS["warning"]

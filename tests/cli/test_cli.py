@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -145,6 +146,27 @@ def test_an_error_is_one_line_with_its_codes(folder, capsys, exit_code, code, wo
     assert line["code"].startswith(code)
     assert line.get("private", False) == (code in {"file-absent", "cell-invalid"})
     assert not (folder / "r").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "study.toml", "--steps", "0"],
+        ["plan", "study.toml", "--solve", "epsilon"],
+        ["plan", "study.toml", "--people", "9"],
+        ["plan", "study.toml", "--world", "chain:N=5"],
+        [*RELEASE, "r", "--threads", "0"],
+        [*RELEASE, "r", "--engine", "abacus"],
+        ["simulate", "chain", "--trajectories", "0", "--out", "s.csv"],
+        ["simulate", "chain", "--trajectories", "9", "--out", "s.txt"],
+        [*BUDGET, "nobody"],
+    ],
+)
+def test_the_command_line_names_options_and_no_argument_of_python(folder, capsys, words):
+    assert run(["-q", *words]) == 2
+    message = capsys.readouterr().err
+    assert re.search(r"--[a-z]", message)
+    assert not re.search(r"[a-z]=|[a-z]_[a-z]", message)
 
 
 def test_a_file_name_is_quoted_as_it_is(folder, capsys):

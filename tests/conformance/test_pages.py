@@ -87,6 +87,10 @@ def test_the_private_page_prints_its_mark_on_every_sheet(browser, private, folde
     assert all("PRIVATE For the curator only." in sheet.extract_text() for sheet in sheets)
 
 
+def test_forty_states_print_on_two_sheets(browser, wards, folder):
+    assert len(PdfReader(pages.printed(browser, wards, folder / "wards.pdf")).pages) <= 2
+
+
 # Mistakes that are planted, and must be found
 
 POLICY = 'http-equiv="Content-Security-Policy"'

@@ -121,3 +121,12 @@ def hostile():
     )
     rows = stays(3000, arm="<b>old", labels=HOSTILE)
     return seeded(chosen, rows + stays(3000, arm="=new", seed=3, labels=HOSTILE))
+
+
+@cache
+def hostile_actions():
+    """The same of a release of values of actions, the second of which is better."""
+    names = ["<b>wait", "=treat"]
+    chosen = study(states=HOSTILE, actions=names, discount=1.0)
+    stays = [[(label, names[at % 2], 0.1 * (at % 2)) for label in HOSTILE] for at in range(4000)]
+    return seeded(chosen, stays)

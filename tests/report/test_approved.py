@@ -68,7 +68,7 @@ def page():
 def plan():
     visits = dict.fromkeys(samples.WARDS, 0.9)
     found = pv.plan(samples.study(), trajectories=5000, visits=visits)
-    return shown(describe_plan(found), sections=("plan",))
+    return shown(describe_plan(found))
 
 
 OUTPUTS = {

@@ -12,23 +12,21 @@ import os
 import signal
 import sys
 import time
-import tomllib
 import traceback
 from collections.abc import Callable
 from importlib import import_module
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 import typer.exceptions
 
 from privalue.cli.options import option
-from privalue.errors import DataError, PrivalueError, UsageError
+from privalue.errors import DataError, PrivalueError, UsageError, read_texts
 from privalue.version import VERSION
 
 INTERRUPTED = 130
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TEXTS = read_texts(__file__, "app.toml")
 COMMANDS: dict[str, tuple[str, str]] = _TEXTS["commands"]  # module and sentence, by name
 
 
@@ -253,7 +251,8 @@ def explain(problem: BaseException) -> Failure:
             return Failure("a file name is not valid UTF-8; rename it", 3, "file-name", True)
         case OSError():
             why = problem.strerror or type(problem).__name__
-            return Failure(f"the system refused: {why}", 3, "system")
+            where = f" ({problem.filename})" if problem.filename else ""
+            return Failure(f"the system refused: {why}{where}", 3, "system")
     message = (
         f"internal error ({type(problem).__name__}); this is a bug of privalue: please report it, "
         "without private data (--debug shows a traceback)"

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from privalue.cli.console import print_json, progress
+from privalue.cli.inputs import load_study
 from privalue.cli.options import Json, SideFiles, StudyFile, option
 from privalue.cli.terminal import tell
 from privalue.planning.audit import DRAWS, audit_study
-from privalue.study import Study
 
 EXIT_REJECTED = 70  # a bug of ours
 
@@ -23,7 +23,7 @@ def audit(
     as_json: Json = False,
 ) -> None:
     """Try to break a study's guarantee, on made-up data."""
-    study = Study.load(study_file, side_files=side_files)
+    study = load_study(study_file, side_files)
     with progress("Auditing"):
         stages = audit_study(study, draws=draws)
     found = {

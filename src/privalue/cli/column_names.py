@@ -9,15 +9,15 @@ roles and the questions are in ``column_names.toml``.
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+
+from privalue.errors import read_texts
 
 Key = tuple[str, str]  # section and key of a study
 QUESTION = "?"  # written in a study file in place of an answer
 ROLES = ("person", "trajectory", "step", "state", "reward")
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TEXTS = read_texts(__file__, "column_names.toml")
 _ROLE_OF = {word: role for role in ROLES for word in _TEXTS["words"][role].split()}
 _SILENT = set(_TEXTS["words"]["silent"].split())
 

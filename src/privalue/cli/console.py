@@ -153,27 +153,21 @@ def notes() -> Iterator[None]:
     package.setLevel(logging.INFO)
     package.propagate = False  # what other libraries log goes to the root
     try:
-        with _warnings_as_events():
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", PrivalueWarning)
+            usual = warnings.showwarning
+
+            def show(message: Warning | str, *where: Any, **more: Any) -> None:
+                if isinstance(message, PrivalueWarning):
+                    log.event(message.code, f"Note: {message}.", level="warning", style="yellow")
+                else:
+                    usual(message, *where, **more)
+
+            warnings.showwarning = show
             yield
     finally:
         package.propagate = True
         package.removeHandler(handler)
-
-
-@contextmanager
-def _warnings_as_events() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", PrivalueWarning)
-        usual = warnings.showwarning
-
-        def show(message: Warning | str, *where: Any, **more: Any) -> None:
-            if isinstance(message, PrivalueWarning):
-                log.event(message.code, f"Note: {message}.", level="warning", style="yellow")
-            else:
-                usual(message, *where, **more)
-
-        warnings.showwarning = show
-        yield
 
 
 @contextmanager

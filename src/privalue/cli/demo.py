@@ -2,7 +2,6 @@
 
 import io
 import shlex
-import tomllib
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +12,13 @@ from privalue.cli.app import app
 from privalue.cli.console import log, print_json, screen
 from privalue.cli.options import Json, option
 from privalue.cli.terminal import tell
-from privalue.errors import UsageError
+from privalue.errors import UsageError, read_texts
 from privalue.planning import plan
 from privalue.releases import Release
 from privalue.simulation import world as find_world
 from privalue.study import Study, study_template
 
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TEXTS = read_texts(__file__, "demo.toml")
 
 
 def demo(
@@ -65,6 +64,6 @@ def _vacant_folder(out: Path) -> Path:
     """Return ``out``, or the first of ``out-2``, ``out-3``, ... that is empty."""
     for number in range(1, 1000):
         folder = out if number == 1 else out.with_name(f"{out.name}-{number}")
-        if not folder.exists() or not any(folder.iterdir()):
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return folder
     raise UsageError(f"{out} and 998 more like it are not empty; remove some")

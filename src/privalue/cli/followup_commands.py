@@ -7,7 +7,8 @@ from typing import Annotated
 
 from privalue.cli import terminal
 from privalue.cli.after_charge import require_free
-from privalue.cli.console import log, print_json, say
+from privalue.cli.console import log, print_json
+from privalue.cli.inputs import load_release, load_study
 from privalue.cli.options import (
     ADDRESS,
     Force,
@@ -34,14 +35,11 @@ from privalue.report import (
     write_report,
 )
 from privalue.report.folders import (
-    DIFFERENCES,
     PAGE,
-    REGISTRY,
-    VALUES,
+    REPORT_FILES,
     require_no_private_page,
     require_publishable,
 )
-from privalue.study import Study
 
 
 def report(
@@ -61,17 +59,17 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Make pages and tables of a release again; spends nothing."""
-    release = Release.load(release_file)
+    release = load_release(release_file)
     if figure is not None:
         require_absent(figure, force)
         files = [save_figure(describe(release), figure)]
     else:
         folder = release_file if release_file.is_dir() else release_file.parent
         if (folder / PAGE).exists():  # what a release with --no-report left is made anew
-            for name in (PAGE, REGISTRY, VALUES, DIFFERENCES):
+            for name in REPORT_FILES:
                 require_absent(folder / name, force)
         require_no_private_page(folder)
-        study = None if study_file is None else Study.load(study_file, side_files=side_files)
+        study = None if study_file is None else load_study(study_file, side_files)
         account = _account_if_known(release) if ledger is None else account_of(release, ledger)
         answers = read_answers(study_file, justification)
         made = write_report(release, folder, study=study, account=account, answers=answers)
@@ -79,7 +77,7 @@ def report(
     if as_json:
         print_json({"files": files})
     else:
-        say(sentence("wrote", files=files))
+        terminal.tell("wrote", files=files)
 
 
 def _account_if_known(release: Release) -> Account | None:
@@ -151,6 +149,30 @@ def publish_and_log(
     return account
 
 
+def show_or_print(
+    released: Release, folder: Path, account: Account | None = None, *, as_json: bool
+) -> None:
+    """Print the guarantee, the verdict and the values; or a summary, as the folder has the rest."""
+    description = describe(released, account=account)
+    if as_json:
+        print_json(
+            {
+                "folder": folder,
+                "sha256": released.sha256,
+                "private": released.private,
+                "reused": released.reused,
+                "verdict": description.verdict,
+                "notices": description.as_dict()["notices"],
+                "values": description["values.heading"],
+                "result": description.results(),
+                "charged": None if released.reused else description["budget.cost"],
+                "left": description.get("budget.left"),
+            }
+        )
+    else:
+        terminal.show(description, sections=("result",), with_verdict=True)
+
+
 def _log_files(*paths: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in paths}
     log.event("wrote", f"Wrote {', '.join(map(str, paths))}", bytes=sizes)
@@ -182,7 +204,6 @@ def refit(
     as_json: Json = False,
 ) -> None:
     """Fit other features to a dp-ssp release; spends nothing."""
-    from privalue.cli.release_commands import show_or_print  # noqa: PLC0415 - heavy
     from privalue.estimate import refit as refit_release  # noqa: PLC0415 - heavy
 
     if sum((features is not None, aggregate is not None, tabular)) > 1:
@@ -191,7 +212,7 @@ def refit(
         raise UsageError("--shrink needs features: give --features FILE or --aggregate SIZE")
     require_free(out)
     fitted = refit_release(
-        Release.load(release_file),
+        load_release(release_file),
         features=features,
         size=1 if tabular else aggregate,
         shrink=shrink or None,
@@ -202,9 +223,14 @@ def refit(
         start=start,
         level=level,
     )
-    publish_and_log(fitted, out)
-    show_or_print(fitted, out, as_json=as_json)
-    log.event("nothing-spent", sentence("nothing_spent", source=release_file))
+    _publish_for_free(fitted, out, release_file, as_json=as_json)
+
+
+def _publish_for_free(made: Release, out: Path, *sources: Path, as_json: bool) -> None:
+    """Write what was made of other releases, and show it."""
+    publish_and_log(made, out)
+    show_or_print(made, out, as_json=as_json)
+    log.event("nothing-spent", sentence("nothing_spent", source=", ".join(map(str, sources))))
 
 
 def pool(
@@ -220,14 +246,11 @@ def pool(
     as_json: Json = False,
 ) -> None:
     """Pool releases of the same study into one; spends nothing."""
-    from privalue.cli.release_commands import show_or_print  # noqa: PLC0415 - heavy
     from privalue.estimate import pool as pool_releases  # noqa: PLC0415 - heavy
 
     require_free(out)
     pooled = pool_releases(release_files, same_people=same_people, start=start, level=level)
-    publish_and_log(pooled, out)
-    show_or_print(pooled, out, as_json=as_json)
-    log.event("nothing-spent", sentence("nothing_spent", source=", ".join(map(str, release_files))))
+    _publish_for_free(pooled, out, *release_files, as_json=as_json)
 
 
 def _ridge(text: str | None) -> str | float | None:
@@ -252,7 +275,7 @@ def improve(
     """Make a better policy from action values; spends nothing."""
     from privalue import improve as improve_policy  # noqa: PLC0415 - heavy
 
-    better = improve_policy(release_file, level=level)
+    better = improve_policy(load_release(release_file), level=level)
     files = better.save(out, force=force)
     if as_json:
         print_json(policy_record(better))

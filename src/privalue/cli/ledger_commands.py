@@ -14,6 +14,7 @@ import typer
 from privalue.cli import terminal
 from privalue.cli.after_charge import remove_remains
 from privalue.cli.console import log, print_json, say
+from privalue.cli.inputs import load_ledger
 from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, Json, argument, option
 from privalue.curator import finish as finish_release
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
@@ -67,7 +68,7 @@ def declare(
     as_json: Json = False,
 ) -> None:
     """Declare how much a dataset may spend in all; creates the ledger if there is none."""
-    opened = open_ledger(ledger)
+    opened = load_ledger(ledger, dataset)
     account = opened.declare(
         dataset,
         epsilon=epsilon,
@@ -98,7 +99,7 @@ def spend(
     as_json: Json = False,
 ) -> None:
     """Charge what another tool is about to release; on exit 4 it must not be released."""
-    opened = open_ledger(ledger)
+    opened = load_ledger(ledger, dataset)
     account = opened.spend(
         dataset,
         epsilon=epsilon,
@@ -118,7 +119,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show what a dataset has spent and left."""
-    opened = open_ledger(ledger)
+    opened = load_ledger(ledger, dataset)
     accounts = opened.accounts() if dataset is None else [opened.account(dataset)]
     if as_json and dataset is None:
         entries = [account.as_dict() | {"ledger": opened.place} for account in accounts]
@@ -135,7 +136,7 @@ def statement(
     as_json: Json = False,
 ) -> None:
     """Print the account as a bank would: day, who, what, cost, left."""
-    opened = open_ledger(ledger)
+    opened = load_ledger(ledger, dataset)
     account, lines = opened.account(dataset), list(opened.statement(dataset))
     if as_json:
         rows = statement_rows(account, lines)
@@ -218,8 +219,7 @@ def finish(
     as_json: Json = False,
 ) -> None:
     """Publish a release that is paid for but not published yet; spends nothing."""
-    from privalue.cli.followup_commands import publish_and_log  # noqa: PLC0415 - heavy
-    from privalue.cli.release_commands import show_or_print  # noqa: PLC0415 - heavy
+    from privalue.cli.followup_commands import publish_and_log, show_or_print  # noqa: PLC0415 - heavy
 
     if outbox.is_dir():
         outbox /= NAME
@@ -273,8 +273,8 @@ def _holds(folder: Path, release: Release) -> bool:
         return False
     if Release.load(folder).to_json() != release.to_json():
         raise UsageError(
-            f"{file} is another release, and a release is never overwritten; give another folder: "
-            "--out DIR"
+            f"{file} is another release, and a release is never overwritten; give another folder",
+            code="exists",
         )
     return True
 

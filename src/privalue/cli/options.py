@@ -60,13 +60,13 @@ def parse_memory(text: str | None) -> int | None:
     if text is None:
         return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
-    if found is None:
-        raise UsageError(f"--memory {text}: it must be a size such as 500MB or 2GB")
-    number, prefix, binary = found.groups()
-    size = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
-    if not 64_000_000 <= size <= 2**50:
-        raise UsageError(f"--memory {text}: it must be at least 64MB, such as 500MB or 2GB")
-    return size
+    if found is not None:
+        number, prefix, binary = found.groups()
+        power = " kmgt".index(prefix.lower() or " ")
+        size = int(float(number) * (1024 if binary else 1000) ** power)
+        if 64_000_000 <= size <= 2**50:
+            return size
+    raise UsageError(f"--memory {text}: it must be at least 64MB, such as 500MB or 2GB")
 
 
 def require_absent(path: Path, force: bool) -> None:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from privalue.cli import terminal
 from privalue.cli.after_charge import outbox_of, require_free
-from privalue.cli.console import log, notes, print_json, progress, screen
-from privalue.cli.followup_commands import publish_and_log
+from privalue.cli.console import log, notes, print_json, progress
+from privalue.cli.followup_commands import publish_and_log, show_or_print
+from privalue.cli.inputs import load_study
 from privalue.cli.options import (
     ADDRESS,
     Data,
@@ -26,10 +27,8 @@ from privalue.core import SeededForExperimentsOnly
 from privalue.curator import inspect as inspect_data
 from privalue.curator import release as release_data
 from privalue.errors import UsageError
-from privalue.ledger import Account, open_ledger
-from privalue.releases import Release
+from privalue.ledger import open_ledger
 from privalue.report import (
-    describe,
     describe_diagnostics,
     load_page,
     read_answers,
@@ -37,7 +36,6 @@ from privalue.report import (
     sentence,
     write_private_page,
 )
-from privalue.study import Study
 
 
 def release(
@@ -79,12 +77,11 @@ def release(
         raise UsageError(sentence("ledger_or_none"), code="ledger-not-chosen")
     limit = parse_memory(memory)
     require_free(out)
-    study = Study.load(study_file, side_files=side_files)
+    study = load_study(study_file, side_files)
     if period is not None:
         if not period.strip():  # a script's variable that is not set
             raise UsageError("--period is empty; give a name, e.g. 2026-11-17")
         study = study.replace(period=period)
-    log.dataset = study.study.dataset
     answers = read_answers(study_file, justification)
     load_page()  # what would fail to load fails before the charge
     with outbox_of(out, study=study_file, justification=justification) as outbox:
@@ -109,35 +106,6 @@ def release(
     show_or_print(released, out, account, as_json=as_json)
 
 
-def show_or_print(
-    released: Release, folder: Path, account: Account | None = None, *, as_json: bool
-) -> None:
-    """Print the guarantee, the verdict and the values; or a summary, as the folder has the rest."""
-    description = describe(released, account=account)
-    if as_json:
-        derived = released.refit_of is not None or released.pooled_from
-        charged = released.private and not derived and not released.reused
-        cost = {"epsilon": released.privacy.epsilon, "delta": released.privacy.delta}
-        print_json(
-            {
-                "folder": folder,
-                "sha256": released.sha256,
-                "private": released.private,
-                "reused": released.reused,
-                "verdict": description.verdict,
-                "notices": description.as_dict()["notices"],
-                "values": description["values.heading"],
-                "result": description.results(),
-                "charged": cost if charged else None,
-                "left": description.get("budget.left"),
-            }
-        )
-        return
-    if released.reused:
-        screen().print(sentence("not_new", created=released.created), style="bold yellow")
-    terminal.show(description, sections=("result",), with_verdict=True)
-
-
 def inspect(
     study_file: StudyFile,
     data: Data,
@@ -152,8 +120,7 @@ def inspect(
     limit = parse_memory(memory)
     if page is not None:
         require_private_place(page)
-    study = Study.load(study_file, side_files=side_files)
-    log.dataset = study.study.dataset
+    study = load_study(study_file, side_files)
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(
             study, data, engine=engine, memory=limit, threads=threads, progress=update

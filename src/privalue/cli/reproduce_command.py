@@ -8,7 +8,7 @@ from privalue.cli.console import print_json, progress
 from privalue.cli.options import Json, option
 from privalue.cli.terminal import show_listing, tell
 from privalue.errors import UsageError
-from privalue.paper import FULL, QUICK, Reproduction, factor_text
+from privalue.paper import FULL, QUICK
 from privalue.paper import reproduce as reproduce_all
 from privalue.report import Listing
 
@@ -51,22 +51,4 @@ def reproduce(
         return
     claims = [(claim["sentence"], claim["verdict"]) for claim in made.claims]
     show_listing(Listing("claims", "What the paper says", ("sentence", "verdict"), claims))
-    show_listing(_needed(made))
     tell("reproduced", folder=made.folder, pictures=len(made.pictures), seconds=made.seconds)
-
-
-def _needed(made: Reproduction) -> Listing:
-    """Return the trajectories that each algorithm needs, in the first case."""
-    first = made.savings[0]
-    cases = [s for s in made.savings if all(s[k] == first[k] for k in ("bound", "aggregation"))]
-    rows: dict[str, list[str]] = {}
-    for saving in cases:
-        at, factor = saving["trajectories"], saving["factor"]
-        cells = rows.setdefault(saving["algorithm"], [])
-        cells.append("not reached" if at is None else f"{at:,.0f}")
-        cells.append("" if factor is None or factor <= 1.001 else factor_text(factor))
-    targets = dict.fromkeys(saving["rmse"] for saving in cases)
-    heads = [head for target in targets for head in (f"RMSE {target:g}", "saved")]
-    title = f"Trajectories needed, returns in [0, {first['bound']:g}], tabular"
-    lines = [(name, *cells) for name, cells in rows.items()]
-    return Listing("needed", title, ("algorithm", *heads), lines)

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from privalue.cli import terminal
 from privalue.cli.column_names import guess, join_columns
-from privalue.cli.console import print_json, progress, say
+from privalue.cli.console import print_json, progress
+from privalue.cli.inputs import load_study
 from privalue.cli.options import (
     Force,
     Json,
@@ -22,7 +23,7 @@ from privalue.planning import plan as plan_study
 from privalue.readers import column_names
 from privalue.report import check as check_study
 from privalue.report import describe_plan, write_text
-from privalue.study import SMOOTH, Study, study_template
+from privalue.study import SMOOTH, study_template
 
 
 def init(
@@ -69,7 +70,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Validate a study file (reads no data)."""
-    checked = check_study(Study.load(study_file, side_files=side_files))
+    checked = check_study(load_study(study_file, side_files))
     if as_json:
         print_json(checked.as_dict())
         return
@@ -110,7 +111,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Predict the error of a study before any data is opened."""
-    study = Study.load(study_file, side_files=side_files)
+    study = load_study(study_file, side_files)
     with progress("Predicting"):
         found = plan_study(
             study,
@@ -127,8 +128,7 @@ def plan(
     if as_json:
         print_json({**found.to_json(), **({"mechanisms": mechanisms} if every else {})})
         return
-    say(found.headline)
-    terminal.show(describe_plan(found, mechanisms), sections=("plan",))
+    terminal.show(describe_plan(found, mechanisms))
 
 
 def _compare_mechanisms(own: Plan, visits: str | None, world: str | None) -> list[dict[str, Any]]:

@@ -30,8 +30,7 @@ def show(
     Args:
         description: of a release, a study, a plan, an account or diagnostics.
         sections: whose facts are shown, in this order.
-        with_verdict: for a release: its guarantee first, and whether the values can be used; no
-            listings.
+        with_verdict: for a release: its guarantee first, and whether the values can be used.
         console: where to; the screen, if left out.
     """
     console = console or screen()
@@ -49,7 +48,7 @@ def show(
         facts = [(fact.label, str(fact)) for fact in description.section(name)]
         if facts:
             show_listing(Listing(name, description.title, ("", ""), facts), console)
-    for listing in () if with_verdict else description.listings:
+    for listing in description.listings:
         show_listing(listing, console)
 
 

@@ -247,7 +247,9 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
     release = release if isinstance(release, Release) else Release.load(release)
     if level is not None and not (isinstance(level, int | float) and 0 < level < 1):
         raise UsageError(
-            f"level = {level!r} must be a probability above 0 and below 1, such as 0.95"
+            "it must be a probability above 0 and below 1, such as 0.95",
+            code="out-of-range",
+            argument=("level", level),
         )
     if release.column("action") is None or release.statistics is None:
         raise UsageError(

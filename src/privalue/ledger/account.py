@@ -85,11 +85,11 @@ class Account:
         alike = request.protection == self.terms.protection
         return f"{request.promise}" + ("" if alike else f" for {request.protection}")
 
-    def refusal(self, asked: object, why: str, code: str) -> BudgetError:
+    def refusal(self, asked: object, why: str, code: str, hint: str = "") -> BudgetError:
         """Return a refusal: what was asked, what is left, and why not."""
         left = self.format(self.left, is_left=True)
         refused = f'dataset "{self.dataset}": requested {asked}; left {left}; {why}'
-        return BudgetError(refused, code=code)
+        return BudgetError(refused, code=code, hint=hint)
 
     def format(self, amount: Amount, *, is_left: bool = False) -> str:
         """Return an amount for people: what is left rounded down, all else rounded up."""

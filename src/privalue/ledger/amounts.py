@@ -87,7 +87,7 @@ def _amount(epsilon: float, delta: float, rounding: str) -> Amount:
         vanishes = units == 0 and (name == "epsilon" or value != 0)
         if units is None or vanishes or not 0 <= units <= largest:
             allowed = "from 1e-12 to 1e6" if name == "epsilon" else "0, or from 1e-18 to below 1"
-            raise UsageError(f"{name} = {value}: it must be {allowed}")
+            raise UsageError(f"it must be {allowed}", code="out-of-range", argument=(name, value))
         parts.append(units)
     return Amount(*parts)
 

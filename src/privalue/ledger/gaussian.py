@@ -54,7 +54,8 @@ def mu2_of_alpha(alpha: float, steps: int) -> int:
 def alpha_of_mu(mu: float) -> float:
     """Return a double that is not above 1/mu, and next to it: a cost is never rounded down."""
     if not _LEAST_MU <= mu <= _LARGEST_MU:  # NaN fails, too
-        raise UsageError(f"mu = {mu}: it must be a number from {_LEAST_MU:g} to {_LARGEST_MU:g}")
+        allowed = f"it must be a number from {_LEAST_MU:g} to {_LARGEST_MU:g}"
+        raise UsageError(allowed, code="out-of-range", argument=("mu", mu))
     named = Fraction(repr(float(mu)))  # the decimal that somebody wrote, as of all amounts
     alpha = 1 / float(mu)
     while Fraction(alpha) * named > 1:

@@ -358,9 +358,9 @@ def _require_replaceable(
     known: Account, terms: BudgetTerms, promise: Amount, total: Amount, replace: bool
 ) -> Amount:
     """Return the largest promise, with a new total; refuse one that cannot take the old's place."""
-    why = None
+    why, hint = None, ""
     if not replace:
-        why = "only --replace (replace=True) changes that"
+        why, hint = "it stays, unless it is replaced", "{replace} does that"
     elif terms.accounting != known.terms.accounting:
         why = "the accounting of a dataset never changes; take another name"
     elif known.balance.releases and terms != known.terms:
@@ -370,7 +370,7 @@ def _require_replaceable(
     if why is not None:
         stands = f"its total is {known.promise} for {known.terms} ({known.terms.accounting})"
         raise known.refusal(
-            f"a total of {promise} for {terms}", f"{stands}; {why}", "total-refused"
+            f"a total of {promise} for {terms}", f"{stands}; {why}", "total-refused", hint
         )
     return promise.maximum(known.largest) if known.balance.releases else promise
 

@@ -66,11 +66,12 @@ class BudgetTerms(Protection):
         if most is None:
             return
         if type(most) is not int or not 1 <= most <= MOST_TRAJECTORIES_PER_PERSON:
-            allowed = f"a whole number from 1 to {MOST_TRAJECTORIES_PER_PERSON}"
-            raise UsageError(f"max_trajectories_per_person = {most!r}: it must be {allowed}")
-        if self.unit == "trajectory":
-            why = "is for totals whose unit is a person; leave it out"
-            raise UsageError(f"max_trajectories_per_person = {most} {why}")
+            why = f"it must be a whole number from 1 to {MOST_TRAJECTORIES_PER_PERSON}"
+        elif self.unit == "trajectory":
+            why = "it is for totals whose unit is a person; leave it out"
+        else:
+            return
+        raise UsageError(why, argument=("max_trajectories_per_person", most))
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "BudgetTerms":
@@ -165,7 +166,8 @@ class BudgetTerms(Protection):
 
 def _require_one_of(name: str, value: object, allowed: tuple[str, str]) -> None:
     if value not in allowed:
-        raise UsageError(f'{name} = {value!r}: it must be "{allowed[0]}" or "{allowed[1]}"')
+        one, other = allowed
+        raise UsageError(f'it must be "{one}" or "{other}"', argument=(name, value))
 
 
 def over_steps(promise: Amount, steps: int) -> Amount:

@@ -227,7 +227,7 @@ def _require_on_record(store: Store, heads: Iterable[str], releases: Iterable[st
             if head == "None":
                 raise UsageError(
                     "the ledger is intact, and one of the releases was never charged to any: it was"
-                    " made with --no-ledger, or pooled; leave it out"
+                    " made without a ledger, or pooled; leave it out"
                 )
             charge = last_entry(execute, "hash = ? AND kind = 'charge'", head)
             number = 0 if charge is None else charge.number

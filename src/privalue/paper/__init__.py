@@ -5,7 +5,7 @@ Everything is made up and seeded: nothing here is private. ``docs/reproduction.m
 
 from privalue.paper.chain import chain_statistics
 from privalue.paper.experiments import EXPERIMENTS, FULL, QUICK
-from privalue.paper.reproduction import Reproduction, factor_text, reproduce
+from privalue.paper.reproduction import Reproduction, reproduce
 
 __all__ = [
     "EXPERIMENTS",
@@ -13,6 +13,5 @@ __all__ = [
     "QUICK",
     "Reproduction",
     "chain_statistics",
-    "factor_text",
     "reproduce",
 ]

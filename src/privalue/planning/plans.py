@@ -22,7 +22,7 @@ from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
 from privalue.planning.off_policy import CLIPS, ClipRow, cautious_row, world_row
 from privalue.planning.predict import Prediction, mechanism_of_study, predict
 from privalue.planning.preflight import Usefulness, large_delta, usefulness
-from privalue.planning.sentences import PlanNotice, notice, say
+from privalue.planning.sentences import PlanNotice, notice, question, say
 from privalue.planning.suggestions import Setting, Suggestion, suggestions
 from privalue.simulation import world as world_of
 from privalue.study import SMOOTH, Study
@@ -288,12 +288,17 @@ def _setting(
     m = study.study.trajectories if trajectories is None else trajectories
     whole = isinstance(m, int) and not isinstance(m, bool)
     if m is not None and not (whole and 1 <= m <= MOST_TRAJECTORIES):
-        text = say("question", "trajectories", m=m, most=MOST_TRAJECTORIES)
-        raise UsageError(text, code="trajectories-out-of-range")
+        raise UsageError(
+            say("question", "trajectories", most=MOST_TRAJECTORIES),
+            code="trajectories-out-of-range",
+            argument=("trajectories", m),
+        )
     if visits is not None and world is not None:
         raise UsageError("visits and world both say how often states are visited; give one")
     if steps is not None and not 1 <= steps <= 100_000:
-        raise UsageError(f"steps={steps}: it must be from 1 to 100000", code="steps-out-of-range")
+        raise UsageError(
+            "it must be from 1 to 100000", code="steps-out-of-range", argument=("steps", steps)
+        )
     return Setting(
         trajectories=m,
         visits=None if world is not None else _with_visits(study, visits).visit_prior,
@@ -403,7 +408,7 @@ def _require_question(
     }
     for code, refused in wrong.items():
         if refused:
-            raise UsageError(say("question", code, name=name), code=code)
+            raise question(code, name=name)
 
 
 def _notices(
@@ -467,8 +472,7 @@ def _policy_plan(study: Study, setting: Setting) -> Plan:
     """Return what to expect of another policy's value, by clip."""
     m, world, own = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
     if m is None:
-        text = say("question", "trajectories-missing")
-        raise UsageError(text, code="trajectories-missing")
+        raise question("trajectories-missing")
     starts, (low, high) = max(len(study.start_names), 1), study.return_bounds
     rows = tuple(
         cautious_row(study, m / starts, clip, setting.steps)

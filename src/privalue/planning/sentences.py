@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from privalue.errors import read_texts
+from privalue.errors import UsageError, read_texts
 
 Severity = Literal["stop", "warn", "note"]
 
@@ -15,6 +15,12 @@ def _sentences() -> dict[str, Any]:
 def say(section: str, sentence: str, /, **about: Any) -> str:
     """Return a sentence, with what it is about filled in."""
     return str(_sentences()[section][sentence].format(**about))
+
+
+def question(code: str, **about: Any) -> UsageError:
+    """Return the error of a question that cannot be answered."""
+    hint = read_texts(__file__, "sentences.toml")["hint"].get(code, "")
+    return UsageError(say("question", code, **about), code=code, hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)

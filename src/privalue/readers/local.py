@@ -64,7 +64,8 @@ def require_threads(threads: int | None) -> int:
     if threads is None:
         return usable_cores()
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
-        raise UsageError(f"threads={threads!r} must be a whole number from 1 to {MOST_THREADS}")
+        allowed = f"it must be a whole number from 1 to {MOST_THREADS}"
+        raise UsageError(allowed, code="out-of-range", argument=("threads", threads))
     return threads
 
 

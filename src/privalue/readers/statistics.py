@@ -48,8 +48,15 @@ def read_statistics(
         )
     if engine == "spark":
         if threads is not None:
-            raise UsageError("threads= is for the local engine; Spark's cores are Spark's settings")
+            raise UsageError(
+                "threads are for the local engine; Spark's cores are Spark's settings",
+                argument=("threads", threads),
+            )
         from privalue.readers.spark import read_with_spark  # noqa: PLC0415 - an extra
 
         return read_with_spark(data, declaration, limits, progress=progress)
-    raise UsageError(f"engine = {engine!r} is not known; use one of {', '.join(ENGINES)}")
+    raise UsageError(
+        f"it must be one of {', '.join(ENGINES)}",
+        code="engine-unknown",
+        argument=("engine", engine),
+    )

@@ -1,6 +1,7 @@
 """Describe how a dataset stands on its ledger, for people."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from privalue.ledger import Account, ReleaseRequest, StatementLine, study_hash
@@ -32,12 +33,7 @@ def statement_rows(account: Account, lines: Iterable[StatementLine]) -> list[dic
     """Return a statement of account for programs."""
     return [
         {
-            "entry": line.entry,
-            "at": line.at,
-            "day": line.at[:10],
-            "kind": line.kind,
-            "who": line.author,
-            "what": line.what,
+            **asdict(line),
             "cost": account.numbers(line.cost),
             "left": account.numbers(line.left, is_left=True),
         }
@@ -60,7 +56,7 @@ def describe_statement(account: Account, lines: Iterable[StatementLine]) -> Desc
         for line in lines
     ]
     title = f"Statement of {account.dataset}"
-    return Description(title=title, facts=(), listings=(Listing("statement", title, heads, rows),))
+    return Description(title=title, listings=(Listing("statement", title, heads, rows),))
 
 
 def request_for(release: Release) -> ReleaseRequest:

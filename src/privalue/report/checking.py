@@ -225,7 +225,6 @@ def _facts(checked: Checked) -> Iterator[Fact]:
         true = privacy_profile(alpha, beta, checked.features, mechanism.terms.epsilon).upper
         more |= {"beta": beta, "delta": true}
     yield fact("study.noise", checked.alpha, **more)
-    yield fact("study.condition", checked.condition)
 
 
 def study_html(study: Study) -> str:

@@ -89,6 +89,7 @@ class Table:
     flags: Sequence[tuple[str, ...]] = ()
     marks: tuple[float, ...] = ()  # public bounds, or 0 of differences
     axis_label: str = ""  # the outcome and its unit
+    by: str = ""  # the heading whose labels have colours of their own in a plot
 
     def __len__(self) -> int:
         return len(self.value)
@@ -169,10 +170,12 @@ class Description:
     """Everything that an output shows."""
 
     title: str
-    facts: tuple[Fact, ...]
+    facts: tuple[Fact, ...] = ()
     notices: tuple[Notice, ...] = ()
+    limits: tuple[Notice, ...] = ()  # what the values cannot say
     tables: tuple[Table, ...] = ()
     listings: tuple[Listing, ...] = ()
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # columns of CSV files
     level: float | None = None  # of every interval
     private: bool = True  # False of a seeded experiment: it has no guarantee
 
@@ -191,10 +194,6 @@ class Description:
     def section(self, name: str) -> list[Fact]:
         """Return the facts of a section that people read."""
         return [fact for fact in self.facts if fact.label and fact.key.startswith(f"{name}.")]
-
-    def table(self, key: str) -> Table | None:
-        """Return the table of a name; None where there is none."""
-        return next((table for table in self.tables if table.key == key), None)
 
     def having(self, severity: Severity) -> list[Notice]:
         """Return the notices of one severity."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from privalue.errors import UsageError
 from privalue.ledger.files import read_whole, write_whole
-from privalue.releases import NOT_PRIVATE, Release
 from privalue.report.spreadsheets import as_cell
 
 ANSWERS = "registry.toml"  # beside the study
@@ -31,41 +30,10 @@ ASKED = (
 _AT_ONCE = 1 << 14
 
 
-def values_csv(release: Release) -> Iterator[str]:
-    """Yield values.csv: the values by state, or of both policies."""
-    table, more = release.main, dict[str, Any]()
-    if release.statistics is not None and len(release.statistics.counts) == len(table):
-        more["noisy_visits"] = release.statistics.counts
-    if release.behaviour is None:
-        yield from _csv(release, {**table.columns, **more})
-        return
-    both = [("target", table), ("behaviour", release.behaviour)]
-    columns: dict[str, Any] = {"policy": [name for name, part in both for _ in range(len(part))]}
-    for name in table.columns:
-        parts = [part.columns.get(name, [""] * len(part)) for _, part in both]
-        columns[name] = [cell for part in parts for cell in part]
-    yield from _csv(release, columns)
-
-
-def differences_csv(release: Release) -> Iterator[str]:
-    """Yield differences.csv: of the arms, or of the target and the behaviour."""
-    assert release.differences is not None
-    yield from _csv(release, release.differences.columns)
-
-
-def _csv(release: Release, columns: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a table, some thousands of rows at a time; one of an experiment says so in each."""
-    count = len(next(iter(columns.values())))
-    if release.restriction is not None:
-        held = {"low": release.restriction.low, "high": release.restriction.high}
-        columns = {
-            **columns,
-            **{f"restriction_{side}": [end] * count for side, end in held.items()},
-        }
-    if not release.private and "flags" not in columns:
-        columns = {**columns, "flags": [NOT_PRIVATE] * count}
+def table_csv(columns: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a table, some thousands of rows at a time."""
     yield ",".join(columns) + "\n"
-    for start in range(0, count, _AT_ONCE):
+    for start in range(0, len(next(iter(columns.values()))), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
         cells = [[_cell(cell) for cell in column[part]] for column in columns.values()]
         text = io.StringIO(newline="")

@@ -11,8 +11,8 @@ from privalue.releases import FILE_NAME
 from privalue.report.html import sentence
 
 PAGE, REGISTRY = "report.html", "registry.yaml"
-VALUES, DIFFERENCES = "values.csv", "differences.csv"
-PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES, DIFFERENCES)
+REPORT_FILES = (PAGE, REGISTRY, "values.csv", "differences.csv")
+PUBLIC_FILES = (FILE_NAME, *REPORT_FILES)
 # Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
 _LOOKED_AT = 1024
@@ -30,10 +30,12 @@ def require_publishable(folder: str | Path) -> None:
     while not os.path.lexists(there):
         there = there.parent
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"{there} is not a folder that can be written to; give another folder")
+        message = f"{there} is not a folder that can be written to; give another folder"
+        raise UsageError(message, code="cannot-write")
     for name in PUBLIC_FILES:
         if os.path.lexists(Path(folder) / name):
-            raise UsageError(sentence("never_overwritten", file=Path(folder) / name))
+            message = sentence("never_overwritten", file=Path(folder) / name)
+            raise UsageError(message, code="exists")
     require_no_private_page(folder)
 
 
@@ -47,7 +49,7 @@ def require_no_private_page(folder: str | Path) -> None:
     """
     for file in sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []:
         if is_marked(file, PRIVATE_MARK):
-            raise UsageError(sentence("beside_private", file=file))
+            raise UsageError(sentence("beside_private", file=file), code="beside-private")
 
 
 def is_marked(file: Path, mark: str) -> bool:

@@ -28,16 +28,6 @@ def meaning_of(release: Release) -> str:
     )
 
 
-def _restriction(release: Release) -> dict[str, Any] | None:
-    """Return what a stage chose as bounds of returns, and at which ends; None where none did."""
-    held = release.restriction
-    if held is None:
-        return None
-    low, high = described_values(release.study).return_bounds
-    ends = {"below": held.low != low, "above": held.low == low or held.high != high}
-    return {"low": held.low, "high": held.high, **ends}
-
-
 def heading_of(release: Release, by: str = "") -> str:
     """Return the heading of values: what they are of, by what, and how returns count."""
     return sentence(
@@ -65,13 +55,15 @@ def axis_label_of(release: Release) -> str:
 
 
 def names_of(release: Release) -> dict[str, Any]:
-    """Return how the study calls the outcome and its unit, and how returns are restricted."""
-    chosen = release.study.get("report", {})
-    outcome, unit = (str(chosen.get(key) or "") for key in ("outcome", "unit"))
-    restriction = _restriction(release)
-    if restriction is not None:
-        restriction["unit"] = unit
-    return {"outcome": outcome, "unit": unit, "restriction": restriction}
+    """Return how the study calls the outcome and its unit, and how a stage restricted returns."""
+    chosen, held = release.study.get("report", {}), release.restriction
+    names: dict[str, Any] = {key: str(chosen.get(key) or "") for key in ("outcome", "unit")}
+    if held is None:
+        return {**names, "restriction": None}
+    low, high = described_values(release.study).return_bounds
+    ends = {"below": held.low != low, "above": held.low == low or held.high != high}
+    restriction = {"low": held.low, "high": held.high, "unit": names["unit"], **ends}
+    return {**names, "restriction": restriction}
 
 
 def section_facts(described: Mapping[str, Any]) -> Iterator[Fact]:

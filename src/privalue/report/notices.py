@@ -19,6 +19,8 @@ from privalue.report.numbers import format_interval
 from privalue.report.tables import kept_mass
 from privalue.study import described_values
 
+_MOST = ("states_per_trajectory", "trajectories_per_person")  # what the study may limit
+
 
 def notices_of(release: Release, tables: Sequence[Table]) -> tuple[Notice, ...]:
     """Return what a reader must know, the worst first."""
@@ -157,3 +159,27 @@ def _restriction(release: Release) -> dict[str, Any]:
         found = format_interval(*(100 * end for end in (beyond.value, beyond.low, beyond.high)))
         share = f"{found.value}% ({found.interval.replace(' to', '% to')}%)"
     return {**names_of(release), "share": share}
+
+
+def limits_of(release: Release) -> Iterator[Notice]:
+    """Yield what the values cannot say, whatever they are."""
+    study, values = release.study, described_values(release.study)
+    if release.mechanism == "dp-ope":
+        policy, refuted = study["policy"], release.tables["policy"].columns["refuted"]
+        is_logged = policy["behaviour"] == "column"
+        about = {"is_logged": is_logged, "is_refuted": bool(refuted.any())}
+        yield Notice("four-assumptions", "note", about)
+        yield Notice("clipping", "note", {"clip": policy["clip"]})
+        yield Notice("same-people", "note")
+    else:
+        yield Notice("one-policy", "note")
+        yield Notice("association", "note")
+        about = {"value": values.unvisited_value, "counted": release.statistics is not None}
+        yield Notice("unvisited-states", "note", about)
+        if study["features"].get("kind", "tabular") != "tabular":
+            yield Notice("features", "note")
+    about = {name: study["privacy"].get(f"max_{name}") for name in _MOST}
+    about |= {"rewards": values.rewards, "returns": values.return_bounds}
+    yield Notice("clamping", "note", about)
+    if "truncated_rows" not in study["data"]:
+        yield Notice("missing-ends", "note")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from privalue.planning import Plan
-from privalue.report.description import Description, Fact, Listing, Notice
+from privalue.report.description import Description, Listing, Notice
 from privalue.report.numbers import format_number
 
 
@@ -16,15 +16,14 @@ def describe_plan(plan: Plan, mechanisms: Sequence[Mapping[str, Any]] = ()) -> D
         plan: the plan.
         mechanisms: the overall error of each mechanism (``rmse``), or ``why`` there is none.
     """
-    facts = [Fact("plan.headline", plan.headline)]
+    notices = [Notice("headline", "note", {"text": plan.headline.removesuffix(".")})]
     if plan.answer is not None:
-        facts.append(Fact("plan.answer", plan.answer.value, "Answer", plan.answer.text))
+        notices.append(Notice("answer", "note", {"text": plan.answer.text}))
+    for notice in plan.notices:
+        notices.append(Notice(notice.code, notice.severity, {"text": notice.text}))
     return Description(
         title=plan.study.study.name,
-        facts=tuple(facts),
-        notices=tuple(
-            Notice(notice.code, notice.severity, {"text": notice.text}) for notice in plan.notices
-        ),
+        notices=tuple(notices),
         listings=tuple(_listings(plan, mechanisms)),
         level=plan.study.report.level,
     )

@@ -7,10 +7,9 @@ hollow where there is a flag.
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privalue.errors import UsageError
 from privalue.releases import Release
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 40  # values that are rows; more are columns
 _MOST_NAMES = 16  # columns that are named
-_MOST_LINES = 300  # columns that have lines; more are bands
+_MOST_LARGE = 300  # columns whose marks are large
 # Okabe and Ito's colours, which most colour-blind people can distinguish
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 ENDINGS = (".png", ".svg", ".pdf")
 
 
 def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
-    """Draw the values with their intervals, arms in colours of their own."""
+    """Draw the values with their intervals."""
     table = next(table for table in describe_tables(release) if table.key in {"states", "values"})
     return plot_table(table, ax, private=release.private)
 
@@ -57,27 +56,32 @@ def save_figure(description: Description, file: Path) -> Path:
 
 
 def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axes":
-    """Draw a table of values: one colour for each arm."""
-    arms = list(table.labels.get("Arm", [""] * len(table)))
-    groups = {arm: [at for at, of in enumerate(arms) if of == arm] for arm in dict.fromkeys(arms)}
-    names = [
-        [str(label) for label in column] for head, column in table.labels.items() if head != "Arm"
-    ]
+    """Draw a table of values, each group of rows in a colour of its own."""
+    of = list(table.labels.get(table.by, [""] * len(table)))
+    groups = {name: [at for at in range(len(of)) if of[at] == name] for name in dict.fromkeys(of)}
+    names = [list(map(str, column)) for head, column in table.labels.items() if head != table.by]
     first = next(iter(groups.values()), [])
     labels = [", ".join(column[at] for column in names) for at in first]
     is_rows = len(labels) <= _MOST_ROWS
     axes = _axes(ax, _size(table))
-    for number, (arm, places) in enumerate(groups.items()):
+    lines = axes.hlines if is_rows else axes.vlines
+    for number, (name, places) in enumerate(groups.items()):
         shift = 0.0 if len(groups) == 1 else 0.5 * (number / (len(groups) - 1) - 0.5)
-        group = _Group(
-            np.array(places), shift, _COLOURS[number % len(_COLOURS)], _literal(arm or "value")
-        )
-        _draw(axes, table, group, is_rows=is_rows)
+        along, colour = np.arange(len(places)) + shift, _COLOURS[number % len(_COLOURS)]
+        for ends, width, alpha in ((table.total, 1.2, 1.0), (table.privacy, 4.0, 0.35)):
+            if ends is not None:
+                low, high = ends[0][places], ends[1][places]
+                lines(along, low, high, color=colour, lw=width, alpha=alpha)
+        hollow, values = np.isin(places, table.flagged), table.value[places]
+        style = {"edgecolor": colour, "s": 24 if len(places) <= _MOST_LARGE else 4, "zorder": 3}
+        for chosen, face, label in ((~hollow, colour, name or "value"), (hollow, "white", "")):
+            points = (values, along) if is_rows else (along, values)
+            at = [end[chosen] for end in points]
+            axes.scatter(*at, facecolor=face, label=_literal(label) or None, **style)
     if table.axis is not None:
-        low, high = table.axis.low, table.axis.high
-        (axes.set_xlim if is_rows else axes.set_ylim)(low, high)
+        (axes.set_xlim if is_rows else axes.set_ylim)(table.axis.low, table.axis.high)
         for mark in table.marks:
-            if low <= mark <= high:
+            if table.axis.low <= mark <= table.axis.high:
                 (axes.axvline if is_rows else axes.axhline)(mark, color="0.5", lw=0.8, ls="--")
     _name(axes, labels, is_rows=is_rows)
     set_label = axes.set_xlabel if is_rows else axes.set_ylabel
@@ -87,35 +91,6 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
     if len(groups) > 1:
         axes.legend()
     return axes  # type: ignore[no-any-return]
-
-
-class _Group(NamedTuple):
-    """Rows of one colour."""
-
-    places: NDArray[Any]
-    shift: float
-    colour: str
-    name: str
-
-
-def _draw(axes: Any, table: Table, group: _Group, *, is_rows: bool) -> None:
-    places, colour = group.places, group.colour
-    along = np.arange(len(places)) + group.shift
-    lines = axes.hlines if is_rows else axes.vlines
-    for ends, width, shade in ((table.total, 1.2, 1.0), (table.privacy, 4.0, 0.35)):
-        if ends is None:
-            continue
-        low, high = ends[0][places], ends[1][places]
-        if len(places) > _MOST_LINES:
-            axes.fill_between(along, low, high, color=colour, alpha=0.25 * shade, lw=0)
-        else:
-            lines(along, low, high, color=colour, lw=width, alpha=shade)
-    values, size = table.value[places], 24 if len(places) <= _MOST_LINES else 4
-    hollow = np.isin(places, table.flagged)
-    for chosen, face, label in ((~hollow, colour, group.name), (hollow, "white", None)):
-        at, value = along[chosen], values[chosen]
-        points = (value, at) if is_rows else (at, value)
-        axes.scatter(*points, s=size, facecolor=face, edgecolor=colour, zorder=3, label=label)
 
 
 def _name(axes: Any, labels: list[str], *, is_rows: bool) -> None:

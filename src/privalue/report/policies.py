@@ -1,7 +1,5 @@
 """Describe an improved policy, and write its files: what it changes, and how far to trust it."""
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from privalue.errors import UsageError
 from privalue.estimate import WORDS, Improvement, StateChange
 from privalue.releases import Release
 from privalue.report.description import Description, Listing, Notice, Table
-from privalue.report.files import write_text
+from privalue.report.files import table_csv, write_text
 from privalue.report.html import PUBLIC_MARK, fact, render
 from privalue.report.meaning import name_restriction
 from privalue.version import VERSION
@@ -75,11 +73,6 @@ def _gains(release: Release, moves: Sequence[StateChange]) -> Table:
     )
 
 
-def policy_page(description: Description) -> str:
-    """Return the page of an improved policy, self-contained."""
-    return render("policy.html", description, mark=PUBLIC_MARK)
-
-
 def policy_record(improvement: Improvement) -> dict[str, Any]:
     """Return what policy.json holds."""
     release = improvement.release
@@ -101,26 +94,24 @@ def policy_record(improvement: Improvement) -> dict[str, Any]:
 
 
 def save_policy(improvement: Improvement, target: Path, *, force: bool = False) -> list[Path]:
-    """Write the policy as a table, with .json and .html beside it; labels are as they are.
+    """Write the policy as a table, with .json and .html beside it.
 
     Raises:
         UsageError: a file exists, or cannot be written, or the name does not end in .csv.
     """
     if target.suffix.lower() != ".csv":
         raise UsageError(f"{target}: the policy is a table; give a name that ends in .csv")
-    table = io.StringIO(newline="")
-    # Python's own writer leaves a lone \r unquoted, so that every text is quoted.
-    writer = csv.writer(table, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     names = ("state", "action", "probability")
-    writer.writerow(names)
-    writer.writerows(zip(*(improvement.columns[name] for name in names), strict=True))
+    table = table_csv({name: improvement.columns[name] for name in names})
+    page = render("policy.html", describe_policy(improvement), mark=PUBLIC_MARK)
     record = json.dumps(policy_record(improvement), indent=1, ensure_ascii=False, allow_nan=False)
     files = {
-        target: table.getvalue(),
+        target: "".join(table),
         target.with_suffix(".json"): record + "\n",
-        target.with_suffix(".html"): policy_page(describe_policy(improvement)),
+        target.with_suffix(".html"): page,
     }
     for file in files:
         if file.exists() and not force:
-            raise UsageError(f"{file} exists", hint="give another name, or allow it with {force}")
+            hint = "give another name, or allow it with {force}"
+            raise UsageError(f"{file} exists", code="exists", hint=hint)
     return [write_text(file, text) for file, text in files.items()]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from privalue.ledger import Account
 from privalue.releases import Release
-from privalue.report.files import differences_csv, values_csv, write_text
-from privalue.report.folders import DIFFERENCES, PAGE, REGISTRY, VALUES, require_publishable
+from privalue.report.files import table_csv, write_text
+from privalue.report.folders import PAGE, REGISTRY, require_publishable
 from privalue.report.pages import registry_yaml, release_page
 from privalue.report.release_facts import describe, require_same_study
 from privalue.study import Study
@@ -89,9 +89,9 @@ def write_report(
         The paths of the files, by the fields of ``Published``.
     """
     description = describe(release, study, account)
-    texts: dict[str, tuple[str, str | Iterable[str]]] = {"values": (VALUES, values_csv(release))}
-    if release.differences is not None:
-        texts["differences"] = DIFFERENCES, differences_csv(release)
+    texts: dict[str, tuple[str, str | Iterable[str]]] = {
+        name: (f"{name}.csv", table_csv(columns)) for name, columns in description.files.items()
+    }
     texts["registry"] = REGISTRY, registry_yaml(description, answers or {})
     if page:
         texts["page"] = PAGE, release_page(description, answers or {})

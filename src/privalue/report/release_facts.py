@@ -6,19 +6,17 @@ never meets data or private types.
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from privalue.errors import UsageError
 from privalue.estimate import WORDS
 from privalue.ledger import Account, study_hash
 from privalue.releases import Release
 from privalue.report.accounts import account_facts
-from privalue.report.description import Description, Fact, Listing
+from privalue.report.description import Description, Fact
 from privalue.report.html import fact, sentence
 from privalue.report.meaning import heading_of, meaning_of, section_facts
-from privalue.report.notices import notices_of
-from privalue.report.numbers import format_interval, format_row, format_share
-from privalue.report.tables import describe_tables, kept_mass, split_flags
+from privalue.report.notices import limits_of, notices_of
+from privalue.report.numbers import format_interval, format_row
+from privalue.report.tables import describe_files, describe_tables, kept_mass, split_flags
 from privalue.study import Study, described_values
 
 
@@ -52,8 +50,9 @@ def describe(
         title=release.study["study"]["name"],
         facts=tuple(facts),
         notices=notices_of(release, tables),
+        limits=tuple(limits_of(release)),
         tables=tables,
-        listings=tuple(_listings(release)),
+        files=describe_files(release),
         level=release.level,
         private=release.private,
     )
@@ -75,23 +74,14 @@ def require_same_study(release: Release, study: Study) -> None:
 
 
 def _values(release: Release) -> Iterator[Fact]:
-    described = release.study
     yield fact("values.heading", heading_of(release))
     yield fact("values.meaning", meaning_of(release))
-    yield fact("values.unvisited", described_values(described).unvisited_value)
-    yield fact("values.counts_released", release.statistics is not None)
-    yield fact("values.features", described["features"].get("kind", "tabular"))
     texts = [
         text for table in release.tables.values() for text in set(table.columns.get("flags", ()))
     ]
     flags = dict.fromkeys(flag for text in texts for flag in split_flags(text))
     meanings = {WORDS["flags"][code]: meaning for code, meaning in WORDS["meanings"].items()}
     yield fact("values.flags", {flag: meanings.get(flag, "") for flag in flags})
-    if release.mechanism == "dp-ope":
-        policy = described["policy"]
-        yield fact("policy.clip", policy["clip"])
-        yield fact("policy.behaviour_is_logged", policy["behaviour"] == "column")
-        yield fact("policy.refuted", bool(release.tables["policy"].columns["refuted"].any()))
 
 
 def _results(release: Release) -> Iterator[Fact]:
@@ -144,6 +134,8 @@ def _privacy(release: Release) -> Iterator[Fact]:
     for name in ("epsilon", "delta", "unit", "neighbours", "invalid"):
         yield fact(f"privacy.{name}", getattr(privacy, name))
     yield fact("privacy.change", sentence("change", **dict(privacy)))
+    arms = bool(release.arms)
+    yield fact("privacy.valid_row", sentence("valid_row", unit=privacy.unit, arms=arms))
     yield fact("privacy.sentence", release.sentence())
     yield fact("privacy.size", release.trajectories or release.persons)
     for name in ("max_trajectories_per_person", "max_states_per_trajectory"):
@@ -155,8 +147,6 @@ def _study(release: Release) -> Iterator[Fact]:
     yield from section_facts(described)
     size = release.trajectories or release.persons
     yield fact("study.size", size, unit=release.privacy.unit)
-    yield fact("study.arm_labels", list(release.arms))
-    yield fact("study.truncated", described["data"].get("truncated_rows"))
     yield fact("study.reward_bounds", list(described["values"]["rewards"]))
     yield fact("study.return_bounds", list(described_values(described).return_bounds))
     yield fact("study.sha256", study_hash(described))
@@ -170,7 +160,6 @@ def _method(release: Release) -> Iterator[Fact]:
     details = sentence("mechanism", name=name, calibration=noise.calibration)
     yield fact("method.mechanism", name)
     yield fact("method.mechanism_details", details)
-    yield fact("method.calibration", noise.calibration)
     yield fact("method.alpha", noise.alpha)
     if noise.beta:
         yield fact("method.beta", noise.beta)
@@ -182,12 +171,14 @@ def _method(release: Release) -> Iterator[Fact]:
         yield fact("method.ridge", release.ridge)
     if release.dp_event is not None:
         yield fact("method.dp_event", release.dp_event)
-    chosen = any(stage.name == "bounds" for stage in release.stages)
+    stages = [stage.model_dump(include={"name", "alpha"}) for stage in release.stages]
+    if len(stages) > 1:
+        yield fact("method.stages", stages)
+    chosen = any(stage["name"] == "bounds" for stage in stages)
     yield fact("method.tuning", sentence("tuning", bounds=chosen))
     yield fact("method.post_processing", sentence("post_processing", name=name))
     yield fact("method.randomness", release.private)
     yield fact("method.software", release.software)
-    yield fact("method.accepted", list(release.accepted))
 
 
 def _budget(release: Release, account: Account | None) -> Iterator[Fact]:
@@ -204,25 +195,7 @@ def _budget(release: Release, account: Account | None) -> Iterator[Fact]:
     yield fact("budget.text", text)
     is_paid = release.private and release.refit_of is None and not release.pooled_from
     yield fact("budget.cost", cost if is_paid else None)
-    yield fact("budget.refit_of", release.refit_of)
     if release.ledger_head is not None:
         yield fact("budget.ledger_head", release.ledger_head)
     if account is not None:
         yield from account_facts(account)
-
-
-def _listings(release: Release) -> Iterator[Listing]:
-    if len(release.stages) > 1:
-        whole = float(np.sum([stage.mu**2 for stage in release.stages]))
-        what = {"bounds": "find a bound of returns"}
-        rows = [
-            (
-                what.get(stage.name, "release the values"),
-                format_share(stage.mu**2 / whole),
-                f"{stage.alpha:.6g}",
-            )
-            for stage in release.stages
-        ]
-        title = "Stages: each one works with what earlier ones released, and all cost one release"
-        heads = ("Stage", "share of the budget", "noise multiplier")
-        yield Listing("stages", title, heads, rows)

@@ -1,6 +1,6 @@
 """Turn the tables of a release into tables that people read, differences first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,43 @@ _BY = {"arm": "by state and arm", "action": "by state and action"}
 def describe_tables(release: Release) -> tuple[Table, ...]:
     """Return the tables of a release in the order in which they are read."""
     if release.behaviour is not None:
-        return _off_policy(release, release.tables["policy"], release.behaviour)
+        return _off_policy(release)
     found = [] if release.differences is None else [_differences(release, release.differences)]
     if release.state_values is not None:
         found.append(_values(release, "states", release.state_values))
     return (*found, _values(release, "values", release.values))
+
+
+def describe_files(release: Release) -> dict[str, dict[str, Any]]:
+    """Return the columns of values.csv and differences.csv, with every digit."""
+    both = release.behaviour is not None
+    values = _of_both_policies(release) if both else dict[str, Any](release.main.columns)
+    noisy = release.statistics
+    if noisy is not None and len(noisy.counts) == len(release.main):
+        values["noisy_visits"] = noisy.counts
+    files: dict[str, dict[str, Any]] = {"values": values}
+    if release.differences is not None:
+        files["differences"] = dict(release.differences.columns)
+    same: dict[str, Any] = {}
+    if release.restriction is not None:
+        same |= {"restriction_low": release.restriction.low}
+        same |= {"restriction_high": release.restriction.high}
+    if not release.private:
+        same["flags"] = NOT_PRIVATE
+    for columns in files.values():
+        count = len(columns["value"])
+        columns |= {name: [cell] * count for name, cell in same.items() if name not in columns}
+    return files
+
+
+def _of_both_policies(release: Release) -> dict[str, Any]:
+    """Return the rows of the target, then those of the behaviour, which has fewer columns."""
+    both = {"target": release.main, "behaviour": release.tables["behaviour"]}
+    rows = {"policy": [name for name, table in both.items() for _ in range(len(table))]}
+    for name in release.main.columns:
+        parts = [table.columns.get(name, [""] * len(table)) for table in both.values()]
+        rows[name] = [cell for part in parts for cell in part]
+    return rows
 
 
 def _values(release: Release, key: str, table: ValueTable) -> Table:
@@ -32,13 +64,14 @@ def _values(release: Release, key: str, table: ValueTable) -> Table:
         order = order.reshape(len(release.arms), -1).T.reshape(-1)
     columns = _ordered(table, order)
     names = sorted(table.keys, key=("state", "arm", "action").index)
-    return _table(
-        release,
-        columns,
+    return Table(
         key=key,
         title=heading_of(release, _BY.get(names[-1], "by state")),
         labels={name.capitalize(): columns[name] for name in names},
+        by="Arm" if release.arms else "",
         marks=counted_between(release),
+        axis_label=axis_label_of(release),
+        **_numbers(columns),
     )
 
 
@@ -51,75 +84,62 @@ def _differences(release: Release, table: ValueTable) -> Table:
     if len(arms) > 1:
         labels["Arm"] = list(columns["arm"])
     title = f"Difference: {'arm' if len(arms) > 1 else arms[0]} less {against}"
-    title = name_restriction(release, title)
-    return _table(release, columns, key="differences", title=title, labels=labels)
+    return _difference(release, name_restriction(release, title), labels, columns)
 
 
-def _off_policy(release: Release, target: ValueTable, behaviour: ValueTable) -> tuple[Table, ...]:
+def _off_policy(release: Release) -> tuple[Table, ...]:
     """Return the difference of both policies, and both policies, start after start."""
-    count, starts = len(target), target.columns.get("start")
-    nothing = np.full(count, "", dtype=object)
-    both = {
-        name: np.stack([target.columns[name], behaviour.columns.get(name, nothing)], axis=1).ravel()
-        for name in ("value", "total_low", "total_high", "low", "high", "flags")
-    }
-    labels = {"Policy": ["target", "behaviour"] * count}
+    target, rows = release.main, _of_both_policies(release)
+    starts, count = target.columns.get("start"), len(target)
+    order = np.arange(2 * count).reshape(2, count).T.ravel()
+    both = {name: np.array(cells)[order] for name, cells in rows.items()}
+    labels: dict[str, Any] = {"Policy": both["policy"]}
+    apart: dict[str, Any] = {"Policy": ["target less behaviour"]}
     if starts is not None:
-        labels = {"Start": list(np.repeat(starts, 2)), **labels}
+        labels, apart = {"Start": both["start"], **labels}, {"Start": starts}
     kept = [text for at in range(count) for text in (str(kept_mass(target, at)), "")]
-    values = _table(
-        release,
-        both,
+    values = Table(
         key="values",
         title=heading_of(release, "of both policies"),
         labels=labels,
-        marks=counted_between(release),
+        by="" if starts is None else "Policy",
         more={"kept mass": kept},
+        marks=counted_between(release),
+        axis_label=axis_label_of(release),
+        **_numbers(both),
     )
-    difference = _table(
-        release,
-        release.tables["differences"].columns,
+    columns = release.tables["differences"].columns
+    return _difference(release, "Difference: target less behaviour", apart, columns), values
+
+
+def _difference(
+    release: Release, title: str, labels: Mapping[str, Any], columns: Mapping[str, Any]
+) -> Table:
+    """Return a table of differences, with a mark at 0."""
+    label = axis_label_of(release)
+    return Table(
         key="differences",
-        title="Difference: target less behaviour",
-        labels={"Start": starts} if starts is not None else {"Policy": ["target less behaviour"]},
+        title=title,
+        labels=labels,
+        by="Arm" if "Arm" in labels else "",
+        marks=(0.0,),
+        axis_label=f"difference in {label}" if label else "difference",
+        **_numbers(columns),
     )
-    return difference, values
 
 
 def _ordered(table: ValueTable, order: NDArray[np.int64]) -> dict[str, Any]:
     return {name: column[order] for name, column in table.columns.items()}
 
 
-def _table(
-    release: Release,
-    columns: Mapping[str, Any],
-    *,
-    key: str,
-    title: str,
-    labels: Mapping[str, Any],
-    marks: tuple[float, ...] = (0.0,),
-    more: Mapping[str, Sequence[str]] | None = None,
-) -> Table:
-    """Return a table by its columns; differences have a mark at 0."""
-    label = axis_label_of(release)
-    if marks == (0.0,):
-        label = f"difference in {label}" if label else "difference"
+def _numbers(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, intervals and flags of a table."""
     total, privacy = (
         (columns[f"{kind}low"], columns[f"{kind}high"]) if f"{kind}low" in columns else None
         for kind in ("total_", "")
     )
-    return Table(
-        key=key,
-        title=title,
-        labels=labels,
-        value=columns["value"],
-        total=total,
-        privacy=privacy,
-        more=more or {},
-        flags=[split_flags(text) for text in columns.get("flags", ())],
-        marks=marks,
-        axis_label=label,
-    )
+    flags = [split_flags(text) for text in columns.get("flags", ())]
+    return {"value": columns["value"], "total": total, "privacy": privacy, "flags": flags}
 
 
 def kept_mass(table: ValueTable, at: int) -> Formatted:

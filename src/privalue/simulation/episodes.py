@@ -240,7 +240,8 @@ def simulate_to_file(
     path = Path(out)
     fits = [end for end in ENDINGS if path.name.lower().endswith(end) and path.name.lower() != end]
     if not fits:
-        raise UsageError(f"out is {str(path)!r}; it must end in .csv, .csv.gz or .parquet")
+        allowed = "it must end in .csv, .csv.gz or .parquet"
+        raise UsageError(allowed, code="ending", argument=("out", str(path)))
     batches, rows, writer = _simulate(world, **request), 0, None
     try:
         with ExitStack() as stack:

@@ -161,7 +161,8 @@ def _policy_by_name(mdp: MDP, name: str, behaviour: Vector | None) -> Vector:
             share = float(number)
     if not 0 <= share <= 1:
         own = "" if behaviour is None else "expert, "
-        raise UsageError(f"policy is {name!r}; it must be {own}{NAMES}, or a CSV file")
+        allowed = f"it must be {own}{NAMES}, or a CSV file"
+        raise UsageError(allowed, code="policy-unknown", argument=("policy", name))
     return (1 - share) * (uniform if behaviour is None else behaviour) + share * mdp.optimal()
 
 
@@ -181,7 +182,8 @@ def check_whole(value: Any, name: str, least: int, most: float) -> int:
     except TypeError:
         number = least - 1
     if isinstance(value, bool) or not least <= number <= most:
-        raise UsageError(f"{name} is {value!r}; it must be a whole number from {least} to {most}")
+        allowed = f"it must be a whole number from {least} to {most}"
+        raise UsageError(allowed, code="out-of-range", argument=(name, value))
     return number
 
 
@@ -335,8 +337,8 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
                 process=replace(world.process, discount=discount),
                 mdp=mdp,
             )
-    except StudyError as error:
-        raise UsageError(str(error)) from None
+    except (StudyError, UsageError) as error:  # of a setting, which is no argument of the call
+        raise UsageError(str(error), code="world-invalid") from None
     return world if policy is None else world.under(policy)
 
 

@@ -17,10 +17,17 @@ def describe_key(section: str, key: str) -> Mapping[str, Any]:
     return described
 
 
-def refusal(code: str, /, *values: object, **facts: object) -> StudyError:
+def refusal(
+    code: str,
+    /,
+    *values: object,
+    argument: tuple[str, object] | None = None,
+    hint: str = "",
+    **facts: object,
+) -> StudyError:
     """Return the error of this code; values and facts fill in its message."""
-    message = read_texts(__file__, "messages.toml")[code]
-    return StudyError(message.format(*values, **facts), code=code)
+    message = read_texts(__file__, "messages.toml")[code].format(*values, **facts)
+    return StudyError(message, code=code, argument=argument, hint=hint)
 
 
 def meant(written: str, known: Collection[str]) -> str:

@@ -249,7 +249,8 @@ class SideFiles:
         places = [(folder / name).resolve() for folder in folders]
         inside = [place for place in places if any(map(place.is_relative_to, folders))]
         if not inside:
-            raise refusal("side-file-outside", key, name, self.folders[0])
+            hint = "or name its folder by {side_files=DIR}"
+            raise refusal("side-file-outside", key, name, self.folders[0], hint=hint)
         return next((place for place in inside if place.exists()), inside[-1])
 
 

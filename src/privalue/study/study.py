@@ -156,7 +156,7 @@ class Study(Sections, Tables):
         if side_files is not None:
             folders.append(Path(side_files))
             if not folders[1].is_dir():
-                raise refusal("side-files-missing", str(side_files))
+                raise refusal("side-files-missing", argument=("side_files", str(side_files)))
         try:
             text = read_whole(path, MOST_STUDY).decode("utf-8-sig")
             return cls.parse(text, *folders)
