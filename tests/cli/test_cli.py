@@ -14,7 +14,6 @@ import duckdb
 import pytest
 
 from privalue.cli import run
-from privalue.cli.options import parse_memory
 
 STUDY = """
 [study]
@@ -153,11 +152,8 @@ def test_an_error_is_one_line_with_its_codes(folder, capsys, exit_code, code, wo
     [
         ["plan", "study.toml", "--steps", "0"],
         ["plan", "study.toml", "--solve", "epsilon"],
-        ["plan", "study.toml", "--people", "9"],
         ["plan", "study.toml", "--world", "chain:N=5"],
-        [*RELEASE, "r", "--threads", "0"],
         [*RELEASE, "r", "--engine", "abacus"],
-        ["simulate", "chain", "--trajectories", "0", "--out", "s.csv"],
         ["simulate", "chain", "--trajectories", "9", "--out", "s.txt"],
         [*BUDGET, "nobody"],
     ],
@@ -167,11 +163,6 @@ def test_the_command_line_names_options_and_no_argument_of_python(folder, capsys
     message = capsys.readouterr().err
     assert re.search(r"--[a-z]", message)
     assert not re.search(r"[a-z]=|[a-z]_[a-z]", message)
-
-
-def test_a_file_name_is_quoted_as_it_is(folder, capsys):
-    assert run(["inspect", "study.toml", "--data", "threads=4,ledger=None.csv"]) == 3
-    assert "threads=4,ledger=None.csv" in capsys.readouterr().err
 
 
 def test_a_bug_of_ours_is_exit_70_and_shows_nothing_of_it(folder, capsys, monkeypatch):
@@ -255,10 +246,3 @@ def test_an_interrupted_release_ends_at_once_and_leaves_nothing(folder, number):
     assert (started.returncode, output, errors) == (130, "", "privalue: interrupted\n")
     assert list(spill.iterdir()) == []
     assert not (folder / "r").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("2GB", 2e9), ("500 mb", 5e8), ("1.5GiB", 1610612736), ("64000000", 6.4e7)]
-)
-def test_sizes_of_memory(text, size):
-    assert parse_memory(text) == size

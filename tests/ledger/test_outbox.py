@@ -443,7 +443,7 @@ def test_an_interrupt_while_the_ledger_is_locked_keeps_what_was_drawn(folder, mo
         signal.raise_signal(signal.SIGINT)
 
     after_the_outbox(monkeypatch, lock_and_interrupt)
-    ledger = open_ledger("ledger.db", wait=9)
+    ledger = open_ledger("ledger.db", wait=600)
     with pytest.raises(pv.ChargedError) as caught:
         pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox")
     held[0].close()

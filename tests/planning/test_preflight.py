@@ -106,7 +106,7 @@ def test_the_line_is_where_published_intervals_become_of_use(epsilon):
 def test_where_noise_follows_the_data_the_best_counts_decide(name):
     """Nothing is refused that some data set of m trajectories would make of use."""
     ridge = {"ridge": 1.0} if name == "dp-lsl" else {}
-    study = described(mechanism=name, beta=0.01, **ridge)
+    study = described(mechanism=name, beta=0.01, weights=[0.01, 0.1, 1.0], **ridge)
     refused = [m for m in (10, 100, 1000, 10_000, 100_000) if judged(study, m).useless]
     assert refused
     assert refused == [10, 100, 1000, 10_000, 100_000][: len(refused)]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privalue.core import MOST_TRAJECTORIES
-from privalue.errors import MissingComponentError, StudyError, UsageError, plural
+from privalue.core import MOST_TRAJECTORIES, Vector
+from privalue.errors import StudyError, UsageError, plural
 from privalue.estimate import SUPPORTED
 from privalue.planning import solve as solvers
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
@@ -75,7 +75,7 @@ class Plan:
         study: the study.
         trajectories: m, where it was given or declared.
         relative: whether widths and errors are shares of the range that a stage will choose.
-        reach: the range of returns that widths are for; a half-width of half of it is of no use.
+        reach: the range of returns that widths are for; a half-width of half of it is useless.
         by_visits: half-widths by the number of visits; empty where the mechanism has none.
         useful: from how many visits on intervals are narrow.
         states: the states themselves, where visits or a world are known.
@@ -164,12 +164,13 @@ class Plan:
         """
         if not self.by_visits:
             raise UsageError("this plan has no half-widths to plot", code="nothing-to-plot")
-        try:
-            from matplotlib import pyplot as plt  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise MissingComponentError("plan.plot(): pip install matplotlib") from None
-        axes = plt.subplots(layout="constrained")[1] if ax is None else ax
-        visits = np.geomspace(VISITS[0], VISITS[-1], 200)
+        from privalue.report import plot_plan  # noqa: PLC0415 - it imports this
+
+        return plot_plan(self, ax)
+
+    def half_widths(self, visits: Vector) -> dict[float, Vector]:
+        """Return the half-widths at numbers of visits, by the epsilon: the study's, and others."""
+        found = {}
         for times in _EPSILONS:
             try:
                 study = self.study.replace(epsilon=times * self.study.privacy.epsilon)
@@ -177,15 +178,8 @@ class Plan:
             except StudyError:  # an epsilon that no study may have
                 continue
             assert widths is not None
-            label = f"epsilon = {study.privacy.epsilon:g}"
-            axes.plot(visits, widths.middle.at(visits), label=label)
-        clean = [row.without_privacy for row in self.by_visits]
-        axes.plot(VISITS, clean, "k:", label="without privacy")
-        axes.set(xscale="log", yscale="log", xlabel="people who come to a state")
-        of_range = ", share of the range" if self.relative else ""
-        axes.set_ylabel(f"half-width of the interval{of_range}")
-        axes.legend()
-        return axes
+            found[study.privacy.epsilon] = widths.middle.at(visits)
+        return found
 
 
 def plan(

@@ -2,7 +2,7 @@
 
 ``describe`` turns a release into facts, notices and tables; page, notebook, terminal, registry and
 JSON are loops over these. The public page is made of a release and its account, and of nothing
-private. The curator's page is handed its diagnostics by whoever asked for them.
+private. The curator's page gets its diagnostics from its caller.
 """
 
 from privalue.report.accounts import (
@@ -20,7 +20,7 @@ from privalue.report.html import sentence
 from privalue.report.numbers import format_interval
 from privalue.report.pages import load_page, notebook_html, registry_yaml, release_page
 from privalue.report.plans import describe_plan
-from privalue.report.plots import plot_release, save_figure
+from privalue.report.plots import plot_plan, plot_release, save_figure
 from privalue.report.policies import describe_policy, policy_record, save_policy
 from privalue.report.private_page import (
     describe_diagnostics,
@@ -47,6 +47,7 @@ __all__ = [
     "format_interval",
     "load_page",
     "notebook_html",
+    "plot_plan",
     "plot_release",
     "policy_record",
     "private_page",

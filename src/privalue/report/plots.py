@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privalue.errors import UsageError
+from privalue.planning import Plan
 from privalue.releases import Release
 from privalue.report.description import Description, Table
 from privalue.report.html import replace_controls
@@ -32,6 +33,21 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
     """Draw the values with their intervals."""
     table = next(table for table in describe_tables(release) if table.key in {"states", "values"})
     return plot_table(table, ax, private=release.private)
+
+
+def plot_plan(plan: Plan, ax: "Axes | None" = None) -> "Axes":
+    """Draw the half-width against the people who come to a state, for several epsilon."""
+    axes, table = _axes(ax, (6.4, 4.8)), plan.by_visits
+    visits = np.geomspace(table[0].visits, table[-1].visits, 200)
+    for epsilon, widths in plan.half_widths(visits).items():
+        axes.plot(visits, widths, label=f"epsilon = {epsilon:g}")
+    clean = [row.without_privacy for row in table]
+    axes.plot([row.visits for row in table], clean, "k:", label="without privacy")
+    of_range = ", share of the range" if plan.relative else ""
+    axes.set(xscale="log", yscale="log", xlabel="people who come to a state")
+    axes.set_ylabel(f"half-width of the interval{of_range}")
+    axes.legend()
+    return axes  # type: ignore[no-any-return]
 
 
 def save_figure(description: Description, file: Path) -> Path:
