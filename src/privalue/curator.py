@@ -358,7 +358,7 @@ def release(
             dp-ope also afterwards, where the released numbers speak against the value.
 
     Raises:
-        StudyError: the study asks for what cannot be done, or for what is of no use.
+        StudyError: the study asks for what cannot be done, or would be useless.
         DataError: the data is invalid; nothing was drawn, and nothing is charged.
         BudgetError: the dataset's budget does not allow it, or it is not new and should be.
         UnavailableError: a server does not answer; trying again never spends twice.
@@ -460,7 +460,7 @@ def _accept(
     accept_large_delta: bool,
     accept_useless: bool,
 ) -> tuple[Accepted, ...]:
-    """Refuse what is of no use, and a delta of 1/m or more; return what was accepted instead."""
+    """Refuse a useless release and a delta of 1/m or more; return what was accepted instead."""
     large = planning.require_small_delta(study, size, accepted=accept_large_delta)
     useless = planning.require_useful(study, mechanism, size.trajectories, accepted=accept_useless)
     return (*useless, *large)

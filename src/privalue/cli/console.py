@@ -28,8 +28,8 @@ _CONTROLS = re.compile(
 def escape_controls(text: str) -> str:
     r"""Return a text as a terminal may get it: what would be an order is written out.
 
-    Files, columns, labels and names of files may hold anything, and whoever wrote them may not
-    write to the terminal. Ends of lines and tabs stay.
+    Files, columns, labels and names of files may hold anything, and their author may not write
+    to the terminal. Ends of lines and tabs stay.
 
     >>> print(escape_controls("well\x1b[2J"))
     well\x1b[2J

@@ -1,7 +1,7 @@
 """Keep entries in SQLite or PostgreSQL; the database itself refuses what breaks the rules.
 
 Everything that is hashed is in ``body``. The database derives the other columns from it, so that
-they cannot say anything else. Its rules hold for whoever writes, whatever SQL they send:
+they cannot say anything else. Its rules hold for every writer, whatever SQL they send:
 
 - an entry follows the last one: its number, and the hash that it names (primary key, trigger);
 - spent = spent before + cost, and the total changes in a ``declare`` alone (trigger);
@@ -118,7 +118,7 @@ class SqliteStore:
     def _when_free(self, connection: sqlite3.Connection, *statements: str) -> None:
         """Execute statements once nobody else's lock is in the way; all have the same chance.
 
-        SQLite's own pauses grow with the wait, so that whoever waits longest comes last; and
+        SQLite's own pauses grow with the wait, so that the longest waiting comes last; and
         nothing interrupts them.
         """
         until = time.monotonic() + self._wait
@@ -170,7 +170,7 @@ _SQLITE_SAYS = {
     ),
     **dict.fromkeys(
         (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
-        "cannot be opened ({}); whoever releases must be able to write the file and its folder",
+        "cannot be opened ({}); its user must be able to write to the file and its folder",
     ),
     **dict.fromkeys(
         (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),

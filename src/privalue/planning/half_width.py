@@ -83,7 +83,7 @@ class HalfWidth:
 
     @property
     def middle(self) -> "HalfWidth":
-        """Return the half-width of the key of middling noise; without a prior all are alike."""
+        """Return the half-width of the key with the median noise; without a prior all are alike."""
         order = np.argsort(self.sum_noise, kind="stable")
         key = order[len(order) // 2]
         return replace(self, sum_noise=self.sum_noise[key], count_noise=self.count_noise[key])

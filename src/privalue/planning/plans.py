@@ -75,7 +75,7 @@ class Plan:
         study: the study.
         trajectories: m, where it was given or declared.
         relative: whether widths and errors are shares of the range that a stage will choose.
-        reach: the range of returns that widths are for; a half-width of half of it is of no use.
+        reach: the range of returns that widths are for; a half-width of half of it is useless.
         by_visits: half-widths by the number of visits; empty where the mechanism has none.
         useful: from how many visits on intervals are narrow.
         states: the states themselves, where visits or a world are known.

@@ -2,7 +2,7 @@
 
 ``describe`` turns a release into facts, notices and tables; page, notebook, terminal, registry and
 JSON are loops over these. The public page is made of a release and its account, and of nothing
-private. The curator's page is handed its diagnostics by whoever asked for them.
+private. The curator's page gets its diagnostics from its caller.
 """
 
 from privalue.report.accounts import (

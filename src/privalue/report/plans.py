@@ -74,7 +74,7 @@ def _listing(
 ) -> Listing:
     """Return rows as texts: of each the attributes that have a heading.
 
-    Half-widths from ``useless`` on are as wide as the range, and of no use.
+    Half-widths from ``useless`` on are as wide as the range, and useless.
     """
     limits = dict.fromkeys(("half_width", "half_width_95", "without_privacy"), useless)
     cells = [[_cell(getattr(row, name), limits.get(name)) for name in heads] for row in rows]

@@ -2,7 +2,7 @@
 
 Every file is public, and is hashed, so that a release can say exactly which one it used. A study
 may come from somebody else, and what its side files hold is published: labels stand in the release.
-So a study names files of its own folder only, all links resolved, unless whoever runs it names
+So a study names files of its own folder only, all links resolved, unless the caller names
 another folder. Arrow reads tables, NumPy and SciPy read arrays, and nothing ever loads a pickle.
 """
 
