@@ -58,7 +58,6 @@ def answered(text, **more):
         ),
         # a visit's number orders rows; its id tells visits apart
         (["patient", "visit", "state", "reward"], {"person": "patient", "step": "visit"}),
-        (["visit_id", "day", "state", "reward"], {"trajectory": "visit_id", "step": "day"}),
     ],
 )
 def test_columns_are_known_by_names_that_look_alike(names, columns):

@@ -85,6 +85,7 @@ def test_the_environments_ledger_counts_for_a_release_too(folder, monkeypatch, l
     assert entries(ledger) == before
     assert run([*RELEASE, "c", "--ledger", "other.db"]) == 4  # and so does another ledger
     assert run([*RELEASE, "c", "--ledger", "ledger.db", "--no-ledger"]) == 2
+    assert run([*RELEASE, "c", "--period", " "]) == 2  # a variable that was not set
 
 
 # The page's own job
@@ -123,8 +124,3 @@ def test_the_job_of_the_page_works_by_itself_after_a_kill(
     (night,) = (folder / "released").iterdir()
     assert pv.Release.load(night).study["study"]["period"] == night.name
     assert not (night / "release.outbox").exists()
-
-
-def test_a_period_that_is_empty_is_no_period(folder):
-    for period in ("", " "):
-        assert run([*RELEASE, "a", "--no-ledger", "--period", period]) == 2

@@ -117,6 +117,11 @@ def test_the_command_charges_once_or_says_do_not_release(tmp_path):
     assert run([*spend, *who, "--what", WHAT]) == 4  # the same, and more than is left
     assert run([*spend, *who, "--what", "more"]) == 4
     assert run(["ledger", "spend", "clinic", *at[:2], "--mu", ".1", *who, "--what", "mu"]) == 4
-    for missing in (who, [*who[:2], "--what", "x"], [*who[2:], "--what", "x"]):
+    for missing in (
+        who,
+        [*who[:2], "--what", "x"],
+        [*who[2:], "--what", "x"],
+        [*who, "--what", " "],
+    ):
         assert run([*spend, *missing]) == 2
     assert open_ledger(tmp_path / "ledger.db").verify().entries == 2
