@@ -34,8 +34,7 @@ def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(
     assert run([*words, "--ledger", ledger, "--out", str(tmp_path / "out")]) == 70
     assert "charged" not in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-    account = pv.open_ledger(ledger).account("people")
-    assert account.spent.epsilon == 0
+    assert pv.open_ledger(ledger).account("people").spent.epsilon == 0
 
 
 def test_nothing_of_ours_is_imported_after_the_charge(folder, tmp_path):
