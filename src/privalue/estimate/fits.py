@@ -26,7 +26,7 @@ import scipy
 import scipy.sparse as sp
 
 from privalue.core import Design, Lsl, Lsw, Matrix, Vector, dense, lsw
-from privalue.estimate.ratios import Ratios, ratio_intervals, summands
+from privalue.estimate.ratios import Ratios
 
 
 class Fit(NamedTuple):
@@ -47,7 +47,7 @@ def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
     where features overlap, what the inequality of Cauchy and Schwarz makes of that. A single
     tabular value has the interval of its ratio.
     """
-    centre, variance, unknown = summands(ratios)
+    centre, variance, unknown = ratios.summands()
     middle = lsw(centre, design)
     inverse, squares = _inverse_gram(design), np.square(design.weights)
     inner = _gram(design, squares * variance)
@@ -64,7 +64,7 @@ def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
         entries = sp.csr_array(rows)
         if design.is_tabular and (entries.sum(axis=1) == 1).all() and (entries.data == 1).all():
-            low, high = ratio_intervals(ratios, z)
+            low, high = ratios.intervals(z)
             return low[entries.indices], high[entries.indices]
         value = np.asarray(rows @ middle)
         half = z * _deviations(rows, inverse, inner) + slack(rows)

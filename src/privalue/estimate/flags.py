@@ -40,18 +40,16 @@ def flag_texts(rows: int, flags: Sequence[Flag], every: Sequence[str] = ()) -> N
     return texts
 
 
-def flags_of_study(
-    study: Study, values: Vector, *, counted: bool, trajectories: int | None
-) -> list[Flag]:
+def flags_of_study(study: Study, values: Vector, trajectories: int | None = None) -> list[Flag]:
     """Return the flags of rows that the study gives, by its prior of visits, weights and bounds.
 
     Args:
         study: what is public.
         values: as released.
-        counted: whether noisy counts were released: though noisy, they say more than a prior.
         trajectories: m, where it is public.
     """
     flags: list[Flag] = []
+    counted = study.mechanism.name == "dp-ssp"  # though noisy, counts say more than a prior
     prior, weights = study.key_visits, study.key_weights
     if not counted and prior is not None and trajectories is not None:
         flags.append(("rare", trajectories * prior < FEW_VISITS))

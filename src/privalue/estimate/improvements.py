@@ -26,7 +26,7 @@ from privalue.core import Integers, Vector
 from privalue.errors import UnknownLabelError, UsageError
 from privalue.estimate.flags import WORDS
 from privalue.estimate.intervals import Located, difference_ends, locate
-from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile, pool_pairs
+from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile
 from privalue.estimate.refits import released_ratios, trajectories_alike
 from privalue.estimate.shrinkage import shrink
 from privalue.releases import NOT_PRIVATE, Release, Tabular
@@ -107,7 +107,7 @@ def greedy_step(
             states have nothing in common.
     """
     number = int(states[-1]) + 1
-    whole = pool_pairs(ratios, states, number)
+    whole = ratios.pooled(states)
     z = normal_quantile(level or usual, len(states) + number)
     fewest = clear_limit(usual, len(states))
     clear, known = ratios.clarity > fewest, whole.clarity > fewest

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
-from privalue.estimate.ratios import CLEAR, Ratios, plain_values, ratio_intervals, summands
+from privalue.estimate.ratios import CLEAR, Ratios
 
 _ROUNDING = 1e-12  # of a root, in halves of the range of returns
 
@@ -101,8 +101,8 @@ def total_intervals(ratios: Ratios, z: float, around: Ends, *, alike: int | Vect
 
 def locate(ratios: Ratios, unvisited: float, z: float, alike: int | Vector) -> Located:
     """Return the ratios with their total intervals."""
-    low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
-    return Located(plain_values(ratios, unvisited), low, high, np.zeros(len(low)))
+    low, high = total_intervals(ratios, z, ratios.intervals(z), alike=alike)
+    return Located(ratios.plain(unvisited), low, high, np.zeros(len(low)))
 
 
 def difference_ends(
@@ -183,9 +183,9 @@ def total_of_mixture(
     lowest, highest = ratios.bounds
     if np.count_nonzero(mixture) == 1:
         only = np.flatnonzero(mixture)
-        own = plain_values(ratios, 0.5 * lowest + 0.5 * highest)
+        own = ratios.plain(0.5 * lowest + 0.5 * highest)
         return Located(own[only], totals[0][only], totals[1][only], np.zeros(1))
-    value, variance, unknown = summands(ratios)
+    value, variance, unknown = ratios.summands()
     distance = np.hypot(ratios.sums / ratios.sum_noise, ratios.clarity)
     nearer = 1 - 2 / np.maximum(distance, CLEAR)  # the true point may be, as for the noise
     visits = np.maximum(ratios.counts, CLEAR / 2 * ratios.count_noise) * nearer

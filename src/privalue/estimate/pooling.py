@@ -98,15 +98,15 @@ def pool(
         start = known
     chosen = {} if level is None else {"report": {"level": level}}
     study = study_of(first.model_copy(update={"study": described}), chosen, start)
-    built, ratios = design(study), add_ratios(each)
     ridge = ridge_of(study, declared)
+    made = fit_keys(study, design(study), add_ratios(each), ridge, repeats)
     accepted = sorted({word for release in loaded for word in release.accepted} - {"useless"})
     every = cautions(private=True, accepted=accepted)
     differ = []
     if not same_people:  # else sources are not independent
         visits = [trajectories_alike(one) for one in loaded]
         differ = [("different", sources_differ(each, level=study.report.level, alike=visits))]
-    parts = statistics_tables(study, built, ratios, ridge, every, repeats, differ)
+    parts = statistics_tables(study, made, every, differ)
     return derive(
         first,
         **parts,
