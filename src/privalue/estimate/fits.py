@@ -56,8 +56,8 @@ def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
 
     def slack(rows: Matrix) -> Vector:
         if design.one_feature_per_state:
-            share = _absolute(design.phi).T @ (design.weights * unknown) * inverse
-            return np.asarray(_absolute(rows) @ share)
+            share = abs(design.entries).T @ (design.weights * unknown) * inverse
+            return np.asarray(abs(sp.csr_array(rows)) @ share)
         spread = _gram(design, squares * np.square(unknown))
         return np.count_nonzero(unknown) ** 0.5 * _deviations(rows, inverse, spread)
 
@@ -164,11 +164,6 @@ def _deviations(rows: Matrix, inverse: Vector, inner: Vector) -> Vector:
         across = dense(rows) @ inverse
         variances = np.maximum(np.einsum("ij,ij->i", across @ inner, across), 0.0)
     return np.asarray(np.sqrt(variances))
-
-
-def _absolute(matrix: Matrix) -> Matrix:
-    """Return |matrix|, entry by entry, in the same storage."""
-    return np.abs(matrix) if isinstance(matrix, np.ndarray) else sp.csr_array(abs(matrix))
 
 
 # theta of DP-LSW and DP-LSL: their numbers are linear in it, and the scale of its noise is private

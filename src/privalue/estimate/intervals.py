@@ -35,6 +35,11 @@ def name_ends(ends: dict[str, Ends]) -> dict[str, Vector]:
     return {f"{kind}{sides[at]}": pair[at] for kind, pair in ends.items() for at in (0, 1)}
 
 
+def widen(ends: Ends, around: Ends) -> Ends:
+    """Return the ends of the smallest intervals that hold both."""
+    return np.minimum(ends[0], around[0]), np.maximum(ends[1], around[1])
+
+
 class Located(NamedTuple):
     """Numbers where the noisy statistics put them, and the total intervals around that."""
 
@@ -42,6 +47,44 @@ class Located(NamedTuple):
     low: Vector
     high: Vector
     unknown: Vector  # the part of the half-width that is no deviation, but a bound
+
+    def minus(
+        self, other: "Located", bounds: tuple[float, float], *, independent: bool = True
+    ) -> Ends:
+        """Return the ends of an interval of the difference from other numbers, by that of each.
+
+        Half-widths add up as squares, each side for itself (Zou and Donner 2008):
+
+            d - sqrt((x - x_low)^2 + (y_high - y)^2)  to  d + sqrt((x_high - x)^2 + (y - y_low)^2)
+
+        with d = x - y. x and y are where the noisy statistics alone put them: a shrunk value may be
+        next to an end of its interval, and would hide the other's width. Where an end is a bound of
+        returns it is no quantile, and the two distances are summed; so are unknown parts, and all
+        distances where the two are not independent, each of which must then cover at (1 + level)/2
+        (docs/proofs/arms-and-actions.md).
+
+        Args:
+            other: y, with its ends; x is this one.
+            bounds: of returns.
+            independent: whether people and noise of both are.
+        """
+
+        def together(mine: Vector, its: Vector, at_bound: NDArray[np.bool_]) -> Vector:
+            unknown = np.minimum(self.unknown, mine) + np.minimum(other.unknown, its)
+            squares = np.hypot(
+                np.maximum(mine - self.unknown, 0.0), np.maximum(its - other.unknown, 0.0)
+            )
+            return np.where(at_bound | np.bool_(not independent), mine + its, squares + unknown)
+
+        lowest, highest = bounds
+        x, y = (np.clip(each.own, each.low, each.high) for each in (self, other))
+        below = together(
+            x - self.low, other.high - y, (self.low <= lowest) | (other.high >= highest)
+        )
+        above = together(
+            self.high - x, y - other.low, (self.high >= highest) | (other.low <= lowest)
+        )
+        return x - y - below, x - y + above
 
 
 def total_intervals(ratios: Ratios, z: float, around: Ends, *, alike: int | Vector = 1) -> Ends:
@@ -91,54 +134,16 @@ def total_intervals(ratios: Ratios, z: float, around: Ends, *, alike: int | Vect
     at_last = np.abs(t - last * n) <= np.hypot(tau, last * nu)
     low = np.where(at_first, first, np.where(between, roots, np.inf).min(axis=0))
     high = np.where(at_last, last, np.where(between, roots, -np.inf).max(axis=0))
-    held = np.isfinite(low) & np.isfinite(high)
-    ends = (
-        np.where(held, np.clip(ratios.centre + unit * low, lowest, highest), np.inf),
-        np.where(held, np.clip(ratios.centre + unit * high, lowest, highest), -np.inf),
-    )
-    return np.minimum(ends[0], around[0]), np.maximum(ends[1], around[1])
+    found = np.isfinite(low) & np.isfinite(high)
+    low, high = (np.clip(ratios.centre + unit * end, lowest, highest) for end in (low, high))
+    wide = widen((low, high), around)
+    return np.where(found, wide[0], around[0]), np.where(found, wide[1], around[1])
 
 
 def locate(ratios: Ratios, unvisited: float, z: float, alike: int | Vector) -> Located:
     """Return the ratios with their total intervals."""
     low, high = total_intervals(ratios, z, ratios.intervals(z), alike=alike)
     return Located(ratios.plain(unvisited), low, high, np.zeros(len(low)))
-
-
-def difference_ends(
-    more: Located, less: Located, bounds: tuple[float, float], *, independent: bool = True
-) -> Ends:
-    """Return the ends of an interval of the difference of two numbers, from that of each.
-
-    Half-widths add up as squares, each side for itself (Zou and Donner 2008):
-
-        d - sqrt((x - x_low)^2 + (y_high - y)^2)  to  d + sqrt((x_high - x)^2 + (y - y_low)^2)
-
-    with d = x - y. x and y are where the noisy statistics alone put them: a shrunk value may be
-    next to an end of its interval, and would hide the other's width. Where an end is a bound of
-    returns it is no quantile, and the two distances are summed; so are unknown parts, and all
-    distances where the two are not independent, each of which must then cover at (1 + level)/2
-    (docs/proofs/arms-and-actions.md).
-
-    Args:
-        more: x, with its ends.
-        less: y, with its ends.
-        bounds: of returns.
-        independent: whether people and noise of both are.
-    """
-
-    def together(one: Vector, other: Vector, at_bound: NDArray[np.bool_]) -> Vector:
-        unknown = np.minimum(more.unknown, one) + np.minimum(less.unknown, other)
-        squares = np.hypot(
-            np.maximum(one - more.unknown, 0.0), np.maximum(other - less.unknown, 0.0)
-        )
-        return np.where(at_bound | np.bool_(not independent), one + other, squares + unknown)
-
-    lowest, highest = bounds
-    x, y = (np.clip(each.own, each.low, each.high) for each in (more, less))
-    below = together(x - more.low, less.high - y, (more.low <= lowest) | (less.high >= highest))
-    above = together(more.high - x, y - less.low, (more.high >= highest) | (less.low <= lowest))
-    return x - y - below, x - y + above
 
 
 def distinct_values(low: Vector, high: Vector) -> int:
@@ -151,12 +156,10 @@ def distinct_values(low: Vector, high: Vector) -> int:
     >>> distinct_values(np.array([0.0, 0.2, 0.5]), np.array([0.3, 0.4, 0.9]))
     2
     """
-    order = np.argsort(low)
-    begins = low[order]
-    smallest = np.minimum.accumulate(high[order][::-1])[::-1]  # of this interval and those after it
-    count = at = 0
-    while at < len(low):
-        count, at = count + 1, int(np.searchsorted(begins, smallest[at], side="right"))
+    count, point = 0, -np.inf
+    for at in np.argsort(high):
+        if low[at] > point:
+            count, point = count + 1, high[at]
     return count
 
 

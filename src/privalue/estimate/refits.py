@@ -86,12 +86,11 @@ def derive(release: Release, **parts: Any) -> Release:
 def study_of(release: Release, given: dict[str, dict[str, Any]], start: Any) -> Study:
     """Return the release's study with other choices; its states are those of the release."""
     described, level = release.study, {"level": release.level}
-    bins = {key: value for key, value in described["states"].items() if key == "bins"}
-    ends = {key: value for key, value in described["states"].items() if key == "ends"}
+    states = {key: value for key, value in described["states"].items() if key in ("bins", "ends")}
     sections = {
         **given,
         "values": {**described["values"], "start": start},
-        "states": bins or {"labels": list(release.states), **ends},
+        "states": states if "bins" in states else {"labels": list(release.states), **states},
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {**described.get("report", {}), **level, **given.get("report", {})},
     }

@@ -22,15 +22,8 @@ from numpy.typing import NDArray
 
 from privalue.core import Design, Draw, Integers, Lsl, Lsw, Matrix, Mechanism, Ope, Ssp, Vector
 from privalue.estimate.fits import Fit, fit_lsl, fit_lsw, solve_theta
-from privalue.estimate.flags import Flag, flag_texts, flags_of_study
-from privalue.estimate.intervals import (
-    Ends,
-    Located,
-    difference_ends,
-    name_ends,
-    total_intervals,
-    total_of_mixture,
-)
+from privalue.estimate.flags import Flag, flagged_table, flags_of_study
+from privalue.estimate.intervals import Ends, Located, name_ends, total_intervals, total_of_mixture
 from privalue.estimate.off_policy import policy_tables
 from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile
 from privalue.estimate.shrinkage import Shrunken, shrink
@@ -67,10 +60,10 @@ def estimate(
     values, bounds = mechanism.design.values(theta), mechanism.terms.limits.return_bounds
     inside, size = np.clip(values, *bounds), mechanism.terms.size.trajectories
     flags = flags_of_study(study, inside, size)
-    tables = {"values": _table({**_labels(study), "value": inside}, flags, every)}
+    tables = {"values": flagged_table({**_labels(study), "value": inside}, flags, every)}
     if study.start_distribution is not None:
         overall = np.clip([study.start_distribution @ values], *bounds)
-        tables["policy"] = _table({"value": overall}, [], every)
+        tables["policy"] = flagged_table({"value": overall}, [], every)
     return {"theta": theta, "tables": tables}
 
 
@@ -106,20 +99,20 @@ def statistics_tables(
     """
     pairs, start = study.pairs, study.start_distribution
     flags = [*different, *made.flags, *flags_of_study(study, made.values)]
-    tables = {"values": _table({**_labels(study), **made.columns}, flags, every)}
+    tables = {"values": flagged_table({**_labels(study), **made.columns}, flags, every)}
     whole = made
     if pairs is not None:
         whole = made.pool(pairs.state_of, study.limits.max_states_per_trajectory)
         states = {"state": _texts(study.names.names)}
-        tables["states"] = _table({**states, **whole.columns}, whole.flags, every)
+        tables["states"] = flagged_table({**states, **whole.columns}, whole.flags, every)
     arms = {"arm": _texts(study.arms.names)} if study.arms.names else {}
     if start is not None:
-        tables["policy"] = _table({**arms, **whole.overall(start)}, [], every)
+        tables["policy"] = flagged_table({**arms, **whole.overall(start)}, [], every)
     if arms:
         # In several pooled releases one person may be in two arms.
         of_several = made.alike > study.limits.max_trajectories_per_person
         independent = study.arms_are_independent and not of_several
-        rows = arm_differences(made, start, independent=independent)
+        rows = made.differences(start, independent=independent)
         tables["differences"] = _difference_table(study, rows, flags, every)
     return {
         "theta": made.fit.theta,
@@ -330,6 +323,40 @@ class Estimates:
         """Return a distribution over the keys for each arm, in which it starts."""
         return np.asarray(np.kron(np.eye(self.arms), start), np.float64)
 
+    def differences(
+        self, start: Vector | None = None, *, independent: bool = True
+    ) -> dict[str, Vector]:
+        """Return the differences of the other arms from the first, as columns, arm after arm.
+
+        Nobody is in two arms, and the noise of different keys is independent, so that half-widths
+        add up as squares. Where one person may have trajectories in two arms, they are added up,
+        and the intervals of both cover at (1 + level)/2: then both do with probability ``level`` at
+        least, whatever the correlations (docs/proofs/arms-and-actions.md). Bands cover all values
+        at once already.
+
+        Args:
+            start: a start distribution: the difference of overall values comes last in each arm.
+            independent: whether nobody is in two arms.
+        """
+        z = normal_quantile(self.level if independent else (1 + self.level) / 2)
+        total, certain = self.intervals(z)[1], np.zeros(len(self.plain))
+        located = np.array([Located(self.plain, *ends, certain) for ends in (total, self.band)])
+        located = located.reshape(2, 4, self.arms, -1)  # kind, part, arm, key
+        values = self.values.reshape(self.arms, -1)
+        if start is not None:
+            place = np.array(self.locate_overall(start, z, total))
+            overall = np.array([place, np.full_like(place, np.nan)])  # it has no band
+            located = np.concatenate([located, overall[..., None]], axis=-1)
+            values = np.column_stack([values, self.overall(start)["value"]])
+        value = values[1:] - values[0]
+        low, high, ends = value, value, {}
+        for kind, part in zip(("total_", "total_band_"), located, strict=True):
+            others, first = Located(*part[:, 1:]), Located(*part[:, :1])
+            below, above = others.minus(first, self.ratios.bounds, independent=independent)
+            low, high = np.minimum(low, below), np.maximum(high, above)
+            ends[kind] = low.ravel(), high.ravel()
+        return {"value": value.ravel(), **name_ends(ends)}
+
     def pool(self, state_of: Integers, most: int) -> "Estimates":
         """Return V from the statistics of pairs of a state and an action.
 
@@ -371,17 +398,6 @@ def _by_arm(arms: NDArray[Any], states: NDArray[Any]) -> dict[str, NDArray[Any]]
     return {"arm": np.repeat(arms, len(states)), "state": np.tile(states, len(arms))}
 
 
-def _table(columns: dict[str, Any], flags: Sequence[Flag], every: Sequence[str]) -> ValueTable:
-    return ValueTable({**columns, "flags": flag_texts(len(columns["value"]), flags, every)})
-
-
-# Nobody is in two arms, and the noise of different keys is independent, so that half-widths add up
-# as squares. Where one person may have trajectories in two arms, they are added up, and the
-# intervals of both cover at (1 + level)/2: then both do with probability ``level`` at least,
-# whatever the correlations (docs/proofs/arms-and-actions.md). Bands cover all values at once
-# already.
-
-
 def _difference_table(
     study: Study, rows: dict[str, Vector], flags: Sequence[Flag], every: Sequence[str]
 ) -> ValueTable:
@@ -399,34 +415,4 @@ def _difference_table(
         return np.pad(by_arm[1:] | by_arm[0], ((0, 0), (0, more))).ravel()
 
     either = [(code, of_either(mask)) for code, mask in flags]
-    return _table({**labels, "against": against, **rows}, either, every)
-
-
-def arm_differences(
-    made: Estimates, start: Vector | None = None, *, independent: bool = True
-) -> dict[str, Vector]:
-    """Return the differences of the other arms from the first, as columns, arm after arm.
-
-    Args:
-        made: the values of all arms, arm after arm.
-        start: a start distribution: the difference of overall values comes last in each arm.
-        independent: whether nobody is in two arms.
-    """
-    z = normal_quantile(made.level if independent else (1 + made.level) / 2)
-    total, certain = made.intervals(z)[1], np.zeros(len(made.plain))
-    located = np.array([Located(made.plain, *ends, certain) for ends in (total, made.band)])
-    located = located.reshape(2, 4, made.arms, -1)  # kind, part, arm, key
-    values = made.values.reshape(made.arms, -1)
-    if start is not None:
-        place = np.array(made.locate_overall(start, z, total))
-        overall = np.array([place, np.full_like(place, np.nan)])  # it has no band
-        located = np.concatenate([located, overall[..., None]], axis=-1)
-        values = np.column_stack([values, made.overall(start)["value"]])
-    value = values[1:] - values[0]
-    low, high, ends = value, value, {}
-    for kind, part in zip(("total_", "total_band_"), located, strict=True):
-        others, first = Located(*part[:, 1:]), Located(*part[:, :1])
-        below, above = difference_ends(others, first, made.ratios.bounds, independent=independent)
-        low, high = np.minimum(low, below), np.maximum(high, above)
-        ends[kind] = low.ravel(), high.ravel()
-    return {"value": value.ravel(), **name_ends(ends)}
+    return flagged_table({**labels, "against": against, **rows}, either, every)
