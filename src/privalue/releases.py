@@ -32,7 +32,7 @@ from pydantic import (
 )
 
 from privalue.errors import DataError, NotReleasedError, UnknownLabelError, UsageError
-from privalue.ledger.files import read_whole, write_whole
+from privalue.ledger.files import atomic_write, read_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -771,7 +771,7 @@ class Release(Columns, Part):
         target = path if is_file else path / FILE_NAME
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            return write_whole(target, self._parts(), mode=0o644, replace=False)
+            return atomic_write(target, self._parts(), mode=0o644, replace=False)
         except OSError as problem:
             taken = "; a release is never overwritten" * isinstance(problem, FileExistsError)
             raise UsageError(f"cannot write {target}: {problem.strerror}{taken}") from None

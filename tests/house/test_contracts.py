@@ -73,7 +73,7 @@ FORMULAS = {  # each function has a slow twin, or a mistake is planted in it
 }
 IN_PARTS = {  # read and shown in parts: cell by cell, batch by batch, a screen without a process
     "cli": {
-        *("column_names", "console", "followup_commands", "options", "release_commands"),
+        *("column_names", "console", "followup_commands", "release_commands"),
         "terminal",
     },
     "readers": {

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from privalue.ledger.files import whole_file, write_whole
+from privalue.ledger.files import atomic_file, atomic_write
 
 
 def names(folder):
@@ -15,7 +15,7 @@ def names(folder):
 def test_a_file_has_its_name_only_once_it_is_whole_and_its_owner_alone_reads_it_before(tmp_path):
     target = tmp_path / "page.html"
     target.write_text("old")
-    with whole_file(target, mode=0o644) as partial:
+    with atomic_file(target, mode=0o644) as partial:
         partial.write_text("new")
         assert target.read_text() == "old"
         assert stat.S_IMODE(partial.stat().st_mode) == 0o600
@@ -34,7 +34,7 @@ def test_what_fails_leaves_what_was_there(tmp_path, failure):
         raise failure
 
     with pytest.raises(failure):
-        write_whole(target, parts())
+        atomic_write(target, parts())
     assert target.read_text() == "old"
     assert names(tmp_path) == ["page.html"]
 
@@ -46,9 +46,9 @@ def test_a_name_that_is_taken_stays_where_nothing_may_be_replaced(tmp_path, monk
 
     if not links:
         monkeypatch.setattr(os, "link", no_links)
-    target = write_whole(tmp_path / "release.json", "first", replace=False)
+    target = atomic_write(tmp_path / "release.json", "first", replace=False)
     with pytest.raises(FileExistsError):
-        write_whole(target, "second", replace=False)
+        atomic_write(target, "second", replace=False)
     assert target.read_text() == "first"
     assert names(tmp_path) == ["release.json"]
 
@@ -61,5 +61,5 @@ def test_a_file_and_its_folder_are_on_the_disk_before_the_block_is_left(tmp_path
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", watched)
-    target = write_whole(tmp_path / "kept", "text")
+    target = atomic_write(tmp_path / "kept", "text")
     assert synced == [target.stat().st_ino, tmp_path.stat().st_ino]

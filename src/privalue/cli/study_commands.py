@@ -134,7 +134,7 @@ def plan(
 def _compare_mechanisms(own: Plan, visits: str | None, world: str | None) -> list[dict[str, Any]]:
     """Return the overall error of each mechanism that releases values by state."""
     study = own.study
-    if own.rmse is None or study.values_a_policy:
+    if own.rmse is None or study.is_off_policy:
         raise UsageError("--all needs values by state, with --visits or --world and --trajectories")
     low, high = study.return_bounds
     found = []

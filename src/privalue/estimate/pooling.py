@@ -195,15 +195,19 @@ def _unlike(first: Release, release: Release) -> str | None:
     return None
 
 
+def _stack(each: Sequence[Ratios]) -> dict[str, NDArray[np.float64]]:
+    """Return the numbers of all sources by name, with a row for each source."""
+    return {name: np.stack([one.numbers[name] for one in each]) for name in each[0].numbers}
+
+
 def add_ratios(each: Sequence[Ratios]) -> Ratios:
     """Return the sums and counts of all sources together, with the noise of the sums."""
-    return Ratios.within(
-        each[0].bounds,
-        sums=np.sum([one.sums for one in each], axis=0),
-        counts=np.sum([one.counts for one in each], axis=0),
-        sum_noise=np.sqrt(np.sum([np.square(one.sum_noise) for one in each], axis=0)),
-        count_noise=np.sqrt(np.sum([np.square(one.count_noise) for one in each], axis=0)),
-    )
+    noise = ("sum_noise", "count_noise")  # whose squares add up
+    added = {
+        name: np.sqrt(np.square(rows).sum(axis=0)) if name in noise else rows.sum(axis=0)
+        for name, rows in _stack(each).items()
+    }
+    return Ratios.within(each[0].bounds, **added)
 
 
 def sources_differ(
@@ -221,9 +225,7 @@ def sources_differ(
     and again: where many people make Q narrow, a grid alone would step over its least value.
     """
     lowest, highest = each[0].bounds
-    sums, counts, sum_noise, count_noise = (
-        np.stack([one.numbers[name] for one in each]) for name in each[0].numbers
-    )
+    sums, counts, sum_noise, count_noise = _stack(each).values()
     kappa, keys = np.array(alike)[:, None], sums.shape[1]
     limit = 2 * special.gammainccinv(len(each) / 2, (1 - level) / keys)
     least = np.full(keys, np.inf)
@@ -291,10 +293,8 @@ def difference(
         raise StudyError(why, code="not-alike")
     each = [released_ratios(one) for one in both]
     states = len(each[0].sums)
-    stacked = {
-        name: np.concatenate([one.numbers[name] for one in each]) for name in each[0].numbers
-    }
-    ratios = Ratios.within(each[0].bounds, **stacked)
+    both_sums = {name: rows.ravel() for name, rows in _stack(each).items()}
+    ratios = Ratios.within(each[0].bounds, **both_sums)
     built = Design(phi=aggregation(2 * states, 1), weights=np.ones(2 * states))
     repeats = max(one.releases_per_person or 1 for one in both)
     estimates = replace(fit_keys(study, built, ratios, None, repeats), arms=2)

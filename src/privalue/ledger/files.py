@@ -21,7 +21,7 @@ def partial_name(target: Path) -> Path:
 
 
 @contextmanager
-def whole_file(
+def atomic_file(
     target: Path, *, mode: int | None = None, replace: bool = True, partial: Path | None = None
 ) -> Iterator[Path]:
     """Yield an empty file to fill, which gets the target's name where the block ends well.
@@ -57,7 +57,7 @@ def whole_file(
             partial.unlink()
 
 
-def write_whole(
+def atomic_write(
     target: Path,
     text: str | Iterable[str],
     *,
@@ -66,21 +66,21 @@ def write_whole(
     partial: Path | None = None,
     errors: str = "strict",
 ) -> Path:
-    """Write a text in UTF-8, as ``whole_file`` does.
+    """Write a text in UTF-8, as ``atomic_file`` does.
 
     Args:
         target: the name that the file gets.
         text: all of it, or its parts in order.
-        mode: who may read it; see ``whole_file``.
+        mode: who may read it; see ``atomic_file``.
         replace: whether a file that has the name gives way.
-        partial: see ``whole_file``.
+        partial: see ``atomic_file``.
         errors: what becomes of characters that UTF-8 does not have, as for ``open``.
 
     Returns:
         The target.
     """
     with (
-        whole_file(target, mode=mode, replace=replace, partial=partial) as unfinished,
+        atomic_file(target, mode=mode, replace=replace, partial=partial) as unfinished,
         unfinished.open("r+", encoding="utf-8", errors=errors, newline="") as file,
     ):
         file.writelines([text] if isinstance(text, str) else text)

@@ -16,7 +16,7 @@ from typing import Self
 
 from privalue.errors import DataError, UsageError
 from privalue.ledger.entries import sha256
-from privalue.ledger.files import partial_name, read_whole, write_whole
+from privalue.ledger.files import atomic_write, partial_name, read_whole
 from privalue.ledger.ledger import Charge
 
 NAME = "release.outbox"  # in the folder that the release goes to
@@ -110,12 +110,12 @@ class Outbox:
         header["text"] = sha256(paid.text)
         parts = (json.dumps(header, sort_keys=True) + "\n", paid.text)
         with suppress(OSError):
-            write_whole(self.path, parts, mode=0o600, replace=False, partial=self._partial)
+            atomic_write(self.path, parts, mode=0o600, replace=False, partial=self._partial)
             self.is_filled = True
         if not self.is_filled:
             with suppress(OSError):
                 spare = Path(tempfile.mkdtemp(prefix="privalue-")) / "spare.outbox"
-                write_whole(spare, parts, mode=0o600)
+                atomic_write(spare, parts, mode=0o600)
                 self.path, self.is_filled = spare, True
         return self.is_filled
 

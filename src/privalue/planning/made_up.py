@@ -181,7 +181,7 @@ class _Rows:
             assert rows.action is not None
             pair = rows.state * mdp.actions + rows.action
             key_of, exact = raw_pairs(study, world, state_of), mdp.q(world.decisions[1]).ravel()
-            if study.values_a_policy:
+            if study.is_off_policy:
                 target, behaviour = _policies(study, world, key_of)
                 with np.errstate(divide="ignore", invalid="ignore"):
                     ratio = np.where(behaviour > 0, target / behaviour, 0.0)[pair]

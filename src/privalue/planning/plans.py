@@ -226,7 +226,7 @@ def plan(
             f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
         )
     setting = _setting(study, trajectories, visits, world, steps)
-    if study.values_a_policy:
+    if study.is_off_policy:
         if any(each is not None for each in (half_width, people, target_rmse, solve)):
             raise UsageError("dp-ope has no targets to solve for; leave them out")
         return _policy_plan(study, setting)

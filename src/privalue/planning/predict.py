@@ -83,7 +83,7 @@ def predict(
     m = made_up.rounded(trajectories)
     mechanism = mechanism_of_study(study, m)
     counts = np.isfinite(made_up.values)
-    if not study.values_a_policy:
+    if not study.is_off_policy:
         counts &= study.key_weights > 0
     if not counts.any():
         raise StudyError(say("world", "no-value"))

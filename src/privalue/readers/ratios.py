@@ -27,7 +27,7 @@ class Ratios:
     @classmethod
     def of(cls, study: Study, keys: int) -> "Ratios | None":
         """Return what a study's pairs stand for; None where no other policy is valued."""
-        if not study.values_a_policy:
+        if not study.is_off_policy:
             return None
         policies, pairs = study.policies, study.pairs
         assert pairs is not None

@@ -135,7 +135,7 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
         yield Notice(notice.code, notice.severity, {"text": notice.text})
     if study.states.ends is not None and study.data.one_trajectory_per_person:
         yield Notice("ends-once", "note", {"column": study.data.person})
-    if study.values_a_policy:
+    if study.is_off_policy:
         yield from _on_policies(study)
     else:
         if study.mechanism.name in SMOOTH and study.visit_prior is None:
@@ -211,10 +211,10 @@ def _facts(checked: Checked) -> Iterator[Fact]:
     yield from section_facts(study.public_description())
     yield fact("study.return_bounds", study.return_bounds)
     yield fact("study.keys", checked.states)
-    if not study.values_a_policy:
+    if not study.is_off_policy:
         yield fact("study.dimension", checked.features)
     several = study.limits.max_trajectories_per_person if study.privacy.unit == "person" else None
-    most = None if study.values_a_policy else study.limits.max_states_per_trajectory
+    most = None if study.is_off_policy else study.limits.max_states_per_trajectory
     each = "state" if study.pairs is None else "pair"
     yield fact("study.limits", several, most=most, each=each)
     more = dict.fromkeys(("sigma", "beta", "delta"))

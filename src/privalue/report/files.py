@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from privalue.errors import UsageError
-from privalue.ledger.files import read_whole, write_whole
+from privalue.ledger.files import atomic_write, read_whole
 from privalue.report.spreadsheets import as_cell
 
 ANSWERS = "registry.toml"  # beside the study
@@ -83,7 +83,7 @@ def read_answers(study_file: Path | None, justification: str | None = None) -> d
 def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:
     """Write a page or a table whole or not at all; one that cannot be written is a UsageError."""
     try:
-        return write_whole(target, text, mode=mode, errors="replace")
+        return atomic_write(target, text, mode=mode, errors="replace")
     except OSError as problem:
         raise UsageError(
             f"cannot write {target}: {problem.strerror}", code="cannot-write"

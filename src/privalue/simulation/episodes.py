@@ -22,7 +22,7 @@ import pyarrow.parquet
 
 from privalue.core import Integers, Vector
 from privalue.errors import UsageError, plural
-from privalue.ledger.files import whole_file
+from privalue.ledger.files import atomic_file
 from privalue.simulation.mdp import END, MarkovRewardProcess, read_only
 from privalue.simulation.walk import FINISHED, NO_LIMIT, STATE, TRUNCATED, sampler, walk
 from privalue.simulation.worlds import World, check_whole, world_of
@@ -245,7 +245,7 @@ def simulate_to_file(
     batches, rows, writer = _simulate(world, **request), 0, None
     try:
         with ExitStack() as stack:
-            partial = stack.enter_context(whole_file(path))
+            partial = stack.enter_context(atomic_file(path))
             for batch in batches:
                 table = pa.record_batch(batch.columns)
                 writer = writer or _open_writer(partial, fits[0], table.schema, stack)

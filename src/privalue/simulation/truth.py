@@ -27,7 +27,7 @@ from jinja2 import Environment, PackageLoader
 
 from privalue.core import Vector
 from privalue.errors import UsageError
-from privalue.ledger.files import whole_file
+from privalue.ledger.files import atomic_file
 from privalue.simulation.episodes import CUT
 from privalue.simulation.mdp import MarkovRewardProcess, return_range
 from privalue.simulation.worlds import World
@@ -72,7 +72,7 @@ def write_truth(
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, (heading, rows) in files.items():
-            with whole_file(out / name) as partial, partial.open("w", newline="") as file:
+            with atomic_file(out / name) as partial, partial.open("w", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(heading.split(","))
                 # The shortest text that gives a number back.

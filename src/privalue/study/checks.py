@@ -87,7 +87,7 @@ def _check_values(s: "Study") -> Iterator[Check]:
 def _check_mechanism(s: "Study") -> Iterator[Check]:
     """Yield the checks of [mechanism], [privacy], [actions] and [policy]."""
     privacy, actions, policy = s.privacy, s.actions, s.policy
-    chosen, name, is_ope = s.mechanism, s.mechanism.name, s.values_a_policy
+    chosen, name, is_ope = s.mechanism, s.mechanism.name, s.is_off_policy
     yield "calibration-of-dp-ssp", name == "dp-ssp" and chosen.calibration != "exact"
     yield "noise-of-dp-lsl", name == "dp-lsl" and chosen.noise == "whitened"
     yield "delta-with-dp-ope", is_ope and privacy.delta > 0
@@ -173,7 +173,7 @@ def _shared_column(s: "Study") -> str | None:
 
 def _bad_promise(s: "Study") -> str | None:
     """Return epsilon or delta, if no constants of the noise are offered for it."""
-    kind = "laplace" if s.values_a_policy else s.mechanism.calibration
+    kind = "laplace" if s.is_off_policy else s.mechanism.calibration
     low, high = EPSILONS[kind]
     if not low <= s.privacy.epsilon <= high:
         return f"epsilon = {s.privacy.epsilon:g} must be from {low:g} to {high:g}"

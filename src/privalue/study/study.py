@@ -342,7 +342,7 @@ class Study(Sections, Tables):
         replaces = privacy.neighbours == "replace-one"
         keys, per_arm = self.key_count, self.keys_per_arm
         most_states = min(per_arm, privacy.max_states_per_trajectory or per_arm)
-        if self.values_a_policy:  # a start is a key, if each has a number of its own
+        if self.is_off_policy:  # a start is a key, if each has a number of its own
             keys, most_states = max(len(self.start_names), 1), 1
         return Limits(
             unit=privacy.unit,
@@ -365,7 +365,7 @@ class Study(Sections, Tables):
     # Another policy than the data's
 
     @property
-    def values_a_policy(self) -> bool:
+    def is_off_policy(self) -> bool:
         """Return whether another policy's value is released, and none of states."""
         return self.mechanism.name == "dp-ope"
 
@@ -398,7 +398,7 @@ class Study(Sections, Tables):
         if self.features.kind != "tabular":
             description["features"]["kind"] = self.features.kind
         description["weights"].pop("kind", None)
-        if self.values_a_policy:
+        if self.is_off_policy:
             for key, table in vars(self.policies).items():
                 written = getattr(self.policy, key)
                 description["policy"][key] = describe_policy(written, table, self.pairs)

@@ -198,7 +198,7 @@ def design(study: Study) -> core.Design:
     Where values are only shrunk towards the features, Phi is the tabular one; and where another
     policy is valued, every start is a key of its own.
     """
-    if study.values_a_policy:
+    if study.is_off_policy:
         keys = study.limits.keys
         return core.Design(phi=sp.eye_array(keys, format="csr"), weights=np.ones(keys))
     chosen = study.features
