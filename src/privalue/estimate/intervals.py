@@ -163,10 +163,10 @@ def distinct_values(low: Vector, high: Vector) -> int:
     return count
 
 
-def total_of_mixture(
-    ratios: Ratios, mixture: Vector, z: float, totals: Ends, *, alike: int | Vector = 1
+def total_of_mixtures(
+    ratios: Ratios, mixtures: Vector, z: float, totals: Ends, *, alike: int | Vector = 1
 ) -> Located:
-    """Return where sum_s mixture(s) V(s) may be: the overall value of the policy.
+    """Return where sum_s mixture(s) V(s) may be: the overall value of the policy, for each arm.
 
     A trajectory that does well in one state does well in another, so that the standard deviations
     of the sampling errors are added up, which is the most that they can make together. Each is
@@ -175,34 +175,31 @@ def total_of_mixture(
 
     Args:
         ratios: sums and counts of the states, with their noise.
-        mixture: a distribution over the states.
+        mixtures: distributions over the states, one in each row, alike but for their arm.
         z: the quantile of a standard normal number that goes with the level.
         totals: the ends of the states' total intervals, at the same z.
         alike: how many trajectories of one unit count.
 
     Returns:
-        The number, its ends, and what unclear states have in them.
+        The numbers, their ends, and what unclear states have in them.
     """
     lowest, highest = ratios.bounds
-    if np.count_nonzero(mixture) == 1:
-        only = np.flatnonzero(mixture)
-        own = ratios.plain(0.5 * lowest + 0.5 * highest)
-        return Located(own[only], totals[0][only], totals[1][only], np.zeros(1))
+    middle = 0.5 * lowest + 0.5 * highest
+    if np.count_nonzero(mixtures[0]) == 1:
+        only = mixtures.argmax(axis=1)
+        own = ratios.plain(middle)
+        return Located(own[only], totals[0][only], totals[1][only], np.zeros(len(only)))
     value, variance, unknown = ratios.summands()
     distance = np.hypot(ratios.sums / ratios.sum_noise, ratios.clarity)
     nearer = 1 - 2 / np.maximum(distance, CLEAR)  # the true point may be, as for the noise
     visits = np.maximum(ratios.counts, CLEAR / 2 * ratios.count_noise) * nearer
     # A total interval that holds a fit's may go beyond the bounds; an end may have overflowed.
-    widest = np.fmin(np.fmax(0.5 * lowest + 0.5 * highest, totals[0]), totals[1])
+    widest = np.fmin(np.fmax(middle, totals[0]), totals[1])
     widest = np.clip(widest, lowest, highest)
     sampling = np.sqrt(alike * (highest - widest) * (widest - lowest) / visits)
-    spread = float(mixture @ np.where(unknown > 0, 0.0, sampling))
-    noise = float(np.sqrt(np.square(mixture) @ variance))
-    middle, unclear = np.array([mixture @ value]), float(mixture @ unknown)
-    half = z * float(np.hypot(noise, spread)) + unclear
-    return Located(
-        own=middle,
-        low=np.maximum(middle - half, lowest),
-        high=np.minimum(middle + half, highest),
-        unknown=np.array([unclear]),
-    )
+    spread = mixtures @ np.where(unknown > 0, 0.0, sampling)
+    noise = np.sqrt(np.square(mixtures) @ variance)
+    own, unclear = mixtures @ value, mixtures @ unknown
+    half = z * np.hypot(noise, spread) + unclear
+    low, high = np.maximum(own - half, lowest), np.minimum(own + half, highest)
+    return Located(own, low, high, unclear)

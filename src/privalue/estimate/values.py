@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from privalue.core import Design, Draw, Integers, Lsl, Lsw, Matrix, Mechanism, Ope, Ssp, Vector
 from privalue.estimate.fits import Fit, fit_lsl, fit_lsw, solve_theta
 from privalue.estimate.flags import Flag, flagged_table, flags_of_study
-from privalue.estimate.intervals import Ends, Located, name_ends, total_intervals, total_of_mixture
+from privalue.estimate.intervals import Ends, Located, name_ends, total_intervals, total_of_mixtures
 from privalue.estimate.off_policy import policy_tables
 from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile
 from privalue.estimate.shrinkage import Shrunken, shrink
@@ -307,17 +307,9 @@ class Estimates:
         mixtures, z = self._mixtures(start), normal_quantile(self.level)
         value = np.clip(mixtures @ self.design.values(self.fit.theta), *self.ratios.bounds)
         low, high = self._ends(mixtures @ self.design.phi, value, z)
-        place = self.locate_overall(start, z, self.usual[1])
+        place = total_of_mixtures(self.ratios, mixtures, z, self.usual[1], alike=self.alike)
         total = np.minimum(low, place.low), np.maximum(high, place.high)
         return {"value": value, **name_ends({"": (low, high), "total_": total})}
-
-    def locate_overall(self, start: Vector, z: float, totals: Ends) -> Located:
-        """Return where the statistics put the overall value of each arm, by total intervals."""
-        places = [
-            total_of_mixture(self.ratios, mixture, z, totals, alike=self.alike)
-            for mixture in self._mixtures(start)
-        ]
-        return Located(*(np.concatenate(part) for part in zip(*places, strict=True)))
 
     def _mixtures(self, start: Vector) -> Vector:
         """Return a distribution over the keys for each arm, in which it starts."""
@@ -344,7 +336,8 @@ class Estimates:
         located = located.reshape(2, 4, self.arms, -1)  # kind, part, arm, key
         values = self.values.reshape(self.arms, -1)
         if start is not None:
-            place = np.array(self.locate_overall(start, z, total))
+            mixtures = self._mixtures(start)
+            place = total_of_mixtures(self.ratios, mixtures, z, total, alike=self.alike)
             overall = np.array([place, np.full_like(place, np.nan)])  # it has no band
             located = np.concatenate([located, overall[..., None]], axis=-1)
             values = np.column_stack([values, self.overall(start)["value"]])
