@@ -6,8 +6,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
-import privalue as pv
-from api.conftest import LABELS, seeded
+from api.conftest import LABELS
 
 
 @pytest.fixture(autouse=True)
@@ -39,16 +38,3 @@ def test_a_release_is_drawn_with_names_and_intervals(release):
     ]
     assert [segment[0, 0] for segment in privacy] == release.low.tolist()
     assert "NOT PRIVATE" in axes.get_title("left")
-
-
-def test_a_label_with_dollars_is_no_formula(study):
-    labels = {"labels": ["ill", "better", "well", "$x_1$ and \\frac"]}
-    release = seeded(study.replace(states=labels["labels"]))
-    assert release.plot().get_yticklabels()[3].get_text() == r"\$x_1\$ and \frac"
-
-
-def test_a_plan_is_drawn_for_several_epsilon(study):
-    *lines, clean = pv.plan(study).plot().lines
-    ends = [line.get_ydata()[-1] for line in lines]
-    assert ends == sorted(ends, reverse=True)
-    assert clean.get_ydata()[-1] < min(ends)

@@ -40,19 +40,10 @@ def test_it_runs_and_shows_what_is_kept_with_it(executed):
         assert made.execution_count == there.execution_count
 
 
-def test_what_is_kept_is_plain(executed):
+def test_what_is_kept_is_plain():
     from benchmarks.notebook import NOTEBOOK, plain
 
     text = NOTEBOOK.read_text(encoding="utf-8")
     nbformat.validate(kept())
     assert nbformat.writes(plain(kept())) + "\n" == text
     assert not re.search(r"/tmp/|/home/|ipykernel_|Traceback", text)
-    released = [
-        shown.data["text/html"]
-        for cell in code(executed)
-        for shown in cell.outputs
-        if "Release(" in shown.get("data", {}).get("text/plain", "")
-    ]
-    assert len(released) == 1
-    assert "This release is (1, 1e-06)-differentially private" in released[0]
-    assert 'class="flag"' in released[0]  # of hospice, which few visit

@@ -13,22 +13,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from oracles.studies import study_file
 from privalue.cli import run
 
-STUDY = """
-[study]
-dataset = "people"
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-unit = "trajectory"
-[values]
-discount = 0.99
-rewards = [0.0, 1.0]
-returns = [0.0, 1.0]
-[states]
-count = 5
-"""
+STUDY = study_file(
+    study={"dataset": "people"},
+    values={"discount": 0.99, "returns": [0.0, 1.0]},
+    states={"count": 5},
+)
 RELEASE = ["release", "study.toml", "--data", "data.parquet", "--no-ledger", "--out"]
 MAIN = "from privalue.cli import main; main()"
 
@@ -131,7 +123,7 @@ LEDGER = [word if word != "--no-ledger" else "--ledger=ledger.db" for word in RE
 )
 def test_an_error_is_one_line_with_its_codes(folder, capsys, exit_code, code, words):
     (folder / "bad.toml").write_text(STUDY.replace("epsilon", "epsilom"))
-    (folder / "large.toml").write_text(STUDY.replace("1e-6", "0.1"))
+    (folder / "large.toml").write_text(STUDY.replace("1e-06", "0.1"))
     (folder / "useless.toml").write_text(STUDY.replace("epsilon = 1.0", "epsilon = 0.001"))
     (folder / "bad.csv").write_text("trajectory,step,state,reward\n0,0,1,1\n0,1,9,1\n")
     assert run(words) == exit_code

@@ -48,14 +48,7 @@ def answered(text, **more):
                 **{"step": "t", "state": "obs", "reward": "r"},
             },
         ),
-        # the better known of two wins
-        (
-            ["user", "session_id", "step", "timestamp", "state", "reward", "score"],
-            {
-                **{"person": "user", "trajectory": "session_id"},
-                **{"step": "step", "state": "state", "reward": "reward"},
-            },
-        ),
+        (["user", "step", "timestamp"], {"person": "user", "step": "step"}),
         # a visit's number orders rows; its id tells visits apart
         (["patient", "visit", "state", "reward"], {"person": "patient", "step": "visit"}),
     ],

@@ -8,11 +8,9 @@ import scipy.sparse as sp
 
 import privalue as pv
 from oracles import literal
-from oracles.reading import statistics
 from oracles.refusals import refused
 from oracles.repeats import crossed
 from oracles.studies import study
-from privalue.core import lsl, lsw
 from privalue.study import design
 
 
@@ -118,21 +116,6 @@ def test_a_planted_sqrt_of_the_weights_in_place_is_caught(seed):
     assert abs(found["psi"] / mistaken - 1) > 1e-9
     with pytest.raises(ValueError, match="read-only"):
         described.state_weights[0] = 2.0
-
-
-@pytest.mark.parametrize("seed", range(16))
-def test_solvers_against_explicit_inverses(seed):
-    described, data = random_case(seed, {"name": "dp-lsw"})
-    gathered, built = statistics(data, described), design(described)
-    phi = built.phi if isinstance(built.phi, np.ndarray) else built.phi.toarray()
-    means = gathered.mean_returns(described.values.unvisited_value)
-    weights = described.state_weights
-    assert lsw(means, built) == pytest.approx(literal.lsw(phi, weights, means), abs=1e-9)
-    for ridge in (0.1, 10.0, 1e4):
-        expected = literal.lsl(phi, weights, gathered.counts, means, gathered.trajectories, ridge)
-        assert lsl(gathered.counts, gathered.return_sums, built, ridge) == pytest.approx(
-            expected, abs=1e-8
-        )
 
 
 def test_a_declared_size_that_is_wrong_is_refused():

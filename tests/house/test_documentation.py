@@ -176,8 +176,6 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
         ("```python\nprint(1, 'a')\n```\n```sample\n2 b\n```", AssertionError),
         ("Indented:\n\n    code\n", AssertionError),
         ("```sh\nprivalue relaese study.toml\n```", AssertionError),
-        ("```sh\nmake coffee\n```", AssertionError),
-        ("```sh\npip install '.[coffee]'\n```", AssertionError),
         ("```toml\n[privacy]\nepsilon = 1\n```", ValueError),
     ],
 )

@@ -18,13 +18,6 @@ sys.path.append(str(ROOT))  # benchmarks is not installed
 exchange = importlib.import_module("benchmarks.peers.exchange")
 
 
-@given(st.floats(1e-3, 10), st.floats(1e-9, 0.5))
-def test_two_halves_make_a_whole(epsilon, delta):
-    half, smaller = exchange.halved(epsilon, delta)
-    assert 2 * half == epsilon
-    assert delta * (1 - 1e-9) < (1 + math.exp(half)) * smaller <= delta * (1 + 1e-15)
-
-
 @given(st.floats(0.01, 10), st.floats(1e-9, 0.5))
 def test_zcdp_against_a_grid_of_orders(epsilon, delta):
     """The literal twin: the least delta over many orders."""

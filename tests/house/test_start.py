@@ -7,21 +7,8 @@ import sys
 import pytest
 
 import privalue as pv
+from oracles.studies import study_file
 from privalue.cli import run
-
-
-def loaded(folder, program, *words):
-    """What a fresh process has imported after all, and its exit code."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    code, modules = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0, done.stderr
-    return set(modules)
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +16,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("start")
     rows = [f"{at},{step},{step},{step}" for at in range(3000) for step in range(2)]
     (folder / "rows.csv").write_text("\n".join(["trajectory,step,state,reward", *rows]) + "\n")
-    (folder / "study.toml").write_text(
-        '[study]\ndataset = "people"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n'
-        'unit = "trajectory"\n[values]\ndiscount = 0.9\nrewards = [0.0, 1.0]\n'
-        "returns = [0.0, 1.0]\n[states]\ncount = 2\n"
-    )
-    pv.open_ledger(folder / "ledger.db").declare("people", epsilon=9, delta=0.1, unit="trajectory")
-    study = pv.Study.load(folder / "study.toml")
-    pv.publish(pv.release(study, folder / "rows.csv"), folder / "one", study=study)
+    sections = {"study": {"dataset": "people"}, "values": {"returns": [0.0, 1.0]}}
+    (folder / "study.toml").write_text(study_file(**sections, states={"count": 2}))
     return folder
 
 
@@ -53,8 +34,7 @@ def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(
     assert run([*words, "--ledger", ledger, "--out", str(tmp_path / "out")]) == 70
     assert "charged" not in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-    account = pv.open_ledger(ledger).account("people")
-    assert account.spent.epsilon == 0
+    assert pv.open_ledger(ledger).account("people").spent.epsilon == 0
 
 
 def test_nothing_of_ours_is_imported_after_the_charge(folder, tmp_path):
@@ -75,5 +55,13 @@ def test_nothing_of_ours_is_imported_after_the_charge(folder, tmp_path):
     ledger = str(tmp_path / "ledger.db")
     pv.open_ledger(ledger).declare("people", epsilon=9, delta=0.1, unit="trajectory")
     words = ["release", "study.toml", "--data", "rows.csv", "--ledger", ledger, "--out"]
-    modules = loaded(folder, program, *words, str(tmp_path / "out"))
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words, str(tmp_path / "out")],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0, done.stderr
     assert "privalue.report" in modules

@@ -86,3 +86,18 @@ def shape_weights(prior, states, *, expected_trajectories=None, alpha=None, shri
 
     held = of_sums(states, **unit)
     return choose_shape(held, prior, expected_trajectories, alpha or 1.0, shrinkage=shrinkage)
+
+
+# A planted mistake: the kernel does not enforce a limit
+
+OF_A_UNIT = ("max_states_per_trajectory", "max_trajectories_per_person")
+
+
+def without(limit, gather):
+    """The kernel, which counts what it should leave out."""
+
+    def careless(*columns_and_rules):
+        *columns, rules, sums = columns_and_rules
+        return gather(*columns, rules._replace(**{limit: 10**9}), sums)
+
+    return careless

@@ -12,20 +12,10 @@ import scipy.sparse as sp
 
 import privalue as pv
 from oracles.refusals import refused
+from oracles.studies import study_file
 from privalue.cli import run
 
-STUDY = """\
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-unit = "trajectory"
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-[states]
-{states}
-{more}
-"""
+STUDY = study_file().replace("count = 3", "{states}\n{more}")
 FEATURES = '[features]\nkind = "matrix"\nfile = "{}"'
 
 

@@ -64,7 +64,6 @@ def environment(*, is_html: bool) -> Environment:
         "range": lambda bounds: f"[{numbers.format_bounds(bounds).replace(' to ', ', ')}]",
         "exact": lambda number: numbers.format_number(number, 6),
         "number": numbers.format_number,
-        "share": numbers.format_share,
         "power": numbers.format_power,
         "interval": numbers.format_row,
         "odds": odds_factor,

@@ -77,15 +77,6 @@ def format_bounds(bounds: Sequence[float]) -> str:
     return f"{format_number(bounds[0], 6)} to {format_number(bounds[1], 6)}"
 
 
-def format_share(share: float) -> str:
-    """Return a share of a whole in percent.
-
-    >>> format_share(0.0123), format_share(0.5), format_share(12.0)
-    ('1.2%', '50%', '1,200%')
-    """
-    return f"{100 * share:,.0f}%" if share >= 0.1 else f"{100 * share:.2g}%"
-
-
 def format_power(number: float) -> str:
     """Return epsilon or delta.
 

@@ -138,8 +138,8 @@ def _privacy(release: Release) -> Iterator[Fact]:
     yield fact("privacy.valid_row", sentence("valid_row", unit=privacy.unit, arms=arms))
     yield fact("privacy.sentence", release.sentence())
     yield fact("privacy.size", release.trajectories or release.persons)
-    for name in ("max_trajectories_per_person", "max_states_per_trajectory"):
-        yield fact(f"privacy.{name}", limits.get(name))
+    most = limits.get("max_trajectories_per_person")
+    yield fact("privacy.max_trajectories_per_person", most)
 
 
 def _study(release: Release) -> Iterator[Fact]:
