@@ -24,7 +24,6 @@ from privalue.report import (
     detection,
     format_interval,
     notebook_html,
-    private_page,
     save_figure,
     write_private_page,
     write_report,
@@ -131,7 +130,8 @@ def test_hostile_texts_stay_texts_in_every_output(tmp_path):
     release, why = samples.hostile(), "<img src=x onerror=alert(1)>"
     found = texts_of(release, tmp_path, {"justification": why})
     chosen = samples.study(states=samples.HOSTILE)
-    found["private"] = private_page(pv.inspect(chosen, samples.stays(300, labels=samples.HOSTILE)))
+    diagnostics = pv.inspect(chosen, samples.stays(300, labels=samples.HOSTILE))
+    found["private"] = write_private_page(diagnostics, tmp_path / "curator" / "p.html").read_text()
     found["check"] = pv.check(chosen)._repr_html_()
     visits = dict.fromkeys(samples.HOSTILE, 0.5)
     found["plan"] = pv.plan(chosen, trajectories=3000, visits=visits)._repr_html_()
@@ -337,7 +337,7 @@ def test_what_was_paid_for_is_written_before_anything_can_fail(folder, monkeypat
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr("privalue.report.publishing.release_page", broken)
+        patched.setattr("privalue.report.publishing.render", broken)
         assert run([*RELEASE, "--out", "r", "--no-ledger"]) == 70
     assert pv.Release.load("r").private
     assert run(["report", "r", "--force"]) == 0

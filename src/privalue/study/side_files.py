@@ -220,7 +220,8 @@ class SideFiles:
         try:
             content = read_whole(self._find(key, name), most)
         except FileNotFoundError:
-            raise refusal("side-file-missing", key, name, *self.folders[:1] or [Path()]) from None
+            place = Path(*self.folders[:1], name).absolute()
+            raise refusal("side-file-missing", key, name, place) from None
         except OSError as problem:
             raise refusal("side-file-unreadable", key, name, problem.strerror) from None
         digest = hashlib.sha256(content).hexdigest()
