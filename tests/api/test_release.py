@@ -107,7 +107,7 @@ def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
         np.linalg.eigvalsh(wide.deviations**2 * np.eye(2) - covariance).min()
         > -1e-9 * wide.deviations**2
     )
-    theta = theta_of(whitened, inspected.mechanism, narrow.center)
+    theta = theta_of(whitened, inspected.mechanism, {"values": narrow.center})
     assert theta == pytest.approx(wide.center, abs=1e-9)
     source = pv.SeededForExperimentsOnly(3)
     drawn = np.array([release_anyway(whitened, TABLE, entropy=source).theta for _ in range(600)])

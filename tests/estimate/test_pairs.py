@@ -12,7 +12,6 @@ import privalue as pv
 from oracles.estimates import estimate, noisy_statistics
 from oracles.studies import study
 from privalue.core import Design
-from privalue.estimate.ratios import pool_pairs
 from privalue.study import aggregation
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -32,7 +31,7 @@ def of_states(sums, counts, noise, *, most=9, alike=1, level=0.95, actions=2):
         count_noise=np.full(len(sums), noise),
     )
     count = pairs.states.count
-    summed = pool_pairs(noisy, pairs.state_of, count)
+    summed = noisy.pooled(pairs.state_of)
     tabular = Design(phi=aggregation(count, 1), weights=np.ones(count))
     usual = {"unvisited": 0.5, "shrinkage": False, "level": level}
     return estimate(summed, tabular, **usual, alike=alike * min(actions, most))
