@@ -65,8 +65,6 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
         given["features"] = {"kind": "tabular"}
     study = study_of(release, given, start)
     built = design(study)
-    if not study.mechanism.has_ridge:
-        built.require_full_rank()
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     every = cautions(private=release.private, accepted=release.accepted)
     repeats = release.releases_per_person or 1
