@@ -21,7 +21,7 @@ import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
 from privalue.core import MECHANISMS, Ssp, Statistics, draw, gaussian
-from privalue.estimate import Estimates, fit_keys, noisy_ratios
+from privalue.estimate import Estimates, fit_draw
 from privalue.paper import chain_statistics
 from privalue.simulation import chain
 from privalue.study import public_size, resolve
@@ -73,8 +73,7 @@ def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterato
         mechanism = MECHANISMS[terms.mechanism](terms)
         drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
         assert isinstance(mechanism, Ssp)
-        ratios = noisy_ratios(mechanism, drawn["values"], mechanism.level(drawn))
-        yield fit_keys(study, mechanism.design, ratios, None)
+        yield fit_draw(study, mechanism, drawn)
 
 
 def measured(

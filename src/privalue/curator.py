@@ -512,13 +512,7 @@ def draw_release(
     return Release(
         private=private,
         study=study.public_description(),
-        privacy=Guarantee(
-            epsilon=study.privacy.epsilon,
-            delta=study.privacy.delta,
-            unit=study.privacy.unit,
-            neighbours=study.privacy.neighbours,
-            invalid=study.data.invalid,
-        ),
+        privacy=_guarantee(study),
         mechanism=study.mechanism.name,
         terms=describe_terms(mechanism.terms),
         noise=PublicNoise(
@@ -536,6 +530,17 @@ def draw_release(
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
         software=f"privalue {VERSION}",
+    )
+
+
+def _guarantee(study: Study) -> Guarantee:
+    """Return what a release of the study promises."""
+    return Guarantee(
+        epsilon=study.privacy.epsilon,
+        delta=study.privacy.delta,
+        unit=study.privacy.unit,
+        neighbours=study.privacy.neighbours,
+        invalid=study.data.invalid,
     )
 
 
@@ -661,8 +666,7 @@ def finish(
 
 def _request(study: Study) -> ReleaseRequest:
     """Return what a release of the study asks of a ledger."""
-    dataset, privacy = study.study.dataset, study.privacy
-    if dataset is None:
+    if study.study.dataset is None:
         raise errors.UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
@@ -673,19 +677,24 @@ def _request(study: Study) -> ReleaseRequest:
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or release without a ledger and keep count yourself"
         )
+    return request_for(_guarantee(study), study.public_description())
+
+
+def request_for(privacy: Guarantee, described: Mapping[str, Any]) -> ReleaseRequest:
+    """Return what a release asks of a ledger: its promise, and its study's public description."""
     # All that dp-ssp draws is Gaussian noise of one public sigma: mu = 1/alpha. That of dp-lsw and
     # dp-lsl depends on the data, and the noise of dp-ope is Laplace's.
-    is_gaussian = study.mechanism.name == "dp-ssp"
-    name = "".join(letter for letter in study.study.name if letter.isprintable())
+    is_gaussian = described["mechanism"]["name"] == "dp-ssp"
+    name = "".join(letter for letter in described["study"]["name"] if letter.isprintable())
     return ReleaseRequest(
-        dataset=dataset,
+        dataset=described["study"]["dataset"],
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         unit=privacy.unit,
         neighbours=privacy.neighbours,
         alpha=core.gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
         what=name[:200] or "a study without a name",
-        study=study_hash(study.public_description()),
+        study=study_hash(described),
     )
 
 

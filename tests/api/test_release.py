@@ -107,7 +107,7 @@ def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
         np.linalg.eigvalsh(wide.deviations**2 * np.eye(2) - covariance).min()
         > -1e-9 * wide.deviations**2
     )
-    theta = theta_of(whitened, inspected.mechanism, narrow.center)
+    theta = theta_of(whitened, inspected.mechanism, {"values": narrow.center})
     assert theta == pytest.approx(wide.center, abs=1e-9)
     source = pv.SeededForExperimentsOnly(3)
     drawn = np.array([release_anyway(whitened, TABLE, entropy=source).theta for _ in range(600)])
@@ -300,7 +300,7 @@ def test_a_text_that_was_changed_is_no_release(change):
 def test_the_text_holds_whatever_labels_hold():
     labels = ['"', "},{", '\n  "values": []', "é", "x", "\\"]
     described = study(6, states={"labels": labels})
-    released = release_anyway(described, [[(label, 1.0)] for label in described.state_labels] * 30)
+    released = release_anyway(described, [[(label, 1.0)] for label in described.names.names] * 30)
     again = pv.Release.parse(released.to_json())
     assert again == released
     assert json.loads(released.to_json())["tables"]["values"]["state"] == [

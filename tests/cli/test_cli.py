@@ -111,6 +111,7 @@ LEDGER = [word if word != "--no-ledger" else "--ledger=ledger.db" for word in RE
         (2, "usage", ["ledger"]),
         (2, "usage", ["plan", "study.toml", "--trajectories", "1,5"]),
         (2, "exists", ["init", "study.toml"]),
+        (2, "all-are-new", [*RELEASE, "r", "--expect-new"]),
         (2, "ledger-not-chosen", [word for word in RELEASE if word != "--no-ledger"] + ["r"]),
         (3, "study-missing", ["check", "nowhere.toml"]),
         (3, "key-unknown", ["check", "bad.toml"]),

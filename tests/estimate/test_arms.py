@@ -7,7 +7,6 @@ import pytest
 import privalue as pv
 from oracles.estimates import estimate, noisy_statistics
 from oracles.studies import study
-from privalue.estimate import arm_differences, fit_keys
 from privalue.report import describe
 from privalue.study import design
 
@@ -164,7 +163,8 @@ def test_features_to_shrink_towards_apply_to_each_arm():
     noisy = noisy_statistics(return_bounds=(0.0, 1.0), **numbers)
 
     def values(part, chosen):
-        return fit_keys(chosen, design(chosen), noisy[part], None).values
+        asked = {"features": chosen.shrink_targets, "arms": chosen.arm_count}
+        return estimate(noisy[part], design(chosen), unvisited=0.0, **asked).values
 
     alone = chosen.replace(arms=None)
     halves = [values(slice(0, 10), alone), values(slice(10, 20), alone)]
@@ -191,7 +191,7 @@ def test_around_shrunk_values_a_difference_would_not_be_covered():
         found = made.differences
         hits += found["total_low"][0] <= truth <= found["total_high"][0]
         made.made.__dict__["plain"] = made.values
-        ends = arm_differences(made.made)  # around shrunk values
+        ends = made.made.differences()  # around shrunk values
         planted += ends["total_low"][0] <= truth <= ends["total_high"][0]
     assert hits >= 0.93 * draws
     assert planted < hits - 0.04 * draws

@@ -12,8 +12,7 @@ import privalue as pv
 from oracles.estimates import estimate, noisy_statistics
 from oracles.studies import study
 from privalue.core import Design
-from privalue.estimate.ratios import pool_pairs
-from privalue.study import PairNames, StateNames, aggregation
+from privalue.study import aggregation
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 SEED = 20261124
@@ -21,14 +20,9 @@ MANY = 20_000  # states, each of which is a repetition by itself
 RARE = 1e-9
 
 
-def pairs_of(states, actions=2, allowed=None):
-    names = {"states": StateNames(count=states), "actions": StateNames(count=actions)}
-    return PairNames(**names, allowed=allowed)
-
-
 def of_states(sums, counts, noise, *, most=9, alike=1, level=0.95, actions=2):
     """V of made-up statistics: one state for each repetition, two actions each."""
-    pairs = pairs_of(len(sums) // actions, actions)
+    pairs = study(len(sums) // actions, mechanism=SSP, actions={"count": actions}).pairs
     noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=sums,
@@ -37,7 +31,7 @@ def of_states(sums, counts, noise, *, most=9, alike=1, level=0.95, actions=2):
         count_noise=np.full(len(sums), noise),
     )
     count = pairs.states.count
-    summed = pool_pairs(noisy, pairs.state_of, count)
+    summed = noisy.pooled(pairs.state_of)
     tabular = Design(phi=aggregation(count, 1), weights=np.ones(count))
     usual = {"unvisited": 0.5, "shrinkage": False, "level": level}
     return estimate(summed, tabular, **usual, alike=alike * min(actions, most))

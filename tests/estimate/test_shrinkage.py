@@ -10,7 +10,6 @@ from oracles.estimates import estimate, noisy_statistics
 from oracles.shrinkage import posterior
 from privalue.core import Design
 from privalue.estimate import Ratios, shrink, shrinkage
-from privalue.estimate.ratios import plain_values, pool_pairs
 
 
 def ratios(values, visits, noise, generator, count_noise=None):
@@ -33,7 +32,7 @@ def errors(values, visits, noise, *, features=None, releases=20):
     plain, drawn = [], []
     for _ in range(releases):
         noisy = ratios(values, visits, noise, generator)
-        as_is = plain_values(noisy, 0.0)
+        as_is = noisy.plain(0.0)
         made = shrink(noisy, 0.0, features=features).means
         plain.append(np.sqrt(np.mean(np.square(as_is - values))))
         drawn.append(np.sqrt(np.mean(np.square(made - values))))
@@ -86,9 +85,7 @@ def test_the_posterior_is_what_its_page_says(seed):
     given = {"features": basis, "people": 0.3}
     assert_same(shrink(noisy, 0.2, **given), posterior(*numbers(noisy), 0.2, **given))
     states, actions = np.repeat(np.arange(4), 3), np.tile([5, 0, 2], 4)
-    means, deviations, _ = posterior(
-        *numbers(pool_pairs(noisy, states, int(states[-1]) + 1)), 0.2, people=0.3
-    )
+    means, deviations, _ = posterior(*numbers(noisy.pooled(states)), 0.2, people=0.3)
     towards = means[states], deviations[states]
     twin = posterior(*numbers(noisy), 0.2, towards=towards, actions=actions, **given)
     assert_same(shrink(noisy, 0.2, states=states, effects=np.eye(6)[actions], **given), twin)
@@ -203,7 +200,7 @@ def test_where_noise_is_small_nothing_moves_much():
     plain, planted = [], []
     for _ in range(40):
         noisy = ratios(values, visits, 10.0, rng)
-        own = plain_values(noisy, 0.0)
+        own = noisy.plain(0.0)
         noise = np.square(noisy.sum_noise / np.maximum(noisy.counts, 1.0))
         spread = max(float(np.mean(np.square(own - own.mean()) - noise)), 0.0)
         planted.append(own + noise / (noise + spread) * (own.mean() - own) - values)
@@ -258,7 +255,7 @@ def test_a_value_that_cannot_be_computed_stays_as_it_was():
     noisy = ratios(ALIKE, np.full(40, 60.0), 60.0, np.random.default_rng(8))
     huge = dataclasses.replace(noisy, sums=noisy.sums * 1e200, counts=noisy.counts * 1e200)
     made = shrink(huge, 0.0)
-    assert made.means.tolist() == plain_values(huge, 0.0).tolist()
+    assert made.means.tolist() == huge.plain(0.0).tolist()
     assert made.deviations.tolist() == [0.5] * 40  # nothing is known of how near it is
 
 

@@ -5,11 +5,7 @@ import pytest
 
 import privalue as pv
 from oracles import differences as literal
-from privalue.estimate.intervals import (
-    Located,
-    difference_ends,
-    distinct_values,
-)
+from privalue.estimate.intervals import Located, distinct_values
 
 # Returns that a stage restricted
 
@@ -74,7 +70,7 @@ def test_an_interval_of_a_difference_is_that_of_the_literal_twin(independent):
     rng = np.random.default_rng(8)
     both = [some_intervals(rng, 500) for _ in range(2)]
     more, less = (Located(*each) for each in both)
-    low, high = difference_ends(more, less, (0.0, 1.0), independent=independent)
+    low, high = more.minus(less, (0.0, 1.0), independent=independent)
     for at in range(500):
         pair = ([column[at] for column in each] for each in both)
         ends = literal.difference_ends(*pair, (0.0, 1.0), independent=independent)
@@ -94,7 +90,7 @@ def test_squares_at_a_bound_would_not_cover():
         )
         # No bound is near: the same ends, taken for quantiles.
         for kind, bounds in (("held", (0.0, 1.0)), ("planted", (-9.0, 9.0))):
-            low, high = difference_ends(more, less, bounds)
+            low, high = more.minus(less, bounds)
             inside = low[0] <= truth[0] - truth[1] <= high[0]
             hits += kind == "held" and inside
             planted += kind == "planted" and inside

@@ -90,7 +90,7 @@ def losses_of(study, inspected, released):
     if isinstance(mechanism, Ope):
         return [loss_of_weights(mechanism, here, there, each.weights) for each in released]
     identity = np.eye(len(here.center))  # theta is linear in what was drawn
-    matrix = np.array([theta_of(study, mechanism, column) for column in identity])
+    matrix = np.array([theta_of(study, mechanism, {"values": column}) for column in identity])
     drawn = np.linalg.solve(matrix.T, np.array([each.theta for each in released]).T).T
     x, p, q = (each / here.deviations for each in (drawn, here.center, there.center))
     return gaussian_loss(x, p, q, float(np.max(there.deviations / here.deviations)))

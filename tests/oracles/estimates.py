@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from privalue.estimate import Estimates, Ratios, arm_differences
+from privalue.estimate import Estimates, Ratios
 
 
 def noisy_statistics(*, return_bounds, **numbers):
@@ -22,6 +22,6 @@ def estimate(noisy, design, *, start=None, **choices):
         values=made.values,
         theta=made.fit.theta,
         policy=SimpleNamespace(**{name: float(column[0]) for name, column in overall.items()}),
-        differences=arm_differences(made) if made.arms > 1 else None,
+        differences=made.differences() if made.arms > 1 else None,
         made=made,
     )

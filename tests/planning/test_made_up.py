@@ -65,7 +65,7 @@ def realised(study, world, values, m, releases=80):
     for seed in range(releases):
         drawn = draw(mechanism, simulated(study, world, m, seed), SeededForExperimentsOnly(seed))
         level = mechanism.level(drawn)
-        theta = theta_of(study, mechanism, drawn["values"], level=level)
+        theta = theta_of(study, mechanism, drawn)
         released = np.clip(mechanism.design.values(theta), *mechanism.noise_at(level).bounds)
         errors.append(np.sqrt(np.mean(np.square(released - values))))
     return np.mean(errors)

@@ -15,7 +15,6 @@ from oracles.shrinkage import posterior
 from privalue.core import Design
 from privalue.estimate import Ratios, normal_quantile
 from privalue.estimate.intervals import total_intervals
-from privalue.estimate.ratios import ratio_intervals
 from privalue.study import aggregation
 
 # Sensitivity
@@ -182,7 +181,7 @@ def test_the_total_interval_is_what_a_search_finds(noisy, level, alike, place):
     low, high = noisy.bounds
     ratios = dataclasses.replace(noisy, centre=low + place * (high - low))
     z = normal_quantile(level)
-    around = ratio_intervals(ratios, z)
+    around = ratios.intervals(z)
     found = total_intervals(ratios, z, around, alike=alike)
     expected = ssp.total(
         *(noisy.sums[0], noisy.counts[0], noisy.sum_noise[0], noisy.count_noise[0]),
@@ -233,7 +232,7 @@ def test_shrinkage_is_what_its_page_says(noisy, place):
         noisy.bounds,
         unvisited,
     )
-    twin = np.clip(twin, *ratio_intervals(noisy, normal_quantile(1 - 1e-9, 12)))
+    twin = np.clip(twin, *noisy.intervals(normal_quantile(1 - 1e-9, 12)))
     assert made.values == pytest.approx(twin, abs=1e-6 * (high - low))
 
 

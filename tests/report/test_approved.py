@@ -8,6 +8,7 @@ import re
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -18,8 +19,7 @@ from privalue.report import (
     describe,
     describe_diagnostics,
     describe_plan,
-    registry_yaml,
-    release_page,
+    write_report,
 )
 from report import samples
 
@@ -60,9 +60,10 @@ class Text(HTMLParser):
         return "\n".join(line for line in lines if line) + "\n"
 
 
-def page():
-    answers = {"justification": "agreed with the board"}
-    return str(Text(release_page(describe(samples.release("arms")), answers)))
+def written(name, **answers):
+    with TemporaryDirectory() as folder:
+        files = write_report(samples.release("arms"), Path(folder), answers=answers)
+        return files[name].read_text()
 
 
 def plan():
@@ -80,8 +81,8 @@ OUTPUTS = {
         describe_diagnostics(pv.inspect(samples.study(), samples.rows_of("states"))),
         sections=("private",),
     ),
-    "page": page,
-    "registry": lambda: registry_yaml(describe(samples.release("arms")), {}),
+    "page": lambda: str(Text(written("page", justification="agreed with the board"))),
+    "registry": lambda: written("registry"),
 }
 
 

@@ -21,6 +21,7 @@ from privalue.cli.options import (
     option,
     require_absent,
 )
+from privalue.curator import request_for
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.releases import Release
@@ -29,7 +30,6 @@ from privalue.report import (
     describe_policy,
     policy_record,
     read_answers,
-    request_for,
     save_figure,
     sentence,
     write_report,
@@ -137,9 +137,10 @@ def publish_and_log(
     except UnavailableError as problem:
         log.warn(problem.code, sentence("no_budget_shown", why=str(problem)))
     if account is not None and not release.reused:
+        cost = account.cost(request_for(release.privacy, release.study))
         log.event(
             "charged",
-            sentence("charged", account=account, cost=account.cost(request_for(release))),
+            sentence("charged", account=account, cost=cost),
             epsilon=release.privacy.epsilon,
             delta=release.privacy.delta,
             left=account.numbers(account.left, is_left=True),

@@ -17,6 +17,7 @@ from privalue.cli.console import log, print_json, say
 from privalue.cli.inputs import load_ledger
 from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, Json, argument, option
 from privalue.curator import finish as finish_release
+from privalue.curator import request_for
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
 from privalue.ledger import NAME, Account, Outbox, Paid, open_ledger
 from privalue.ledger.files import read_whole
@@ -25,7 +26,6 @@ from privalue.report import (
     describe_account,
     describe_statement,
     read_answers,
-    request_for,
     sentence,
     statement_rows,
 )
@@ -258,7 +258,7 @@ def _require_recorded(outbox: Path, folder: Path, ledger: str) -> Release:
     release, opened, text = Release.load(folder), open_ledger(ledger), None
     with suppress(BudgetError):  # there is no such ledger
         if release.ledger_head is not None:
-            earlier = opened.find(request_for(release))
+            earlier = opened.find(request_for(release.privacy, release.study))
             text = None if earlier is None else earlier.release
     if text != release.to_json():
         file = folder / FILE_NAME

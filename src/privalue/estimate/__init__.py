@@ -13,15 +13,7 @@ from privalue.estimate.pooling import difference, pool
 from privalue.estimate.ratios import Ratios, normal_quantile
 from privalue.estimate.refits import Verdict, refit, verdict
 from privalue.estimate.shrinkage import shrink
-from privalue.estimate.values import (
-    Estimates,
-    arm_differences,
-    estimate,
-    fit_keys,
-    noisy_ratios,
-    rehearse,
-    theta_of,
-)
+from privalue.estimate.values import Estimates, estimate, fit_draw, rehearse, theta_of
 
 __all__ = [
     "SUPPORTED",
@@ -31,13 +23,11 @@ __all__ = [
     "Ratios",
     "StateChange",
     "Verdict",
-    "arm_differences",
     "cautions",
     "difference",
     "estimate",
-    "fit_keys",
+    "fit_draw",
     "improve",
-    "noisy_ratios",
     "noisy_weights",
     "normal_quantile",
     "pool",

@@ -26,7 +26,7 @@ import scipy
 import scipy.sparse as sp
 
 from privalue.core import Design, Lsl, Lsw, Matrix, Vector, dense, lsw
-from privalue.estimate.ratios import Ratios, ratio_intervals, summands
+from privalue.estimate.ratios import Ratios
 
 
 class Fit(NamedTuple):
@@ -47,7 +47,7 @@ def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
     where features overlap, what the inequality of Cauchy and Schwarz makes of that. A single
     tabular value has the interval of its ratio.
     """
-    centre, variance, unknown = summands(ratios)
+    centre, variance, unknown = ratios.summands()
     middle = lsw(centre, design)
     inverse, squares = _inverse_gram(design), np.square(design.weights)
     inner = _gram(design, squares * variance)
@@ -56,15 +56,15 @@ def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
 
     def slack(rows: Matrix) -> Vector:
         if design.one_feature_per_state:
-            share = _absolute(design.phi).T @ (design.weights * unknown) * inverse
-            return np.asarray(_absolute(rows) @ share)
+            share = abs(design.entries).T @ (design.weights * unknown) * inverse
+            return np.asarray(abs(sp.csr_array(rows)) @ share)
         spread = _gram(design, squares * np.square(unknown))
         return np.count_nonzero(unknown) ** 0.5 * _deviations(rows, inverse, spread)
 
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
         entries = sp.csr_array(rows)
         if design.is_tabular and (entries.sum(axis=1) == 1).all() and (entries.data == 1).all():
-            low, high = ratio_intervals(ratios, z)
+            low, high = ratios.intervals(z)
             return low[entries.indices], high[entries.indices]
         value = np.asarray(rows @ middle)
         half = z * _deviations(rows, inverse, inner) + slack(rows)
@@ -164,11 +164,6 @@ def _deviations(rows: Matrix, inverse: Vector, inner: Vector) -> Vector:
         across = dense(rows) @ inverse
         variances = np.maximum(np.einsum("ij,ij->i", across @ inner, across), 0.0)
     return np.asarray(np.sqrt(variances))
-
-
-def _absolute(matrix: Matrix) -> Matrix:
-    """Return |matrix|, entry by entry, in the same storage."""
-    return np.abs(matrix) if isinstance(matrix, np.ndarray) else sp.csr_array(abs(matrix))
 
 
 # theta of DP-LSW and DP-LSL: their numbers are linear in it, and the scale of its noise is private

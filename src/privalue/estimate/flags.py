@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
-from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE
+from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, ValueTable
 from privalue.study import Study
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
@@ -27,31 +27,36 @@ def cautions(*, private: bool, accepted: Sequence[str]) -> list[str]:
     return useless if private else [NOT_PRIVATE, *useless]
 
 
-def flag_texts(rows: int, flags: Sequence[Flag], every: Sequence[str] = ()) -> NDArray[Any]:
-    """Return the flags of each row as one text.
+def flagged_table(
+    columns: dict[str, Any], flags: Sequence[Flag], every: Sequence[str] = ()
+) -> ValueTable:
+    """Return a table with the flags of each row as one text.
 
-    >>> flag_texts(2, [("weightless", np.array([True, False]))], ["NOT PRIVATE"]).tolist()
-    ['NOT PRIVATE; weight 0', 'NOT PRIVATE']
+    Args:
+        columns: without flags.
+        flags: of some rows each.
+        every: flags that every row has.
+
+    >>> flagged_table({"value": [0.5, 1.0]}, [("weightless", np.array([True, False]))]).flags
+    array(['weight 0', ''], dtype=object)
     """
-    texts = np.full(rows, FLAGS_BETWEEN.join(every), dtype=object)
+    texts = np.full(len(columns["value"]), FLAGS_BETWEEN.join(every), dtype=object)
     for code, mask in flags:
         word = WORDS["flags"][code]
         texts[mask] = [text + FLAGS_BETWEEN + word if text else word for text in texts[mask]]
-    return texts
+    return ValueTable({**columns, "flags": texts})
 
 
-def flags_of_study(
-    study: Study, values: Vector, *, counted: bool, trajectories: int | None
-) -> list[Flag]:
+def flags_of_study(study: Study, values: Vector, trajectories: int | None = None) -> list[Flag]:
     """Return the flags of rows that the study gives, by its prior of visits, weights and bounds.
 
     Args:
         study: what is public.
         values: as released.
-        counted: whether noisy counts were released: though noisy, they say more than a prior.
         trajectories: m, where it is public.
     """
     flags: list[Flag] = []
+    counted = study.mechanism.name == "dp-ssp"  # though noisy, counts say more than a prior
     prior, weights = study.key_visits, study.key_weights
     if not counted and prior is not None and trajectories is not None:
         flags.append(("rare", trajectories * prior < FEW_VISITS))

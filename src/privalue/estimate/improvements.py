@@ -17,23 +17,21 @@ because of who got them, that nothing hidden decided both, and that people did t
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from privalue.core import Integers, Vector
 from privalue.errors import UnknownLabelError, UsageError
 from privalue.estimate.flags import WORDS
-from privalue.estimate.intervals import Located, difference_ends, locate
-from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile, pool_pairs
+from privalue.estimate.intervals import Located, locate
+from privalue.estimate.ratios import Ratios, add_up, clear_limit, normal_quantile
 from privalue.estimate.refits import released_ratios, trajectories_alike
 from privalue.estimate.shrinkage import shrink
 from privalue.releases import NOT_PRIVATE, Release, Tabular
 from privalue.study import described_values
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PEOPLE = 0.6  # of the variance that returns can have at most, for the choice of people
 CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
@@ -106,28 +104,25 @@ def greedy_step(
         effects: a column for each action, 1 where a key is of it; None, if the actions of two
             states have nothing in common.
     """
-    number = int(states[-1]) + 1
-    whole = pool_pairs(ratios, states, number)
+    whole = ratios.pooled(states)
+    number = len(whole.sums)
     z = normal_quantile(level or usual, len(states) + number)
     fewest = clear_limit(usual, len(states))
     clear, known = ratios.clarity > fewest, whole.clarity > fewest
     values = shrink(ratios, unvisited, states=states, effects=effects, people=PEOPLE)
 
-    def by_state(numbers: Vector) -> Vector:
-        return np.asarray(np.bincount(states, weights=numbers, minlength=number), np.float64)
-
     seen = np.maximum(ratios.counts, 0.0)
-    visits = by_state(seen)
-    even = 1.0 / np.bincount(states, minlength=number)[states]
+    visits = add_up(seen, states)
+    even = 1.0 / np.bincount(states)[states]
     shares = seen / np.where(visits > 0, visits, 1.0)[states]
     behaviour = np.where((known & (visits > 0))[states], shares, even)
     # What the behaviour is worth is made of the same means, so that not all actions of a state can
     # be better than what was done there.
-    advantage = values.means - by_state(behaviour * values.means)[states]
+    advantage = values.means - add_up(behaviour * values.means, states)[states]
     # V holds Q's own people and noise, and what both have in common only brings them closer.
     q = locate(ratios, unvisited, z, alike)
     v = locate(whole, unvisited, z, alike * repeats)
-    least, most = difference_ends(q, Located(*(column[states] for column in v)), ratios.bounds)
+    least, most = q.minus(Located(*(column[states] for column in v)), ratios.bounds)
     candidates = clear & (advantage > 0 if level is None else least > 0)
     lowered = np.where(candidates, values.means - CAUTION * values.deviations, -np.inf)
     # The key with the largest number in each state, the first of equal ones.
@@ -146,7 +141,7 @@ def greedy_step(
         "high": np.maximum(most, advantage),
         "clear": clear,
     }
-    too_few = by_state(clear.astype(np.float64)) == 0
+    too_few = np.bincount(states[clear], minlength=number) == 0
     apply = [chosen >= 0, ~known, np.bincount(states) == 1, too_few, np.ones_like(known)]
     reasons = [REASONS[first] for first in np.argmax(apply, axis=0)]
     return GreedyStep(columns, known, chosen, reasons)
@@ -178,17 +173,15 @@ class Improvement(Tabular):
         Raises:
             UnknownLabelError: there is no such state.
         """
-        columns, label = self.columns, str(state)
-        rows = zip(columns["state"], columns["action"], columns["probability"], strict=True)
-        found = {action: share for of, action, share in rows if of == label}
+        columns = (self.columns[name] for name in ("state", "action", "probability"))
+        rows = zip(*columns, strict=True)
+        found = {action: share for label, action, share in rows if label == str(state)}
         if not found:
-            raise UnknownLabelError(f"there is no state {label!r}; see release.states")
+            raise UnknownLabelError(f"there is no state {str(state)!r}; see release.states")
         return found
 
-    def to_arrow(self) -> "pa.Table":
+    def to_arrow(self) -> pa.Table:
         """Return a row for every pair of a state and an action, as an Arrow table."""
-        import pyarrow as pa  # noqa: PLC0415 - heavy
-
         metadata = {"privalue": self.release.sentence(), "warning": WORDS["warning"]}
         return pa.table(self.columns).replace_schema_metadata(metadata)
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
-from privalue.estimate.ratios import CLEAR, Ratios, plain_values, ratio_intervals, summands
+from privalue.estimate.ratios import CLEAR, Ratios
 
 _ROUNDING = 1e-12  # of a root, in halves of the range of returns
 
@@ -35,6 +35,11 @@ def name_ends(ends: dict[str, Ends]) -> dict[str, Vector]:
     return {f"{kind}{sides[at]}": pair[at] for kind, pair in ends.items() for at in (0, 1)}
 
 
+def widen(ends: Ends, around: Ends) -> Ends:
+    """Return the ends of the smallest intervals that hold both."""
+    return np.minimum(ends[0], around[0]), np.maximum(ends[1], around[1])
+
+
 class Located(NamedTuple):
     """Numbers where the noisy statistics put them, and the total intervals around that."""
 
@@ -42,6 +47,44 @@ class Located(NamedTuple):
     low: Vector
     high: Vector
     unknown: Vector  # the part of the half-width that is no deviation, but a bound
+
+    def minus(
+        self, other: "Located", bounds: tuple[float, float], *, independent: bool = True
+    ) -> Ends:
+        """Return the ends of an interval of the difference from other numbers, by that of each.
+
+        Half-widths add up as squares, each side for itself (Zou and Donner 2008):
+
+            d - sqrt((x - x_low)^2 + (y_high - y)^2)  to  d + sqrt((x_high - x)^2 + (y - y_low)^2)
+
+        with d = x - y. x and y are where the noisy statistics alone put them: a shrunk value may be
+        next to an end of its interval, and would hide the other's width. Where an end is a bound of
+        returns it is no quantile, and the two distances are summed; so are unknown parts, and all
+        distances where the two are not independent, each of which must then cover at (1 + level)/2
+        (docs/proofs/arms-and-actions.md).
+
+        Args:
+            other: y, with its ends; x is this one.
+            bounds: of returns.
+            independent: whether people and noise of both are.
+        """
+
+        def together(mine: Vector, its: Vector, at_bound: NDArray[np.bool_]) -> Vector:
+            unknown = np.minimum(self.unknown, mine) + np.minimum(other.unknown, its)
+            squares = np.hypot(
+                np.maximum(mine - self.unknown, 0.0), np.maximum(its - other.unknown, 0.0)
+            )
+            return np.where(at_bound | np.bool_(not independent), mine + its, squares + unknown)
+
+        lowest, highest = bounds
+        x, y = (np.clip(each.own, each.low, each.high) for each in (self, other))
+        below = together(
+            x - self.low, other.high - y, (self.low <= lowest) | (other.high >= highest)
+        )
+        above = together(
+            self.high - x, y - other.low, (self.high >= highest) | (other.low <= lowest)
+        )
+        return x - y - below, x - y + above
 
 
 def total_intervals(ratios: Ratios, z: float, around: Ends, *, alike: int | Vector = 1) -> Ends:
@@ -91,54 +134,16 @@ def total_intervals(ratios: Ratios, z: float, around: Ends, *, alike: int | Vect
     at_last = np.abs(t - last * n) <= np.hypot(tau, last * nu)
     low = np.where(at_first, first, np.where(between, roots, np.inf).min(axis=0))
     high = np.where(at_last, last, np.where(between, roots, -np.inf).max(axis=0))
-    held = np.isfinite(low) & np.isfinite(high)
-    ends = (
-        np.where(held, np.clip(ratios.centre + unit * low, lowest, highest), np.inf),
-        np.where(held, np.clip(ratios.centre + unit * high, lowest, highest), -np.inf),
-    )
-    return np.minimum(ends[0], around[0]), np.maximum(ends[1], around[1])
+    found = np.isfinite(low) & np.isfinite(high)
+    low, high = (np.clip(ratios.centre + unit * end, lowest, highest) for end in (low, high))
+    wide = widen((low, high), around)
+    return np.where(found, wide[0], around[0]), np.where(found, wide[1], around[1])
 
 
 def locate(ratios: Ratios, unvisited: float, z: float, alike: int | Vector) -> Located:
     """Return the ratios with their total intervals."""
-    low, high = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
-    return Located(plain_values(ratios, unvisited), low, high, np.zeros(len(low)))
-
-
-def difference_ends(
-    more: Located, less: Located, bounds: tuple[float, float], *, independent: bool = True
-) -> Ends:
-    """Return the ends of an interval of the difference of two numbers, from that of each.
-
-    Half-widths add up as squares, each side for itself (Zou and Donner 2008):
-
-        d - sqrt((x - x_low)^2 + (y_high - y)^2)  to  d + sqrt((x_high - x)^2 + (y - y_low)^2)
-
-    with d = x - y. x and y are where the noisy statistics alone put them: a shrunk value may be
-    next to an end of its interval, and would hide the other's width. Where an end is a bound of
-    returns it is no quantile, and the two distances are summed; so are unknown parts, and all
-    distances where the two are not independent, each of which must then cover at (1 + level)/2
-    (docs/proofs/arms-and-actions.md).
-
-    Args:
-        more: x, with its ends.
-        less: y, with its ends.
-        bounds: of returns.
-        independent: whether people and noise of both are.
-    """
-
-    def together(one: Vector, other: Vector, at_bound: NDArray[np.bool_]) -> Vector:
-        unknown = np.minimum(more.unknown, one) + np.minimum(less.unknown, other)
-        squares = np.hypot(
-            np.maximum(one - more.unknown, 0.0), np.maximum(other - less.unknown, 0.0)
-        )
-        return np.where(at_bound | np.bool_(not independent), one + other, squares + unknown)
-
-    lowest, highest = bounds
-    x, y = (np.clip(each.own, each.low, each.high) for each in (more, less))
-    below = together(x - more.low, less.high - y, (more.low <= lowest) | (less.high >= highest))
-    above = together(more.high - x, y - less.low, (more.high >= highest) | (less.low <= lowest))
-    return x - y - below, x - y + above
+    low, high = total_intervals(ratios, z, ratios.intervals(z), alike=alike)
+    return Located(ratios.plain(unvisited), low, high, np.zeros(len(low)))
 
 
 def distinct_values(low: Vector, high: Vector) -> int:
@@ -151,19 +156,17 @@ def distinct_values(low: Vector, high: Vector) -> int:
     >>> distinct_values(np.array([0.0, 0.2, 0.5]), np.array([0.3, 0.4, 0.9]))
     2
     """
-    order = np.argsort(low)
-    begins = low[order]
-    smallest = np.minimum.accumulate(high[order][::-1])[::-1]  # of this interval and those after it
-    count = at = 0
-    while at < len(low):
-        count, at = count + 1, int(np.searchsorted(begins, smallest[at], side="right"))
+    count, point = 0, -np.inf
+    for at in np.argsort(high):
+        if low[at] > point:
+            count, point = count + 1, high[at]
     return count
 
 
-def total_of_mixture(
-    ratios: Ratios, mixture: Vector, z: float, totals: Ends, *, alike: int | Vector = 1
+def total_of_mixtures(
+    ratios: Ratios, mixtures: Vector, z: float, totals: Ends, *, alike: int | Vector = 1
 ) -> Located:
-    """Return where sum_s mixture(s) V(s) may be: the overall value of the policy.
+    """Return where sum_s mixture(s) V(s) may be: the overall value of the policy, for each arm.
 
     A trajectory that does well in one state does well in another, so that the standard deviations
     of the sampling errors are added up, which is the most that they can make together. Each is
@@ -172,34 +175,31 @@ def total_of_mixture(
 
     Args:
         ratios: sums and counts of the states, with their noise.
-        mixture: a distribution over the states.
+        mixtures: distributions over the states, one in each row, alike but for their arm.
         z: the quantile of a standard normal number that goes with the level.
         totals: the ends of the states' total intervals, at the same z.
         alike: how many trajectories of one unit count.
 
     Returns:
-        The number, its ends, and what unclear states have in them.
+        The numbers, their ends, and what unclear states have in them.
     """
     lowest, highest = ratios.bounds
-    if np.count_nonzero(mixture) == 1:
-        only = np.flatnonzero(mixture)
-        own = plain_values(ratios, 0.5 * lowest + 0.5 * highest)
-        return Located(own[only], totals[0][only], totals[1][only], np.zeros(1))
-    value, variance, unknown = summands(ratios)
+    middle = 0.5 * lowest + 0.5 * highest
+    if np.count_nonzero(mixtures[0]) == 1:
+        only = mixtures.argmax(axis=1)
+        own = ratios.plain(middle)
+        return Located(own[only], totals[0][only], totals[1][only], np.zeros(len(only)))
+    value, variance, unknown = ratios.summands()
     distance = np.hypot(ratios.sums / ratios.sum_noise, ratios.clarity)
     nearer = 1 - 2 / np.maximum(distance, CLEAR)  # the true point may be, as for the noise
     visits = np.maximum(ratios.counts, CLEAR / 2 * ratios.count_noise) * nearer
     # A total interval that holds a fit's may go beyond the bounds; an end may have overflowed.
-    widest = np.fmin(np.fmax(0.5 * lowest + 0.5 * highest, totals[0]), totals[1])
+    widest = np.fmin(np.fmax(middle, totals[0]), totals[1])
     widest = np.clip(widest, lowest, highest)
     sampling = np.sqrt(alike * (highest - widest) * (widest - lowest) / visits)
-    spread = float(mixture @ np.where(unknown > 0, 0.0, sampling))
-    noise = float(np.sqrt(np.square(mixture) @ variance))
-    middle, unclear = np.array([mixture @ value]), float(mixture @ unknown)
-    half = z * float(np.hypot(noise, spread)) + unclear
-    return Located(
-        own=middle,
-        low=np.maximum(middle - half, lowest),
-        high=np.minimum(middle + half, highest),
-        unknown=np.array([unclear]),
-    )
+    spread = mixtures @ np.where(unknown > 0, 0.0, sampling)
+    noise = np.sqrt(np.square(mixtures) @ variance)
+    own, unclear = mixtures @ value, mixtures @ unknown
+    half = z * np.hypot(noise, spread) + unclear
+    low, high = np.maximum(own - half, lowest), np.minimum(own + half, highest)
+    return Located(own, low, high, unclear)

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from privalue.core import GRID_STEPS, Ope, Vector
-from privalue.estimate.flags import flag_texts
-from privalue.estimate.intervals import Ends, name_ends
-from privalue.releases import ReleasedWeights, ValueTable
+from privalue.estimate.flags import flagged_table
+from privalue.estimate.intervals import Ends, name_ends, widen
+from privalue.releases import ReleasedWeights
 from privalue.study import Study
 
 SUPPORTED = 0.8  # the lower end of the kept mass, above which a value is vouched for
@@ -118,9 +118,8 @@ class Quotient:
     def intervals(self, level: float, variance: Vector) -> tuple[Ends, Ends]:
         """Return the ends for the noise alone, and for noise and sampling."""
         alone = self.ends(level, np.zeros(len(variance)))
-        total = self.ends(level, variance, self.bounds)
         # A set with more in it holds the other one, but for what a search rounds.
-        return alone, (np.minimum(total[0], alone[0]), np.maximum(total[1], alone[1]))
+        return alone, widen(self.ends(level, variance, self.bounds), alone)
 
 
 def tail(away: Vector, a: float, b: Vector, spread: Vector) -> NDArray[np.float64]:
@@ -185,31 +184,22 @@ def policy_tables(
     """
     noisy, level = noisy_weights(mechanism, drawn), study.report.level
     tables = policy_columns(noisy, study.return_bounds, level)
-    policy, parts = tables["policy"], len(mechanism.scales)
+    policy, parts = tables["policy"], len(mechanism.scales)  # a public size was not drawn
+    released = dict(zip(noisy._fields[:parts], noisy[:parts], strict=True))
     # At the level of each start some of many have a kept mass above 1 even where the behaviour is
     # right: whether it is refuted is decided for all of them together.
     above = policy["kept_low"] > 1
-    of_target = [
-        ("lost", ~policy["supported"] & ~above),
-        ("impossible" if policy["refuted"].any() else "above", above),
-    ]
+    too_much = "impossible" if policy["refuted"].any() else "above"
+    of_target = [("lost", ~policy["supported"] & ~above), (too_much, above)]
     flags = {"policy": of_target, "behaviour": [], "differences": of_target}
     starts = {"start": [str(name) for name in study.start_names]} if study.start_names else {}
     return {
         "level": level,
         "tables": {
-            name: ValueTable(
-                {**starts, **columns, "flags": flag_texts(len(above), flags[name], every)}
-            )
+            name: flagged_table({**starts, **columns}, flags[name], every)
             for name, columns in tables.items()
         },
-        "weights": ReleasedWeights(
-            weighted=noisy.weighted,
-            weights=noisy.weights,
-            returns=noisy.returns,
-            sizes=noisy.sizes if parts == 4 else None,
-            scales=noisy.scales[:parts],
-        ),
+        "weights": ReleasedWeights(**released, scales=noisy.scales[:parts]),
     }
 
 
@@ -233,7 +223,11 @@ def policy_columns(
     people = noisy.alike * np.maximum(noisy.sizes, 0.0)
     weight = noisy.alike * noisy.clip * np.maximum(noisy.weights, 0.0)
     target, behaviour = value.intervals(level, weight), plain.intervals(level, people)
-    apart = _difference(noisy, value, plain, kept.value, target[1], behaviour[1], level)
+    # 1/4 - u^2 at the worst place of each interval, kappa times what it adds.
+    v_u, v_y = (0.25 - np.square(np.clip(0.0, *around[1])) for around in (target, behaviour))
+    part = np.maximum(noisy.clip - 2 * kept.value, 0.0) * v_u + kept.value * v_y
+    sampling = noisy.alike * np.maximum(noisy.weights, 0.0) * part
+    apart = difference_of_quotients(value, plain, sampling, level)
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
     impossible = kept_low > 1  # no right behaviour allows it, but by chance
     surely_low, _ = kept.ends(1 - (1 - level) / keys, people, (0.0, noisy.clip))
@@ -259,14 +253,8 @@ def policy_columns(
     }
 
 
-def _difference(
-    noisy: NoisyWeights,
-    target: Quotient,
-    behaviour: Quotient,
-    kept: Vector,
-    around_target: Ends,
-    around_behaviour: Ends,
-    level: float,
+def difference_of_quotients(
+    target: Quotient, behaviour: Quotient, sampling: Vector, level: float
 ) -> tuple[Ends, Ends]:
     """Return the intervals of u - y, the target's number less the behaviour's: noise, and total.
 
@@ -275,15 +263,11 @@ def _difference(
     (C/kappa - 2)_+ V_u + V_y for one trajectory, is all put into the target's set, which then
     covers u + B/m - y (docs/proofs/weights.md, theorem 7).
     """
-    chance, nobody = (1 + level) / 2, np.zeros(len(kept))
+    chance, nobody = (1 + level) / 2, np.zeros(len(sampling))
     other_low, other_high = behaviour.ends(chance, nobody)
-    # 1/4 - u^2 at the worst place of each interval, kappa times what it adds.
-    v_u, v_y = (0.25 - np.square(np.clip(0.0, *ends)) for ends in (around_target, around_behaviour))
-    part = np.maximum(noisy.clip - 2 * kept, 0.0) * v_u + kept * v_y
     shifted = replace(target, bounds=(-1.5, 1.5))  # B/m - y is at most 1
-    sampled = shifted.ends(chance, noisy.alike * np.maximum(noisy.weights, 0.0) * part)
     alone, total = (
         (np.maximum(low - other_high, -1.0), np.minimum(high - other_low, 1.0))
-        for low, high in (target.ends(chance, nobody), sampled)
+        for low, high in (target.ends(chance, nobody), shifted.ends(chance, sampling))
     )
-    return alone, (np.minimum(total[0], alone[0]), np.maximum(total[1], alone[1]))
+    return alone, widen(total, alone)

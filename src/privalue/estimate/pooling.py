@@ -28,7 +28,7 @@ from privalue.errors import StudyError, UsageError
 from privalue.estimate.flags import cautions
 from privalue.estimate.ratios import Ratios
 from privalue.estimate.refits import derive, released_ratios, study_of, trajectories_alike
-from privalue.estimate.values import arm_differences, fit_keys, statistics_tables
+from privalue.estimate.values import fit_keys, statistics_tables
 from privalue.ledger import MU2, epsilon_of, mu2_of_alpha
 from privalue.releases import PooledSource, Release, ValueTable
 from privalue.study import aggregation, design, ridge_of
@@ -98,15 +98,15 @@ def pool(
         start = known
     chosen = {} if level is None else {"report": {"level": level}}
     study = study_of(first.model_copy(update={"study": described}), chosen, start)
-    built, ratios = design(study), add_ratios(each)
     ridge = ridge_of(study, declared)
+    made = fit_keys(study, design(study), add_ratios(each), ridge, repeats)
     accepted = sorted({word for release in loaded for word in release.accepted} - {"useless"})
     every = cautions(private=True, accepted=accepted)
     differ = []
     if not same_people:  # else sources are not independent
         visits = [trajectories_alike(one) for one in loaded]
         differ = [("different", sources_differ(each, level=study.report.level, alike=visits))]
-    parts = statistics_tables(study, built, ratios, ridge, every, repeats, differ)
+    parts = statistics_tables(study, made, every, differ)
     return derive(
         first,
         **parts,
@@ -298,4 +298,4 @@ def difference(
     built = Design(phi=aggregation(2 * states, 1), weights=np.ones(2 * states))
     repeats = max(one.releases_per_person or 1 for one in both)
     estimates = replace(fit_keys(study, built, ratios, None, repeats), arms=2)
-    return ValueTable({"state": both[0].main.columns["state"], **arm_differences(estimates)})
+    return ValueTable({"state": both[0].main.columns["state"], **estimates.differences()})

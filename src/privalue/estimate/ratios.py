@@ -59,85 +59,87 @@ class Ratios:
         """Return how many standard deviations each count is above 0."""
         return self.counts / self.count_noise
 
+    def pooled(self, part_of: Integers) -> "Ratios":
+        """Return the ratios of sums and counts of several keys together.
 
-def pool_pairs(ratios: Ratios, state_of: Integers, states: int) -> Ratios:
-    """Return the sums and counts of so many states: those of their pairs together."""
+        Args:
+            part_of: what each key is a part of, from 0.
+        """
+        return replace(
+            self,
+            sums=add_up(self.sums, part_of),
+            counts=add_up(self.counts, part_of),
+            sum_noise=np.sqrt(add_up(np.square(self.sum_noise), part_of)),
+            count_noise=np.sqrt(add_up(np.square(self.count_noise), part_of)),
+        )
 
-    def total(numbers: Vector) -> Vector:
-        return np.asarray(np.bincount(state_of, weights=numbers, minlength=states), np.float64)
+    def plain(self, unvisited: float) -> Vector:
+        """Return c + T~/n~ between the bounds; ``unvisited`` where a count is not above 0."""
+        seen = self.counts > 0
+        with np.errstate(over="ignore"):
+            values = self.centre + self.sums / np.where(seen, self.counts, 1.0)
+        return np.where(seen, np.clip(values, *self.bounds), unvisited)
 
-    return replace(
-        ratios,
-        sums=total(ratios.sums),
-        counts=total(ratios.counts),
-        sum_noise=np.sqrt(total(np.square(ratios.sum_noise))),
-        count_noise=np.sqrt(total(np.square(ratios.count_noise))),
-    )
+    def intervals(self, z: float) -> tuple[Vector, Vector]:
+        """Return the ends of {v : (T~ - y n~)^2 <= (z^2 + least) (s_T^2 + y^2 s_n^2), y = v - c}.
+
+        v is between the bounds, and ``least`` is the smallest that the quotient can be there:
+        mostly 0, it keeps the set from vanishing where c + T~/n~ falls outside. In the plane of
+        n~/s_n and T~/s_T a value is a line through the origin, at the angle
+        psi = arctan(y s_n/s_T), and the quotient is (rho sin(phi - psi))^2, with rho and phi the
+        polar coordinates of the noisy point. So the set is the lines within some angle of the
+        noisy point's (docs/proofs/intervals.md).
+        """
+        slope = self.count_noise / self.sum_noise
+        lowest, highest = self.bounds
+        first = np.arctan((lowest - self.centre) * slope)
+        last = np.arctan((highest - self.centre) * slope)
+        across, along = self.sums / self.sum_noise, self.clarity
+        phi = np.arctan2(np.where(along < 0, -across, across), np.abs(along))
+        rho = np.hypot(across, along)
+        ends = np.minimum(np.abs(np.sin(phi - first)), np.abs(np.sin(phi - last)))
+        least = np.where((phi >= first) & (phi <= last), 0.0, rho * ends)
+        half = np.arcsin(np.minimum(np.hypot(z, least) / np.maximum(rho, z), 1.0))
+        low, high = last, first
+        for turn in (-math.pi, 0.0, math.pi):  # a line has two directions
+            begin, end = phi + turn - half, phi + turn + half
+            meets = (begin <= last) & (end >= first)
+            low = np.where(meets, np.minimum(low, np.maximum(begin, first)), low)
+            high = np.where(meets, np.maximum(high, np.minimum(end, last)), high)
+        from_low = np.where(low <= first, lowest, self.centre + np.tan(low) / slope)
+        to_high = np.where(high >= last, highest, self.centre + np.tan(high) / slope)
+        return np.clip(from_low, lowest, highest), np.clip(to_high, lowest, highest)
+
+    def summands(self) -> tuple[Vector, Vector, Vector]:
+        """Return what sums over states need: values nearly unbiased, variances, unknown parts.
+
+        A ratio is clear if the noisy point (n~/s_n, T~/s_T) is far from the origin. Its distance
+        rho is all that this may depend on: given rho, the point's angle is symmetric around the
+        true one, while a large n~ goes with a small ratio, and over many states that would add up.
+        Of the bias T/(n k^2) of a ratio, which is left, 1 - 1/k^2 takes away most, and what it
+        moves counts as noise. The factor rho/(rho - 2) is for a true point that is nearer than the
+        noisy one. A ratio that is not clear has the middle of the bounds as its value, the
+        variance 0, and is unknown by half their range.
+        """
+        lowest, highest = self.bounds
+        furthest = max(highest - self.centre, self.centre - lowest)
+        rho = np.hypot(self.sums / self.sum_noise, self.clarity)
+        clear = rho >= CLEAR * np.hypot(1.0, furthest * self.count_noise / self.sum_noise)
+        k = np.where(clear, np.maximum(self.clarity, CLEAR / 2), CLEAR)
+        y = np.where(clear, self.sums / self.count_noise, 0.0) / k
+        inside = np.clip(y, lowest - self.centre, highest - self.centre)
+        noise = np.square(self.sum_noise / self.count_noise / k) + np.square(inside / k)
+        noise *= np.where(clear, rho / np.maximum(rho - 2, 1.0), 1.0)
+        return (
+            np.where(clear, self.centre + y * (1 - k**-2.0), 0.5 * lowest + 0.5 * highest),
+            np.where(clear, noise + np.square(y * k**-2.0), 0.0),
+            np.where(clear, 0.0, 0.5 * highest - 0.5 * lowest),
+        )
 
 
-def plain_values(ratios: Ratios, unvisited: float) -> Vector:
-    """Return c + T~/n~ between the bounds; ``unvisited`` where the noisy count is not above 0."""
-    seen = ratios.counts > 0
-    with np.errstate(over="ignore"):
-        values = ratios.centre + ratios.sums / np.where(seen, ratios.counts, 1.0)
-    return np.where(seen, np.clip(values, *ratios.bounds), unvisited)
-
-
-def ratio_intervals(ratios: Ratios, z: float) -> tuple[Vector, Vector]:
-    """Return the ends of {v : (T~ - y n~)^2 <= (z^2 + least) (s_T^2 + y^2 s_n^2), y = v - c}.
-
-    v is between the bounds, and ``least`` is the smallest that the quotient can be there: mostly
-    0, it keeps the set from vanishing where c + T~/n~ falls outside. In the plane of n~/s_n and
-    T~/s_T a value is a line through the origin, at the angle psi = arctan(y s_n/s_T), and the
-    quotient is (rho sin(phi - psi))^2, with rho and phi the polar coordinates of the noisy point.
-    So the set is the lines within some angle of the noisy point's (docs/proofs/intervals.md).
-    """
-    slope = ratios.count_noise / ratios.sum_noise
-    lowest, highest = ratios.bounds
-    first = np.arctan((lowest - ratios.centre) * slope)
-    last = np.arctan((highest - ratios.centre) * slope)
-    across, along = ratios.sums / ratios.sum_noise, ratios.clarity
-    phi = np.arctan2(np.where(along < 0, -across, across), np.abs(along))
-    rho = np.hypot(across, along)
-    ends = np.minimum(np.abs(np.sin(phi - first)), np.abs(np.sin(phi - last)))
-    least = np.where((phi >= first) & (phi <= last), 0.0, rho * ends)
-    half = np.arcsin(np.minimum(np.hypot(z, least) / np.maximum(rho, z), 1.0))
-    low, high = last, first
-    for turn in (-math.pi, 0.0, math.pi):  # a line has two directions
-        begin, end = phi + turn - half, phi + turn + half
-        meets = (begin <= last) & (end >= first)
-        low = np.where(meets, np.minimum(low, np.maximum(begin, first)), low)
-        high = np.where(meets, np.maximum(high, np.minimum(end, last)), high)
-    from_low = np.where(low <= first, lowest, ratios.centre + np.tan(low) / slope)
-    to_high = np.where(high >= last, highest, ratios.centre + np.tan(high) / slope)
-    return np.clip(from_low, lowest, highest), np.clip(to_high, lowest, highest)
-
-
-def summands(ratios: Ratios) -> tuple[Vector, Vector, Vector]:
-    """Return what sums over states need: values nearly without bias, variances, and unknown parts.
-
-    A ratio is clear if the noisy point (n~/s_n, T~/s_T) is far from the origin. Its distance rho
-    is all that this may depend on: given rho, the point's angle is symmetric around the true
-    one, while a large n~ goes with a small ratio, and over many states that would add up. Of the
-    bias T/(n k^2) of a ratio, which is left, 1 - 1/k^2 takes away most, and what it moves counts
-    as noise. The factor rho/(rho - 2) is for a true point that is nearer than the noisy one.
-    A ratio that is not clear has the middle of the bounds as its value, the variance 0, and is
-    unknown by half their range.
-    """
-    lowest, highest = ratios.bounds
-    furthest = max(highest - ratios.centre, ratios.centre - lowest)
-    rho = np.hypot(ratios.sums / ratios.sum_noise, ratios.clarity)
-    clear = rho >= CLEAR * np.hypot(1.0, furthest * ratios.count_noise / ratios.sum_noise)
-    k = np.where(clear, np.maximum(ratios.clarity, CLEAR / 2), CLEAR)
-    y = np.where(clear, ratios.sums / ratios.count_noise, 0.0) / k
-    inside = np.clip(y, lowest - ratios.centre, highest - ratios.centre)
-    noise = np.square(ratios.sum_noise / ratios.count_noise / k) + np.square(inside / k)
-    noise *= np.where(clear, rho / np.maximum(rho - 2, 1.0), 1.0)
-    return (
-        np.where(clear, ratios.centre + y * (1 - k**-2.0), 0.5 * lowest + 0.5 * highest),
-        np.where(clear, noise + np.square(y * k**-2.0), 0.0),
-        np.where(clear, 0.0, 0.5 * highest - 0.5 * lowest),
-    )
+def add_up(numbers: Vector, part_of: Integers) -> Vector:
+    """Return the sum of each part's numbers."""
+    return np.asarray(np.bincount(part_of, weights=numbers), np.float64)
 
 
 def clear_limit(level: float, numbers: int) -> float:

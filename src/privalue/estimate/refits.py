@@ -12,8 +12,8 @@ import numpy as np
 from privalue.errors import UsageError
 from privalue.estimate.flags import cautions
 from privalue.estimate.intervals import distinct_values, locate
-from privalue.estimate.ratios import Ratios, normal_quantile, pool_pairs
-from privalue.estimate.values import statistics_tables
+from privalue.estimate.ratios import Ratios, normal_quantile
+from privalue.estimate.values import fit_keys, statistics_tables
 from privalue.releases import Release
 from privalue.study import Study, described_values, design, place_keywords, ridge_of
 from privalue.version import VERSION
@@ -65,12 +65,11 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
         given["features"] = {"kind": "tabular"}
     study = study_of(release, given, start)
     built = design(study)
-    if not study.mechanism.has_ridge:
-        built.require_full_rank()
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     every = cautions(private=release.private, accepted=release.accepted)
     repeats = release.releases_per_person or 1
-    parts = statistics_tables(study, built, released_ratios(release), ridge, every, repeats)
+    made = fit_keys(study, built, released_ratios(release), ridge, repeats)
+    parts = statistics_tables(study, made, every)
     described = study.public_description()
     return derive(release, study=described, ridge=ridge, refit_of=release.sha256, **parts)
 
@@ -85,12 +84,11 @@ def derive(release: Release, **parts: Any) -> Release:
 def study_of(release: Release, given: dict[str, dict[str, Any]], start: Any) -> Study:
     """Return the release's study with other choices; its states are those of the release."""
     described, level = release.study, {"level": release.level}
-    bins = {key: value for key, value in described["states"].items() if key == "bins"}
-    ends = {key: value for key, value in described["states"].items() if key == "ends"}
+    states = {key: value for key, value in described["states"].items() if key in ("bins", "ends")}
     sections = {
         **given,
         "values": {**described["values"], "start": start},
-        "states": bins or {"labels": list(release.states), **ends},
+        "states": states if "bins" in states else {"labels": list(release.states), **states},
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {**described.get("report", {}), **level, **given.get("report", {})},
     }
@@ -141,7 +139,7 @@ def verdict(release: Release) -> Verdict | None:
     ratios, keys = released_ratios(release), len(low) // max(len(release.arms), 1)
     most = min(release.study["privacy"].get("max_states_per_trajectory") or keys, keys)
     alike = most * trajectories_alike(release)
-    whole = pool_pairs(ratios, np.zeros(len(low), dtype=np.int64), 1)
+    whole = ratios.pooled(np.zeros(len(low), dtype=np.int64))
     place = locate(whole, ratios.centre, normal_quantile(release.level or 0.95), alike)
     value = np.clip(place.own, place.low, place.high)
     return Verdict(

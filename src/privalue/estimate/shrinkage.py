@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privalue.core import Integers, Vector
-from privalue.estimate.ratios import Ratios, plain_values, pool_pairs
+from privalue.estimate.ratios import Ratios
 
 TAUS = np.geomspace(1.0, 3e-4, 8)  # in halves of the range of returns
 FACTORS = np.array([1.0, 5.0, math.inf])  # near, far, other states are so many tau off, or 1
@@ -95,14 +95,14 @@ def shrink(
         slopes = [math.inf] + [80.0] * features.shape[1]
         kinds.append(kinds[0]._replace(columns=columns, slopes=slopes, doubt=1.0))
     if states is not None:
-        whole = pool_pairs(unit, states, int(states[-1]) + 1)
+        whole = unit.pooled(states)
         of_state = _posterior(whole, _common_kinds(whole, level), people)
         own = _own_kinds(of_state.means[states], of_state.deviations[states], effects)
         kinds = own + kinds[3:]  # the features, if any
     y, deviations, weights = _posterior(unit, kinds, people)
     fine = np.isfinite(y) & np.isfinite(deviations)
     return Shrunken(
-        means=np.where(fine, ratios.centre + reach * y, plain_values(ratios, unvisited)),
+        means=np.where(fine, ratios.centre + reach * y, ratios.plain(unvisited)),
         deviations=np.where(fine, reach * deviations, reach),
         own=np.where(fine, weights, 1.0),
     )

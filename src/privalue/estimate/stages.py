@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from privalue.core import Draw, Ssp, Vector
-from privalue.estimate.ratios import Ratios, normal_quantile, ratio_intervals
+from privalue.estimate.ratios import Ratios, normal_quantile
 from privalue.releases import ReleasedStage, Restriction, Share, StageChoice
 
 _MOST_ODDS = 1e12
@@ -65,17 +65,15 @@ def _beyond(mechanism: Ssp, histogram: Vector, chosen: int, level: float) -> Sha
     size = mechanism.terms.size.units if mechanism.terms.limits.counts_trajectories else None
     is_public = size is not None
     number, rest = float(outside.sum()), float(inside.sum() if size is None else size)
-    ends = ratio_intervals(
-        Ratios(
-            sums=np.array([number]),
-            counts=np.array([rest]),
-            sum_noise=np.array([noise * len(outside) ** 0.5]),
-            count_noise=np.array([_NO_NOISE * rest if is_public else noise * len(inside) ** 0.5]),
-            centre=0.0,
-            bounds=(0.0, 1.0 if is_public else _MOST_ODDS),
-        ),
-        normal_quantile(level, len(histogram) - 1),
+    odds = Ratios(
+        sums=np.array([number]),
+        counts=np.array([rest]),
+        sum_noise=np.array([noise * len(outside) ** 0.5]),
+        count_noise=np.array([_NO_NOISE * rest if is_public else noise * len(inside) ** 0.5]),
+        centre=0.0,
+        bounds=(0.0, 1.0 if is_public else _MOST_ODDS),
     )
+    ends = odds.intervals(normal_quantile(level, len(histogram) - 1))
     low, high = (float(end[0]) if is_public else float(end[0] / (1 + end[0])) for end in ends)
     value = number / max(rest if is_public else number + rest, 1.0)
     return Share(value=min(max(value, low), high), low=low, high=high)

@@ -22,24 +22,10 @@ from numpy.typing import NDArray
 
 from privalue.core import Design, Draw, Integers, Lsl, Lsw, Matrix, Mechanism, Ope, Ssp, Vector
 from privalue.estimate.fits import Fit, fit_lsl, fit_lsw, solve_theta
-from privalue.estimate.flags import Flag, flag_texts, flags_of_study
-from privalue.estimate.intervals import (
-    Ends,
-    Located,
-    difference_ends,
-    name_ends,
-    total_intervals,
-    total_of_mixture,
-)
+from privalue.estimate.flags import Flag, flagged_table, flags_of_study
+from privalue.estimate.intervals import Ends, Located, name_ends, total_intervals, total_of_mixtures
 from privalue.estimate.off_policy import policy_tables
-from privalue.estimate.ratios import (
-    Ratios,
-    clear_limit,
-    normal_quantile,
-    plain_values,
-    pool_pairs,
-    ratio_intervals,
-)
+from privalue.estimate.ratios import Ratios, clear_limit, normal_quantile
 from privalue.estimate.shrinkage import Shrunken, shrink
 from privalue.estimate.stages import stage_parts
 from privalue.releases import ReleasedStatistics, ValueTable
@@ -64,21 +50,20 @@ def estimate(
     if isinstance(mechanism, Ope):
         return policy_tables(study, mechanism, draw["values"], every)
     if isinstance(mechanism, Ssp):
-        ridge = ridge_of(study, mechanism.terms.size.trajectories)
-        ratios = noisy_ratios(mechanism, draw["values"], mechanism.level(draw))
-        parts = statistics_tables(study, mechanism.design, ratios, ridge, every)
-        if ridge is None and mechanism.design.is_tabular:
+        made = fit_draw(study, mechanism, draw)
+        parts = statistics_tables(study, made, every)
+        if made.ridge is None and made.design.is_tabular:
             parts["theta"] = None  # every state has a value of its own
         return parts | stage_parts(mechanism, draw, study.report.level)
     assert isinstance(mechanism, Lsw | Lsl)
     theta = solve_theta(mechanism, draw["values"])
     values, bounds = mechanism.design.values(theta), mechanism.terms.limits.return_bounds
     inside, size = np.clip(values, *bounds), mechanism.terms.size.trajectories
-    flags = flags_of_study(study, inside, counted=False, trajectories=size)
-    tables = {"values": _table({**_labels(study), "value": inside}, flags, every)}
+    flags = flags_of_study(study, inside, size)
+    tables = {"values": flagged_table({**_labels(study), "value": inside}, flags, every)}
     if study.start_distribution is not None:
         overall = np.clip([study.start_distribution @ values], *bounds)
-        tables["policy"] = _table({"value": overall}, [], every)
+        tables["policy"] = flagged_table({"value": overall}, [], every)
     return {"theta": theta, "tables": tables}
 
 
@@ -94,86 +79,76 @@ def rehearse(study: Study, mechanism: Mechanism) -> None:
     estimate(study, mechanism, {"values": mechanism.largest_numbers()})
 
 
-def noisy_ratios(mechanism: Ssp, numbers: Vector, level: int | None = None) -> Ratios:
-    """Return the numbers that DP-SSP drew in the units of returns and visits.
-
-    Args:
-        mechanism: that made them.
-        numbers: the sums in steps, then the counts.
-        level: what a stage chose; None, if there was none.
-    """
-    noise, keys = mechanism.noise_at(level), mechanism.design.states
-    return Ratios.within(
-        noise.bounds,
-        sums=numbers[:keys] * noise.step,
-        counts=numbers[keys:],
-        sum_noise=noise.of_steps * noise.step,
-        count_noise=noise.of_counts,
-    )
-
-
-def theta_of(
-    study: Study, mechanism: Ssp | Lsw | Lsl, numbers: Vector, *, level: int | None = None
-) -> Vector:
-    """Return theta of drawn numbers alone, without tables: planning asks for hundreds."""
-    if not isinstance(mechanism, Ssp):
-        return solve_theta(mechanism, numbers)
-    ridge = ridge_of(study, mechanism.terms.size.trajectories)
-    ratios = noisy_ratios(mechanism, numbers, level)
-    return fit_keys(study, mechanism.design, ratios, ridge).fit.theta
+def theta_of(study: Study, mechanism: Ssp | Lsw | Lsl, draw: Draw) -> Vector:
+    """Return theta of what was drawn alone, without tables: planning asks for hundreds."""
+    if isinstance(mechanism, Ssp):
+        return fit_draw(study, mechanism, draw).fit.theta
+    return solve_theta(mechanism, draw["values"])
 
 
 def statistics_tables(
-    study: Study,
-    design: Design,
-    ratios: Ratios,
-    ridge: float | None,
-    every: Sequence[str] = (),
-    repeats: int = 1,
-    different: Sequence[Flag] = (),
+    study: Study, made: "Estimates", every: Sequence[str] = (), different: Sequence[Flag] = ()
 ) -> dict[str, Any]:
     """Return the parts of a release that noisy statistics give, as the study asks.
 
     Args:
-        study: whose level, shrinkage, start and value of unvisited states count.
-        design: Phi and the weights, which may be others than at the release.
-        ratios: the output of DP-SSP.
-        ridge: lambda of LSL; None for LSW.
+        study: whose labels and start count.
+        made: the values of its keys.
         every: flags that every row has.
-        repeats: in how many of several pooled releases one person may be.
         different: the flag of keys at which pooled releases differ.
     """
     pairs, start = study.pairs, study.start_distribution
-    made = fit_keys(study, design, ratios, ridge, repeats)
-    flags = [*different, *made.flags]
-    flags += flags_of_study(study, made.values, counted=True, trajectories=None)
-    tables = {"values": _table({**_labels(study), **made.columns}, flags, every)}
+    flags = [*different, *made.flags, *flags_of_study(study, made.values)]
+    tables = {"values": flagged_table({**_labels(study), **made.columns}, flags, every)}
     whole = made
     if pairs is not None:
         whole = made.pool(pairs.state_of, study.limits.max_states_per_trajectory)
         states = {"state": _texts(study.names.names)}
-        tables["states"] = _table({**states, **whole.columns}, whole.flags, every)
+        tables["states"] = flagged_table({**states, **whole.columns}, whole.flags, every)
     arms = {"arm": _texts(study.arms.names)} if study.arms.names else {}
     if start is not None:
-        tables["policy"] = _table({**arms, **whole.overall(start)}, [], every)
+        tables["policy"] = flagged_table({**arms, **whole.overall(start)}, [], every)
     if arms:
         # In several pooled releases one person may be in two arms.
-        independent = study.arms_are_independent and repeats == 1
-        rows = arm_differences(made, start, independent=independent)
+        of_several = made.alike > study.limits.max_trajectories_per_person
+        independent = study.arms_are_independent and not of_several
+        rows = made.differences(start, independent=independent)
         tables["differences"] = _difference_table(study, rows, flags, every)
     return {
         "theta": made.fit.theta,
         "tables": tables,
         "level": made.level,
         "actions": () if pairs is None else tuple(map(str, pairs.actions.names)),
-        "statistics": ReleasedStatistics(**ratios.numbers),
+        "statistics": ReleasedStatistics(**made.ratios.numbers),
     }
+
+
+def fit_draw(study: Study, mechanism: Ssp, draw: Draw) -> "Estimates":
+    """Return the values of all keys from what DP-SSP drew: sums in steps, then counts."""
+    noise, drawn = mechanism.noise_at(mechanism.level(draw)), draw["values"]
+    ratios = Ratios.within(
+        noise.bounds,
+        sums=drawn[: mechanism.design.states] * noise.step,
+        counts=drawn[mechanism.design.states :],
+        sum_noise=noise.of_steps * noise.step,
+        count_noise=noise.of_counts,
+    )
+    ridge = ridge_of(study, mechanism.terms.size.trajectories)
+    return fit_keys(study, mechanism.design, ratios, ridge)
 
 
 def fit_keys(
     study: Study, design: Design, ratios: Ratios, ridge: float | None, repeats: int = 1
 ) -> "Estimates":
-    """Return the values of all keys, as the study asks."""
+    """Return the values of all keys, as the study asks.
+
+    Args:
+        study: whose level, shrinkage and value of unvisited states count.
+        design: Phi and the weights, which may be others than at the release.
+        ratios: the output of DP-SSP.
+        ridge: lambda of LSL; None for LSW.
+        repeats: in how many of several pooled releases one person may be.
+    """
     return Estimates(
         ratios=ratios,
         design=design,
@@ -215,14 +190,9 @@ class Estimates:
     state_of: Integers | None = None  # of keys that are pairs of a state and an action
 
     @cached_property
-    def z(self) -> float:
-        """Return the quantile of a standard normal number that goes with the level."""
-        return normal_quantile(self.level)
-
-    @cached_property
     def plain(self) -> Vector:
         """Return where the noisy numbers alone put the values."""
-        return plain_values(self.ratios, self.unvisited)
+        return self.ratios.plain(self.unvisited)
 
     @cached_property
     def _shrunken(self) -> Shrunken | None:
@@ -238,7 +208,7 @@ class Estimates:
         # Of many states some are outside of their own interval by chance, and what is outside by a
         # little may be moved far, if its count is small: a drawn value goes back only if all states
         # together leave hardly any doubt. Then its own numbers have decided.
-        low, high = ratio_intervals(self.ratios, normal_quantile(max(self.level, SURE), keys))
+        low, high = self.ratios.intervals(normal_quantile(max(self.level, SURE), keys))
         is_outside = (means < low) | (means > high)
         return Shrunken(np.clip(means, low, high), deviations, np.where(is_outside, 1.0, own))
 
@@ -251,7 +221,7 @@ class Estimates:
         if self._shrunken is not None:
             means = self._shrunken.means
         elif self.design.is_tabular:
-            means = np.clip(means, *ratio_intervals(self.ratios, self.z))
+            means = np.clip(means, *self.ratios.intervals(normal_quantile(self.level)))
         return fit_lsw(self.ratios, means, self.design)
 
     @property
@@ -289,7 +259,7 @@ class Estimates:
     @cached_property
     def usual(self) -> tuple[Ends, Ends]:
         """Return the intervals at the level."""
-        return self.intervals(self.z)
+        return self.intervals(normal_quantile(self.level))
 
     @cached_property
     def band(self) -> Ends:
@@ -334,24 +304,51 @@ class Estimates:
 
         It is a mixture of the fit's values, moved between the bounds as a whole.
         """
-        mixtures = self._mixtures(start)
+        mixtures, z = self._mixtures(start), normal_quantile(self.level)
         value = np.clip(mixtures @ self.design.values(self.fit.theta), *self.ratios.bounds)
-        low, high = self._ends(mixtures @ self.design.phi, value, self.z)
-        place = self.locate_overall(start, self.z, self.usual[1])
+        low, high = self._ends(mixtures @ self.design.phi, value, z)
+        place = total_of_mixtures(self.ratios, mixtures, z, self.usual[1], alike=self.alike)
         total = np.minimum(low, place.low), np.maximum(high, place.high)
         return {"value": value, **name_ends({"": (low, high), "total_": total})}
-
-    def locate_overall(self, start: Vector, z: float, totals: Ends) -> Located:
-        """Return where the statistics put the overall value of each arm, by total intervals."""
-        places = [
-            total_of_mixture(self.ratios, mixture, z, totals, alike=self.alike)
-            for mixture in self._mixtures(start)
-        ]
-        return Located(*(np.concatenate(part) for part in zip(*places, strict=True)))
 
     def _mixtures(self, start: Vector) -> Vector:
         """Return a distribution over the keys for each arm, in which it starts."""
         return np.asarray(np.kron(np.eye(self.arms), start), np.float64)
+
+    def differences(
+        self, start: Vector | None = None, *, independent: bool = True
+    ) -> dict[str, Vector]:
+        """Return the differences of the other arms from the first, as columns, arm after arm.
+
+        Nobody is in two arms, and the noise of different keys is independent, so that half-widths
+        add up as squares. Where one person may have trajectories in two arms, they are added up,
+        and the intervals of both cover at (1 + level)/2: then both do with probability ``level`` at
+        least, whatever the correlations (docs/proofs/arms-and-actions.md). Bands cover all values
+        at once already.
+
+        Args:
+            start: a start distribution: the difference of overall values comes last in each arm.
+            independent: whether nobody is in two arms.
+        """
+        z = normal_quantile(self.level if independent else (1 + self.level) / 2)
+        total, certain = self.intervals(z)[1], np.zeros(len(self.plain))
+        located = np.array([Located(self.plain, *ends, certain) for ends in (total, self.band)])
+        located = located.reshape(2, 4, self.arms, -1)  # kind, part, arm, key
+        values = self.values.reshape(self.arms, -1)
+        if start is not None:
+            mixtures = self._mixtures(start)
+            place = total_of_mixtures(self.ratios, mixtures, z, total, alike=self.alike)
+            overall = np.array([place, np.full_like(place, np.nan)])  # it has no band
+            located = np.concatenate([located, overall[..., None]], axis=-1)
+            values = np.column_stack([values, self.overall(start)["value"]])
+        value = values[1:] - values[0]
+        low, high, ends = value, value, {}
+        for kind, part in zip(("total_", "total_band_"), located, strict=True):
+            others, first = Located(*part[:, 1:]), Located(*part[:, :1])
+            below, above = others.minus(first, self.ratios.bounds, independent=independent)
+            low, high = np.minimum(low, below), np.maximum(high, above)
+            ends[kind] = low.ravel(), high.ravel()
+        return {"value": value.ravel(), **name_ends(ends)}
 
     def pool(self, state_of: Integers, most: int) -> "Estimates":
         """Return V from the statistics of pairs of a state and an action.
@@ -368,7 +365,7 @@ class Estimates:
         actions = np.bincount(state_of)
         return replace(
             self,
-            ratios=pool_pairs(self.ratios, state_of, len(actions)),
+            ratios=self.ratios.pooled(state_of),
             design=Design(phi=aggregation(len(actions), 1), weights=np.ones(len(actions))),
             ridge=None,
             features=None,
@@ -387,20 +384,11 @@ def _labels(study: Study) -> dict[str, NDArray[Any]]:
     if pairs is not None:
         actions = _texts(pairs.actions.names)
         return {"state": states[pairs.state_of], "action": actions[pairs.action_of]}
-    if len(arms):
-        return {"arm": np.repeat(arms, len(states)), "state": np.tile(states, len(arms))}
-    return {"state": states}
+    return _by_arm(arms, states) if len(arms) else {"state": states}
 
 
-def _table(columns: dict[str, Any], flags: Sequence[Flag], every: Sequence[str]) -> ValueTable:
-    return ValueTable({**columns, "flags": flag_texts(len(columns["value"]), flags, every)})
-
-
-# Nobody is in two arms, and the noise of different keys is independent, so that half-widths add up
-# as squares. Where one person may have trajectories in two arms, they are added up, and the
-# intervals of both cover at (1 + level)/2: then both do with probability ``level`` at least,
-# whatever the correlations (docs/proofs/arms-and-actions.md). Bands cover all values at once
-# already.
+def _by_arm(arms: NDArray[Any], states: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    return {"arm": np.repeat(arms, len(states)), "state": np.tile(states, len(arms))}
 
 
 def _difference_table(
@@ -412,47 +400,12 @@ def _difference_table(
     """
     arms, states = _texts(study.arms.names), _texts(study.names.names)
     more = 0 if study.start_distribution is None else 1
-    states, others = np.append(states, [None] * more), len(arms) - 1
-    labels = {"arm": np.repeat(arms[1:], len(states)), "state": np.tile(states, others)}
+    labels = _by_arm(arms[1:], np.append(states, [None] * more))
     against = np.repeat(arms[:1], len(rows["value"]))
-    masks = []
-    for code, mask in flags:
-        first, *rest = mask.reshape(len(arms), -1)
-        either = np.pad(first | np.array(rest), ((0, 0), (0, more)))
-        masks.append((code, either.ravel()))
-    return _table({**labels, "against": against, **rows}, masks, every)
 
+    def of_either(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        by_arm = mask.reshape(len(arms), -1)
+        return np.pad(by_arm[1:] | by_arm[0], ((0, 0), (0, more))).ravel()
 
-def arm_differences(
-    made: Estimates, start: Vector | None = None, *, independent: bool = True
-) -> dict[str, Vector]:
-    """Return the differences of the other arms from the first, as columns, arm after arm.
-
-    Args:
-        made: the values of all arms, arm after arm.
-        start: a start distribution: the difference of overall values comes last in each arm.
-        independent: whether nobody is in two arms.
-    """
-
-    def beside_first(keys: Vector, overall: Vector) -> tuple[Vector, Vector]:
-        of_arms = np.hstack([keys.reshape(made.arms, -1), overall.reshape(made.arms, -1)])
-        return of_arms[1:], of_arms[:1]
-
-    z = normal_quantile(made.level if independent else (1 + made.level) / 2)
-    total = made.intervals(z)[1]
-    overall, places = np.zeros(0), np.zeros((4, 0))
-    if start is not None:
-        overall = made.overall(start)["value"]
-        places = np.array(made.locate_overall(start, z, total))
-    value = np.subtract(*beside_first(made.values, overall))
-    low, high, ends = value, value, {}
-    unknown, nowhere = np.zeros(len(made.plain)), np.full_like(places, np.nan)
-    for kind, of_keys, of_arms in (("total_", total, places), ("total_band_", made.band, nowhere)):
-        located = zip((made.plain, *of_keys, unknown), of_arms, strict=True)
-        others, first = zip(*(beside_first(*part) for part in located), strict=True)
-        below, above = difference_ends(
-            Located(*others), Located(*first), made.ratios.bounds, independent=independent
-        )
-        low, high = np.minimum(low, below), np.maximum(high, above)
-        ends[kind] = low.ravel(), high.ravel()
-    return {"value": value.ravel(), **name_ends(ends)}
+    either = [(code, of_either(mask)) for code, mask in flags]
+    return flagged_table({**labels, "against": against, **rows}, either, every)

@@ -226,7 +226,7 @@ def outcome(method: Method, features: Features, trajectories: int, run: int) -> 
     study, mechanism = _mechanism(method, features, trajectories)
     perturbed = mechanism.perturb(statistics, "values", {})
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
-    theta = theta_of(study, mechanism, perturbed.center + noise)
+    theta = theta_of(study, mechanism, {"values": perturbed.center + noise})
     return Outcome(phi.values(theta), theta, clean)
 
 

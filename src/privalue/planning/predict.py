@@ -181,8 +181,7 @@ def _values(study: Study, mechanism: Mechanism, draw: Draw) -> Vector:
     if isinstance(mechanism, Ope):
         return _policy_values(study, mechanism, draw["values"])
     assert isinstance(mechanism, Ssp | Lsw | Lsl)
-    level = mechanism.level(draw) if isinstance(mechanism, Ssp) else None
-    theta = theta_of(study, mechanism, draw["values"], level=level)
+    theta = theta_of(study, mechanism, draw)
     return np.clip(mechanism.design.values(theta), *_bounds(mechanism, draw))
 
 

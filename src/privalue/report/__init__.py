@@ -8,23 +8,20 @@ private. The curator's page gets its diagnostics from its caller.
 from privalue.report.accounts import (
     describe_account,
     describe_statement,
-    request_for,
     statement_rows,
 )
 from privalue.report.checking import Checked, check, study_html
 from privalue.report.description import Description, Listing
 from privalue.report.files import read_answers, write_text
 from privalue.report.guarantee import detection
+from privalue.report.html import load_page, notebook_html, sentence
 from privalue.report.html import say as say_notice
-from privalue.report.html import sentence
 from privalue.report.numbers import format_interval
-from privalue.report.pages import load_page, notebook_html, registry_yaml, release_page
 from privalue.report.plans import describe_plan
 from privalue.report.plots import plot_plan, plot_release, save_figure
 from privalue.report.policies import describe_policy, policy_record, save_policy
 from privalue.report.private_page import (
     describe_diagnostics,
-    private_page,
     require_private_place,
     write_private_page,
 )
@@ -50,12 +47,8 @@ __all__ = [
     "plot_plan",
     "plot_release",
     "policy_record",
-    "private_page",
     "publish",
     "read_answers",
-    "registry_yaml",
-    "release_page",
-    "request_for",
     "require_private_place",
     "save_figure",
     "save_policy",

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from privalue.ledger import Account, ReleaseRequest, StatementLine, study_hash
-from privalue.releases import Release
+from privalue.ledger import Account, StatementLine
 from privalue.report.description import Description, Fact, Listing
 from privalue.report.html import fact
 
@@ -57,18 +56,3 @@ def describe_statement(account: Account, lines: Iterable[StatementLine]) -> Desc
     ]
     title = f"Statement of {account.dataset}"
     return Description(title=title, listings=(Listing("statement", title, heads, rows),))
-
-
-def request_for(release: Release) -> ReleaseRequest:
-    """Return what a release asked of its ledger."""
-    privacy, study = release.privacy, release.study["study"]
-    return ReleaseRequest(
-        dataset=study["dataset"],
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        unit=privacy.unit,
-        neighbours=privacy.neighbours,
-        alpha=release.noise.alpha if release.mechanism == "dp-ssp" else None,
-        what="a release",
-        study=study_hash(release.study),
-    )

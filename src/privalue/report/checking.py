@@ -1,7 +1,7 @@
 """Say everything that can be said about a study without data: ``pv.check``."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +17,8 @@ from privalue.planning import (
     usefulness_notices,
 )
 from privalue.report.description import Description, Fact, Notice
-from privalue.report.html import fact, say
+from privalue.report.html import fact, notebook_html, say
 from privalue.report.meaning import section_facts
-from privalue.report.pages import notebook_html
 from privalue.study import SMOOTH, Study, declared_size, implied_returns, ridge_of
 
 
@@ -28,54 +27,49 @@ class Checked:
     """A study that is complete and valid, and what follows from it.
 
     Attributes:
-        study: the study.
-        states: how many values there are, those of every arm.
-        features: how many features.
-        alpha: of the noise; None where it depends on a number of trajectories not known yet.
-        beta: of the noise, likewise.
-        ridge: lambda of LSL, where there is one.
         notices: what is allowed and probably not meant.
+        prepared: the study, its design, and the mechanism where it is known without data.
     """
 
-    study: Study
-    states: int
-    features: int
-    alpha: float | None
-    beta: float | None
-    ridge: float | None
     notices: tuple[Notice, ...]
-    prepared: Prepared = field(repr=False)
+    prepared: Prepared
+
+    @property
+    def study(self) -> Study:
+        """Return the study."""
+        return self.prepared.study
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the notices as sentences."""
         return tuple(map(say, self.notices))
 
-    @property
-    def condition(self) -> float | None:
-        """Return how much the fit may magnify errors; 1 is the least, None where there is none."""
-        design = self.prepared.design
-        return design.weighted.condition if design.weighted.low > 0 else None
-
     @cached_property
     def description(self) -> Description:
         """Return what there is to say."""
         return Description(
             title=f"{self.study.study.name}: the study is complete and valid",
-            facts=tuple(_facts(self)),
+            facts=tuple(_facts(self.prepared)),
             notices=self.notices,
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``check --json`` prints."""
-        names = ("states", "features", "alpha", "beta", "ridge", "condition")
+        study, design, mechanism = self.study, self.prepared.design, self.prepared.mechanism
+        constants = None if mechanism is None else mechanism.calibration
+        ridge = None if mechanism is None else ridge_of(study, mechanism.terms.size.trajectories)
         return {
             "valid": True,
-            "study": self.study.public_description(),
-            **{name: getattr(self, name) for name in names},
-            "return_bounds": self.study.return_bounds,
-            "unvisited": self.study.values.unvisited_value,
-            "stages": self.study.stages,
+            "study": study.public_description(),
+            "states": design.states,
+            "features": design.dimension,
+            "alpha": None if constants is None else constants.alpha,
+            "beta": None if constants is None else constants.beta,
+            "ridge": ridge,
+            "condition": design.weighted.condition if design.weighted.low > 0 else None,
+            "return_bounds": study.return_bounds,
+            "unvisited": study.values.unvisited_value,
+            "stages": study.stages,
             "notes": self.notes,
             "notices": [notice.code for notice in self.notices],
         }
@@ -83,7 +77,7 @@ class Checked:
     def __repr__(self) -> str:
         notes = "".join(f"\n- {note}" for note in self.notes)
         name = self.study.study.name
-        return f"Checked({name!r}: complete and valid, states={self.states}){notes}"
+        return f"Checked({name!r}: complete and valid, states={self.prepared.design.states}){notes}"
 
     def _repr_html_(self) -> str:
         return notebook_html(self.description, study="The study")
@@ -109,19 +103,7 @@ def check(study: Study, *, columns: Mapping[str, str] | None = None) -> Checked:
     Checked('untitled': complete and valid, states=2)
     """
     prepared = prepare(study, columns)
-    study, mechanism = prepared.study, prepared.mechanism
-    constants = None if mechanism is None else mechanism.calibration
-    size = declared_size(study).trajectories
-    return Checked(
-        study=study,
-        states=prepared.design.states,
-        features=prepared.design.dimension,
-        alpha=None if constants is None else constants.alpha,
-        beta=None if constants is None else constants.beta,
-        ridge=None if constants is None else ridge_of(study, size),
-        notices=tuple(_notices(prepared)),
-        prepared=prepared,
-    )
+    return Checked(notices=tuple(_notices(prepared)), prepared=prepared)
 
 
 def _notices(prepared: Prepared) -> Iterator[Notice]:
@@ -206,25 +188,26 @@ def _on_returns(study: Study) -> Iterator[Notice]:
         yield Notice("returns-wide", "note", about)
 
 
-def _facts(checked: Checked) -> Iterator[Fact]:
-    study, mechanism = checked.study, checked.prepared.mechanism
+def _facts(prepared: Prepared) -> Iterator[Fact]:
+    study, design, mechanism = prepared.study, prepared.design, prepared.mechanism
     yield from section_facts(study.public_description())
     yield fact("study.return_bounds", study.return_bounds)
-    yield fact("study.keys", checked.states)
+    yield fact("study.keys", design.states)
     if not study.is_off_policy:
-        yield fact("study.dimension", checked.features)
+        yield fact("study.dimension", design.dimension)
     several = study.limits.max_trajectories_per_person if study.privacy.unit == "person" else None
     most = None if study.is_off_policy else study.limits.max_states_per_trajectory
     each = "state" if study.pairs is None else "pair"
     yield fact("study.limits", several, most=most, each=each)
-    more = dict.fromkeys(("sigma", "beta", "delta"))
+    alpha, more = None, dict.fromkeys(("sigma", "beta", "delta"))
     if isinstance(mechanism, Ope):
+        alpha = mechanism.calibration.alpha
         more["sigma"] = mechanism.public_noise({}).sigma
     elif mechanism is not None:
         alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
-        true = privacy_profile(alpha, beta, checked.features, mechanism.terms.epsilon).upper
+        true = privacy_profile(alpha, beta, design.dimension, mechanism.terms.epsilon).upper
         more |= {"beta": beta, "delta": true}
-    yield fact("study.noise", checked.alpha, **more)
+    yield fact("study.noise", alpha, **more)
 
 
 def study_html(study: Study) -> str:

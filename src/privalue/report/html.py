@@ -124,6 +124,24 @@ def render(template: str, description: Description, **more: Any) -> str:
     return replace_controls(made.get_template(template).render(d=description, **more))
 
 
+def notebook_html(description: Description, **sections: str) -> str:
+    """Return what a notebook shows.
+
+    Args:
+        description: of whatever is shown.
+        sections: the facts to show, by section, with their titles.
+    """
+    return render("notebook.html", description, sections=sections)
+
+
+def load_page() -> None:
+    """Compile the page's templates: what would fail to load fails before the charge."""
+    for name in ("report.html", "parts.html", "notices.txt"):
+        environment(is_html=True).get_template(name)
+    for name in ("registry.yaml", "notices.txt", "commands.txt", "facts.txt"):
+        environment(is_html=False).get_template(name)
+
+
 def replace_controls(text: str) -> str:
     """Return a text without the characters that neither HTML nor XML may hold."""
     return _FORBIDDEN.sub("\ufffd", text)

@@ -129,11 +129,7 @@ def _axes(ax: Any, size: tuple[float, float]) -> Any:
     """Return the axes to draw into: new ones, if none are given."""
     from privalue.report.drawing import pyplot  # noqa: PLC0415 - an extra
 
-    if ax is None:
-        return pyplot.subplots(figsize=size, layout="constrained")[1]
-    if not hasattr(ax, "hlines"):
-        raise UsageError(f"ax is a {type(ax).__name__}; give Matplotlib axes", code="axes")
-    return ax
+    return pyplot.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 
 
 def _size(table: Table) -> tuple[float, float]:

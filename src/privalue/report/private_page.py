@@ -153,9 +153,5 @@ def write_private_page(diagnostics: PrivateDiagnostics, file: str | Path) -> Pat
         raise UsageError(
             f"cannot make the folder {target.parent}: {problem.strerror}", code="cannot-write"
         ) from None
-    return write_text(target, private_page(diagnostics), 0o600)
-
-
-def private_page(diagnostics: PrivateDiagnostics) -> str:
-    """Return the page's text. PRIVATE: none of it may be published."""
-    return render("private.html", describe_diagnostics(diagnostics), mark=PRIVATE_MARK)
+    page = render("private.html", describe_diagnostics(diagnostics), mark=PRIVATE_MARK)
+    return write_text(target, page, 0o600)

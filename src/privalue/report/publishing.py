@@ -13,7 +13,7 @@ from privalue.ledger import Account
 from privalue.releases import Release
 from privalue.report.files import table_csv, write_text
 from privalue.report.folders import PAGE, REGISTRY, require_publishable
-from privalue.report.pages import registry_yaml, release_page
+from privalue.report.html import PUBLIC_MARK, render
 from privalue.report.release_facts import describe, require_same_study
 from privalue.study import Study
 
@@ -92,7 +92,8 @@ def write_report(
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
         name: (f"{name}.csv", table_csv(columns)) for name, columns in description.files.items()
     }
-    texts["registry"] = REGISTRY, registry_yaml(description, answers or {})
+    more = {"answers": answers or {}, "mark": PUBLIC_MARK}
+    texts["registry"] = REGISTRY, render(REGISTRY, description, **more)
     if page:
-        texts["page"] = PAGE, release_page(description, answers or {})
+        texts["page"] = PAGE, render(PAGE, description, **more)
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
