@@ -55,8 +55,8 @@ def policy_table(
         table = place_rows(name, labels, numbers.ravel(), pairs, absent=0.0)
     elif (entries := _entries(policy, pairs, name)) is not None:
         labels = [(str(state), str(action)) for state, action, _ in entries]
-        numbers = np.array([_number(value) for *_, value in entries], dtype=np.float64)
-        table = place_rows(name, labels, numbers, pairs, absent=0.0)
+        cells = [value if isinstance(value, Real) else np.nan for *_, value in entries]
+        table = place_rows(name, labels, np.array(cells, np.float64), pairs, absent=0.0)
     else:
         table = _read_array(policy, shape, name)
     bad = ~((table >= 0) & (table <= 1 + SUMS_TO_ONE)).ravel()
@@ -139,10 +139,6 @@ def _by_state(rows: Iterable[tuple[Any, Any]], pairs: PairNames, name: str) -> l
             what = f"has {len(choice)} numbers in state {state}, and actions are {actions.count}"
             raise refusal("policy-form", name, what)
     return entries
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, Real) else np.nan
 
 
 def _read_array(policy: Any, shape: tuple[int, int], name: str) -> Vector:
