@@ -50,10 +50,8 @@ class StateNames:
         (text,) = label
         if self.positions:
             return self.positions.get(text, self.positions.get(text.removeprefix("'")))
-        if not (len(text) <= 10 and text.isascii() and text.isdigit()):
-            return None
-        at = int(text)
-        return at if str(at) == text and at < self.count else None
+        at = int(text) if len(text) <= 10 and text.isascii() and text.isdigit() else -1
+        return at if str(at) == text and at in self.names else None
 
     @cached_property
     def positions(self) -> dict[str, int]:

@@ -4,7 +4,7 @@ A label is compared as text: 3, ``np.int64(3)`` and "3" are one state.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -109,26 +109,22 @@ def _entries(policy: Any, pairs: PairNames, name: str) -> list[Entry] | None:
     """Return (state, action, probability) of whatever has labels; None of an array."""
     if callable(policy):
         policy = {state: policy(state) for state in pairs.states.names}
-    if isinstance(policy, Mapping):
-        return _by_state(policy.items(), pairs, name)
     table = policy.to_arrow() if hasattr(policy, "to_arrow") else policy
     columns = getattr(table, "column_names", getattr(table, "columns", ()))
     if set(COLUMNS) <= set(map(str, columns)):
         cells = [np.asarray(table[column]).tolist() for column in COLUMNS]
         return list(zip(*cells, strict=True))
-    if hasattr(table, "iloc"):
-        rows = zip(table.index, table.to_dict("records"), strict=True)
-        return _by_state(rows, pairs, name)
-    if len(columns):
+    if isinstance(policy, Mapping):
+        rows = list(policy.items())
+    elif hasattr(table, "iloc"):
+        rows = list(zip(table.index, table.to_dict("records"), strict=True))
+    elif len(columns):
         raise refusal("policy-form", name, f"has columns {', '.join(map(str, columns))}")
-    return None
-
-
-def _by_state(rows: Iterable[tuple[Any, Any]], pairs: PairNames, name: str) -> list[Entry]:
-    """Return the entries of a choice for each state: an action, or probabilities of actions."""
+    else:
+        return None
     actions = pairs.actions
     entries: list[Entry] = []
-    for state, choice in rows:
+    for state, choice in rows:  # the choice: an action, or probabilities of actions
         if isinstance(choice, Mapping):
             entries += [(state, action, value) for action, value in choice.items()]
         elif np.ndim(choice) == 0:
