@@ -60,13 +60,10 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
     if choices.get("size") == 1:
         given["features"] = {"kind": "tabular"}
     study = study_of(release, given, start)
-    built = design(study)
-    if not study.mechanism.has_ridge:
-        built.require_full_rank()
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     every = cautions(private=release.private, accepted=release.accepted)
     repeats = release.releases_per_person or 1
-    made = fit_keys(study, built, ratios, ridge, repeats)
+    made = fit_keys(study, design(study), ratios, ridge, repeats)
     parts = statistics_tables(study, made, every)
     described = study.public_description()
     return derive(release, study=described, ridge=ridge, refit_of=release.sha256, **parts)
