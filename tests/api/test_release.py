@@ -300,7 +300,7 @@ def test_a_text_that_was_changed_is_no_release(change):
 def test_the_text_holds_whatever_labels_hold():
     labels = ['"', "},{", '\n  "values": []', "é", "x", "\\"]
     described = study(6, states={"labels": labels})
-    released = release_anyway(described, [[(label, 1.0)] for label in described.state_labels] * 30)
+    released = release_anyway(described, [[(label, 1.0)] for label in described.names.names] * 30)
     again = pv.Release.parse(released.to_json())
     assert again == released
     assert json.loads(released.to_json())["tables"]["values"]["state"] == [

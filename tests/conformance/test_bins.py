@@ -40,14 +40,14 @@ def state_of(age, rate):
     """The state of a row, by its words: "50 <= age < 70.5, heart rate >= 100"."""
     holds = [
         label
-        for label in STUDY.state_labels
+        for label in STUDY.names.names
         if all(
             eval(part.replace("heart rate", "rate"), {"age": age, "rate": rate})
             for part in label.split(", ")
         )
     ]
     assert len(holds) == 1
-    return STUDY.state_labels.index(holds[0])
+    return STUDY.names.names.index(holds[0])
 
 
 def by_hand(rows):

@@ -232,8 +232,6 @@ def test_a_request_that_is_no_text(place, kind):
     make = {"duckdb": as_duckdb, "sqlite": as_sqlite, "postgresql": as_postgres}[kind]
     made = make(place, HEADING, rows_of(EPISODES))
     for odd in ("SELECT 1\0", "SELECT '\udcff'", "\udcff"):
-        with pytest.raises(
-            pv.DataError, match=r"not? (a text in )?UTF-8|not a text in UTF-8"
-        ) as caught:
+        with pytest.raises(pv.DataError, match=r"not (a text in|valid) UTF-8") as caught:
             statistics(f"{made}::{odd}", STUDY)
         assert "keeper" not in str(caught.value)  # an address may hold a password

@@ -12,7 +12,7 @@ import privalue as pv
 from oracles.estimates import estimate, noisy_statistics
 from oracles.studies import study
 from privalue.core import Design
-from privalue.study import PairNames, StateNames, aggregation
+from privalue.study import aggregation
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 SEED = 20261124
@@ -20,14 +20,9 @@ MANY = 20_000  # states, each of which is a repetition by itself
 RARE = 1e-9
 
 
-def pairs_of(states, actions=2, allowed=None):
-    names = {"states": StateNames(count=states), "actions": StateNames(count=actions)}
-    return PairNames(**names, allowed=allowed)
-
-
 def of_states(sums, counts, noise, *, most=9, alike=1, level=0.95, actions=2):
     """V of made-up statistics: one state for each repetition, two actions each."""
-    pairs = pairs_of(len(sums) // actions, actions)
+    pairs = study(len(sums) // actions, mechanism=SSP, actions={"count": actions}).pairs
     noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=sums,

@@ -25,7 +25,7 @@ def test_rewards_of_ends_give_tight_bounds_and_need_no_column():
     assert study.fixed_rewards == (0.0, (0.0, 1.0))
     assert study.return_bounds == (0.0, 0.99)
     assert study.values.rewards == (0.0, 1.0)
-    assert study.state_labels == ("ward", "icu")
+    assert study.names.names == ("ward", "icu")
     assert study.raw_labels == {"ward": 0, "icu": 1, "died": 2, "home": 3}
     assert study.limits.has_ends
     assert not study.stages
@@ -66,11 +66,11 @@ def test_what_follows_is_found_anew_when_something_changes():
 
 def test_counted_states_lose_those_that_are_ends():
     lake = pv.Study(**USUAL, states=6, ends=[2, 5], discount=0.9, rewards=(0, 1))
-    assert lake.state_labels == ("0", "1", "3", "4")
+    assert lake.names.names == ("0", "1", "3", "4")
     assert lake.raw_labels == {"0": 0, "1": 1, "3": 2, "4": 3, "2": 4, "5": 5}
     assert lake.fixed_rewards is None
     other = pv.Study(**USUAL, states=2, ends=["out"], discount=0.9, rewards=(0, 1))
-    assert other.state_labels == ("0", "1")
+    assert other.names.names == ("0", "1")
 
 
 def test_ends_are_compared_after_groups():

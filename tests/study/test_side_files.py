@@ -52,7 +52,7 @@ def test_a_study_names_no_file_of_another_folder(places_of, name, capfd):
         pv.Study.load(written(places_of / "study", name="other.toml")).replace(states=named)
     assert refused.value.code == "side-file-outside"
     assert run(["check", str(study), "--side-files", str(places_of / "private")]) == 0
-    assert pv.Study.load(study, side_files=places_of / "private").state_labels == ("Ada", "Grace")
+    assert pv.Study.load(study, side_files=places_of / "private").names.names == ("Ada", "Grace")
     assert run(["check", str(study), "--side-files", str(places_of / "study")]) == 3
 
 
@@ -62,7 +62,7 @@ def test_links_inside_the_folder_and_whole_linked_folders_are_no_way_out(tmp_pat
     (real / "kept.csv").write_text("a\nb\n")
     (real / "names.csv").symlink_to("kept.csv")
     (tmp_path / "linked").symlink_to(real)
-    assert pv.Study.load(tmp_path / "linked" / "study.toml").state_labels == ("a", "b")
+    assert pv.Study.load(tmp_path / "linked" / "study.toml").names.names == ("a", "b")
 
 
 # What they may be

@@ -203,7 +203,7 @@ BIN_LABELS = (
 
 def test_bins_make_states_and_are_recorded():
     chosen = pv.Study(**BINNED)
-    assert chosen.state_labels == BIN_LABELS
+    assert chosen.names.names == BIN_LABELS
     described = chosen.public_description()
     edges = [{"column": "age", "edges": [50.0, 70.0]}, {"column": "sofa", "edges": [5.5]}]
     assert described["states"]["bins"] == edges

@@ -367,7 +367,7 @@ def _states(
 
 def _key_names(study: Study) -> list[dict[str, str]]:
     """Return the state of every key, with its arm or action."""
-    states, pairs = study.state_labels, study.pairs
+    states, pairs = tuple(map(str, study.names.names)), study.pairs
     if pairs is not None:
         places = zip(pairs.state_of.tolist(), pairs.action_of.tolist(), strict=True)
         return [{"state": states[s], "action": pairs.actions.label(a)} for s, a in places]

@@ -115,7 +115,7 @@ class Declaration:
         pairs = self.study.pairs
         return {
             "state": list(self.study.raw_labels or ()),
-            "action": (pairs and pairs.actions.labels) or (),
+            "action": tuple(pairs.actions.positions) if pairs else (),
             "arm": self.study.arms.names,
         }
 

@@ -8,7 +8,6 @@ what was really done.
 
 from privalue.study.keywords import KEYWORDS, place_keywords
 from privalue.study.messages import describe_key
-from privalue.study.names import PairNames, StateNames
 from privalue.study.policies import policy_table
 from privalue.study.sections import SECTIONS, SMOOTH, implied_returns
 from privalue.study.side_files import hash_matrix
@@ -29,8 +28,6 @@ __all__ = [
     "NEEDS_TRAJECTORIES",
     "SECTIONS",
     "SMOOTH",
-    "PairNames",
-    "StateNames",
     "Study",
     "aggregation",
     "declared_size",

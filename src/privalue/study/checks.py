@@ -7,15 +7,10 @@ in the order in which it is found. ``messages.toml`` has the message of each cod
 import codecs
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from privalue.core import MOST_LEVELS
-from privalue.study.heuristics import MOST_CELLS, fits_stage
+from privalue.study.heuristics import MOST_STAGED
 from privalue.study.messages import describe_key, format_value, refusal
-from privalue.study.sections import LARGEST, MOST_STATES, ROLES, SECTIONS, SMALLEST
-
-if TYPE_CHECKING:
-    from privalue.study.study import Study
+from privalue.study.sections import LARGEST, MOST_STATES, ROLES, SECTIONS, SMALLEST, Sections
 
 # A code, and what its message shows if the study is to be refused; anything false if it is not.
 Check = tuple[str, object]
@@ -29,7 +24,7 @@ EPSILONS = {
 DELTAS = (1e-15, 0.5)  # exact calibration
 
 
-def require(study: "Study", checks: Iterable[Check]) -> None:
+def require(study: Sections, checks: Iterable[Check]) -> None:
     """Raise StudyError for the first check that fails.
 
     Args:
@@ -42,7 +37,7 @@ def require(study: "Study", checks: Iterable[Check]) -> None:
             raise refusal(code, *values, s=study)
 
 
-def check_sections(s: "Study") -> Iterator[Check]:
+def check_sections(s: Sections) -> Iterator[Check]:
     """Yield each check of what a study says, before any file is read.
 
     A condition may rely on those before it: they did not hold.
@@ -53,7 +48,7 @@ def check_sections(s: "Study") -> Iterator[Check]:
     yield from _check_data(s)
 
 
-def _check_values(s: "Study") -> Iterator[Check]:
+def _check_values(s: Sections) -> Iterator[Check]:
     """Yield the checks of [values], [states], [features] and [weights]."""
     values, states, features, data = s.values, s.states, s.features, s.data
     unusable = states.ends is not None and not _are_labels(states.end_labels, 1)
@@ -84,7 +79,7 @@ def _check_values(s: "Study") -> Iterator[Check]:
     yield "weights-given-twice", len(s.weights.given) > 1
 
 
-def _check_mechanism(s: "Study") -> Iterator[Check]:
+def _check_mechanism(s: Sections) -> Iterator[Check]:
     """Yield the checks of [mechanism], [privacy], [actions] and [policy]."""
     privacy, actions, policy = s.privacy, s.actions, s.policy
     chosen, name, is_ope = s.mechanism, s.mechanism.name, s.is_off_policy
@@ -104,7 +99,7 @@ def _check_mechanism(s: "Study") -> Iterator[Check]:
         yield "key-missing", is_ope and getattr(policy, key) is None and ("policy", key, allowed)
 
 
-def _check_data(s: "Study") -> Iterator[Check]:
+def _check_data(s: Sections) -> Iterator[Check]:
     """Yield the checks of [data], and of whose rows they are."""
     data, given = s.data, s.data.given
     most, has_one = s.privacy.max_trajectories_per_person, data.one_trajectory_per_person
@@ -121,13 +116,12 @@ def _check_data(s: "Study") -> Iterator[Check]:
     yield "sorted-with-drop-unit", data.sorted and data.invalid == "drop-unit"
 
 
-def check_sizes(s: "Study") -> Iterator[Check]:
+def check_sizes(s: Sections, states: int, keys: int) -> Iterator[Check]:
     """Yield each check that needs the number of states, which a file may say."""
-    keys, fits = s.key_count, fits_stage(s)
-    most = MOST_CELLS // (2 * MOST_LEVELS)
-    yield "features-size-too-large", (s.features.size or 1) > s.state_count
+    yield "features-size-too-large", (s.features.size or 1) > states
     yield "too-many-keys", keys > MOST_STATES and (keys,)
-    yield "stage-too-large", s.mechanism.stages == ("bounds",) and not fits and (most, keys)
+    staged = s.mechanism.stages == ("bounds",)
+    yield "stage-too-large", staged and keys > MOST_STAGED and (MOST_STAGED, keys)
 
 
 # Conditions that take more than a line: each returns what the message shows, or nothing.
@@ -138,7 +132,7 @@ def _are_labels(labels: tuple[str, ...], least: int) -> bool:
     return len(set(labels)) == len(labels) >= least and all(labels) and "\0" not in "".join(labels)
 
 
-def _idle_key(s: "Study") -> str | None:
+def _idle_key(s: Sections) -> str | None:
     """Return a key that another key makes idle, by what ``keys.toml`` says."""
     written = [(section, key) for section in SECTIONS for key in getattr(s, section).given]
     for section, key in sorted(written):
@@ -152,7 +146,7 @@ def _idle_key(s: "Study") -> str | None:
     return None
 
 
-def _shared_column(s: "Study") -> str | None:
+def _shared_column(s: Sections) -> str | None:
     """Return two keys that name the same column, of those that are read."""
     unread = {
         "person": s.privacy.unit != "person" and "person" not in s.data.given,
@@ -171,7 +165,7 @@ def _shared_column(s: "Study") -> str | None:
     return f'{keys[0]} and {keys[1]} both name the column "{column}"' if times > 1 else None
 
 
-def _bad_promise(s: "Study") -> str | None:
+def _bad_promise(s: Sections) -> str | None:
     """Return epsilon or delta, if no constants of the noise are offered for it."""
     kind = "laplace" if s.is_off_policy else s.mechanism.calibration
     low, high = EPSILONS[kind]

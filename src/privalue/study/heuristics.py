@@ -18,17 +18,12 @@ Nothing here sees data. docs/accuracy.md says what they win and cost.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privalue import core
 from privalue.core import Integers, Limits, Vector
-from privalue.study.sections import STAGE_SHARES
-
-if TYPE_CHECKING:
-    from privalue.study.study import Study
+from privalue.study.sections import STAGE_SHARES, Sections
 
 _LEAST_SHARE = 0.1  # of what an even split gives each state: a prior may be wrong
 _FLOORS = 16  # shapes that are compared
@@ -44,7 +39,8 @@ _MEETING = 0.5  # of the trajectories that are clamped: those that meet a given 
 _WIDE = 0.8  # a discount from which implied bounds are five times a reward or wider
 _BINS = 4  # m over the noise of a bin, from which it says something
 _LEAST_STAGE_SHARE = 0.02  # of mu^2
-MOST_CELLS = 2_000_000  # states x levels x sides: a bound needs a count and a sum in each
+# Keys with which a stage fits in the memory: each has a count and a sum by level and side.
+MOST_STAGED = 2_000_000 // (2 * core.MOST_LEVELS)
 
 
 def choose_beta(
@@ -74,7 +70,8 @@ def choose_beta(
 
     def noise(log_beta: float) -> float:
         psi = predict_psi(math.exp(log_beta))
-        return _log_alpha(epsilon, delta, dimension, log_beta) + 0.5 * math.log(psi)
+        alpha = core.exact_alpha(epsilon, delta, dimension, math.exp(log_beta))
+        return math.log(alpha) + 0.5 * math.log(psi)
 
     highest = math.log(core.largest_beta(epsilon, delta, dimension)) - 1e-3
     low, high = highest - math.log(1e4), highest
@@ -88,11 +85,6 @@ def choose_beta(
             middle = 0.5 * (best + largest)
             best, largest = (middle, largest) if noise(middle) <= most else (best, middle)
     return float(f"{math.exp(best):.6g}")  # six digits: a number that people can copy
-
-
-@lru_cache(maxsize=4096)
-def _log_alpha(epsilon: float, delta: float, dimension: int, log_beta: float) -> float:
-    return math.log(core.exact_alpha(epsilon, delta, dimension, math.exp(log_beta)))
 
 
 def guess_counts(prior: Vector | None, states: int, trajectories: int) -> Integers:
@@ -200,7 +192,7 @@ def best_squares(p: Vector, k: float) -> Vector:
 # The stage that chooses bounds
 
 
-def bin_noise(study: "Study") -> float:
+def bin_noise(study: Sections) -> float:
     """Return the noise of a bin of the histogram of levels, with the usual share of mu^2.
 
     A trajectory that is replaced leaves one bin for another.
@@ -211,7 +203,7 @@ def bin_noise(study: "Study") -> float:
     return alpha * most * math.sqrt(bins / STAGE_SHARES["bounds"])
 
 
-def decide_stages(study: "Study", trajectories: int | None) -> tuple[str, ...]:
+def decide_stages(study: Sections, keys: int, trajectories: int | None) -> tuple[str, ...]:
     """Return the stages before the values, "auto" decided by public numbers: "bounds", or none.
 
     A stage for bounds pays where the bounds of returns were implied by those of rewards, the
@@ -220,20 +212,16 @@ def decide_stages(study: "Study", trajectories: int | None) -> tuple[str, ...]:
 
     Args:
         study: what is public.
+        keys: how many values there are.
         trajectories: m, where it is public.
     """
     chosen = study.mechanism.stages
     if chosen != "auto":
         return () if chosen == "one" else chosen
-    if study.values.returns is not None or study.values.discount < _WIDE or not fits_stage(study):
+    if study.values.returns is not None or study.values.discount < _WIDE or keys > MOST_STAGED:
         return ()
     m = math.inf if trajectories is None else trajectories
     return ("bounds",) if m >= _BINS * bin_noise(study) else ()
-
-
-def fits_stage(study: "Study") -> bool:
-    """Return whether the sums of a stage for bounds fit in the memory."""
-    return 2 * core.MOST_LEVELS * study.key_count <= MOST_CELLS
 
 
 def bounds_share(trajectories: int | None, noise: float) -> float:

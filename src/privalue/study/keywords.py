@@ -48,31 +48,15 @@ def place_keywords(keywords: Mapping[str, Any], sections: Sections | None = None
             continue
         for name, keys in KEYWORDS[word](value).items():
             placed.setdefault(name, {}).update(keys)
-    return {
-        name: {one: value for one, value in keys.items() if value is not None}
-        for name, keys in placed.items()
-    }
+    return placed
 
 
-def _list_labels(section: str, value: Any) -> Sections:
-    """Return the keys of states or actions, which are counted, listed, or in a file."""
+def _file_or(section: str, name: str, value: Any) -> Sections:
+    """Return the keys of a section that is in a file, counted, or held by the key of this name."""
     if isinstance(value, str):
-        return {section: {"file": value}}
-    if isinstance(value, Integral):
-        return {section: {"count": value}}
-    if isinstance(value, range) and value.start == 0 and value.step == 1:
-        return {section: {"count": len(value)}}
-    return {section: {"labels": value}}
-
-
-def _features(value: Any) -> Sections:
-    return {"features": {"file" if isinstance(value, str) else "matrix": value}}
-
-
-def _weights(value: Any) -> Sections:
-    if isinstance(value, str):
-        return {"weights": {"kind" if value == "uniform" else "file": value}}
-    return {"weights": {"values": value}}
+        return {section: {"kind" if (section, value) == ("weights", "uniform") else "file": value}}
+    is_count = name == "labels" and isinstance(value, Integral)
+    return {section: {"count" if is_count else name: value}}
 
 
 def _policy(value: Any) -> Sections:
@@ -105,10 +89,10 @@ _OF_SECTION = {
     **{name: tuple(SECTIONS[name].model_fields) for name in ("weights", "arms", "policy")},
 }
 KEYWORDS: Mapping[str, Callable[[Any], Sections]] = {
-    "states": partial(_list_labels, "states"),
-    "actions": partial(_list_labels, "actions"),
-    "features": _features,
-    "weights": _weights,
+    "states": partial(_file_or, "states", "labels"),
+    "actions": partial(_file_or, "actions", "labels"),
+    "features": partial(_file_or, "features", "matrix"),
+    "weights": partial(_file_or, "weights", "values"),
     "arms": partial(_one_key, "arms", "labels"),
     "policy": _policy,
     "columns": _columns,

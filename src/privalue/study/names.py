@@ -18,10 +18,9 @@ from privalue.study.messages import refusal
 
 @dataclass(frozen=True, kw_only=True)
 class StateNames:
-    """The states (or actions) in order: their labels, or only how many there are."""
+    """The states (or actions) in order: their labels, or numbers."""
 
-    count: int
-    labels: tuple[str, ...] | None = None
+    names: tuple[str, ...] | range  # a range where they are only counted: there may be very many
 
     what: ClassVar[str] = "state"
     columns: ClassVar[int] = 1  # that name one, in a table
@@ -29,13 +28,18 @@ class StateNames:
     @classmethod
     def of(cls, labels: int | Sequence[Any]) -> "StateNames":
         """Return names by how many there are, or by their labels in order."""
-        count = labels if isinstance(labels, int) else len(labels)
-        listed = None if isinstance(labels, int | range) else tuple(map(str, labels))
-        return cls(count=count, labels=listed)
+        if isinstance(labels, int | range):
+            return cls(names=range(labels) if isinstance(labels, int) else labels)
+        return cls(names=tuple(map(str, labels)))
+
+    @property
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self.names)
 
     def label(self, at: int) -> str:
         """Return the label of the state at a position."""
-        return str(at) if self.labels is None else self.labels[at]
+        return str(self.names[at])
 
     def find(self, label: tuple[str, ...]) -> int | None:
         """Return the position of the state with this label, or None.
@@ -43,7 +47,7 @@ class StateNames:
         A label may be as values.csv has it, with an apostrophe where it looks like a formula.
         """
         (text,) = label
-        if self.labels is not None:
+        if self.positions:
             return self.positions.get(text, self.positions.get(text.removeprefix("'")))
         if not (len(text) <= 10 and text.isascii() and text.isdigit()):
             return None
@@ -53,12 +57,9 @@ class StateNames:
     @cached_property
     def positions(self) -> dict[str, int]:
         """Return label -> position; empty if states are only counted."""
-        return {label: at for at, label in enumerate(self.labels or ())}
-
-    @property
-    def names(self) -> tuple[str, ...] | range:
-        """Return the labels, or a range of numbers in their place: there may be very many."""
-        return range(self.count) if self.labels is None else self.labels
+        if isinstance(self.names, range):
+            return {}
+        return {label: at for at, label in enumerate(self.names)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,16 +162,13 @@ def place_rows(
 def tie_states(names: KeyNames, size: int) -> Integers:
     """Return which value each key shares with others: that of ``size`` adjacent states.
 
-    With actions, the states share the value of each action by itself. Groups are numbered from 0,
-    in the order in which they come.
+    With actions, the states share the value of each action by itself. Groups are numbered from
+    0, those of earlier states first.
     """
     if isinstance(names, StateNames):
         return np.arange(names.count) // size
     both = names.state_of // size * names.actions.count + names.action_of
-    _, first, group = np.unique(both, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return np.asarray(rank[group])
+    return np.asarray(np.unique(both, return_inverse=True)[1])
 
 
 # Bins

@@ -112,16 +112,16 @@ def _entries(policy: Any, pairs: PairNames, name: str) -> list[Entry] | None:
     if isinstance(policy, Mapping):
         return _by_state(policy.items(), pairs, name)
     table = policy.to_arrow() if hasattr(policy, "to_arrow") else policy
-    columns = getattr(table, "column_names", getattr(table, "columns", None))
-    if columns is None:
-        return None
-    if set(COLUMNS) <= {str(column) for column in columns}:
+    columns = getattr(table, "column_names", getattr(table, "columns", ()))
+    if set(COLUMNS) <= set(map(str, columns)):
         cells = [np.asarray(table[column]).tolist() for column in COLUMNS]
         return list(zip(*cells, strict=True))
-    if not hasattr(table, "index"):
+    if hasattr(table, "iloc"):
+        rows = zip(table.index, table.to_dict("records"), strict=True)
+        return _by_state(rows, pairs, name)
+    if len(columns):
         raise refusal("policy-form", name, f"has columns {', '.join(map(str, columns))}")
-    rows = [dict(zip(columns, row, strict=True)) for row in table.to_numpy().tolist()]
-    return _by_state(zip(table.index, rows, strict=True), pairs, name)
+    return None
 
 
 def _by_state(rows: Iterable[tuple[Any, Any]], pairs: PairNames, name: str) -> list[Entry]:
@@ -131,7 +131,7 @@ def _by_state(rows: Iterable[tuple[Any, Any]], pairs: PairNames, name: str) -> l
     for state, choice in rows:
         if isinstance(choice, Mapping):
             entries += [(state, action, value) for action, value in choice.items()]
-        elif isinstance(choice, str) or np.ndim(choice) == 0:
+        elif np.ndim(choice) == 0:
             entries.append((state, choice, 1.0))
         elif len(choice) == actions.count:
             entries += [(state, *one) for one in zip(actions.names, choice, strict=True)]

@@ -381,6 +381,11 @@ class Sections:
     data: Columns
 
     @property
+    def is_off_policy(self) -> bool:
+        """Return whether another policy's value is released, and none of states."""
+        return self.mechanism.name == "dp-ope"
+
+    @property
     def fixed_rewards(self) -> tuple[float, tuple[float, ...]] | None:
         """Return the reward of rows and those of ends; None where a column has them.
 

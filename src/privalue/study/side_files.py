@@ -11,6 +11,7 @@ import hashlib
 import io
 import math
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -23,7 +24,6 @@ import scipy.sparse as sp
 from pyarrow import csv as arrow_csv
 
 from privalue.core import Matrix, Vector
-from privalue.errors import StudyError
 from privalue.ledger.files import read_whole
 from privalue.study.messages import one_line, refusal
 from privalue.study.sections import LARGEST, SMALLEST
@@ -61,16 +61,12 @@ class SideFile:
         Args:
             columns: how many there must be at least.
         """
-        try:
-            table = _read_parquet(self.content) if self.kind == "parquet" else _read_csv(self)
-            rows = list(zip(*map(_as_texts, table.columns), strict=True))
-        except Exception as problem:  # a damaged file may raise anything
-            raise self._unreadable(problem) from None
-        rows = [row for row in rows if any(row)]
+        cells = self._read(_read_parquet if self.kind == "parquet" else _read_csv)
+        rows = [row for row in cells if any(row)]
         if not rows:
             raise refusal("side-file-empty", self.key, self.name)
-        if table.num_columns < columns:
-            raise refusal("side-file-columns", self.key, self.name, table.num_columns, columns)
+        if len(rows[0]) < columns:
+            raise refusal("side-file-columns", self.key, self.name, len(rows[0]), columns)
         return rows
 
     def labels(self, columns: int) -> list[tuple[str, ...]]:
@@ -101,33 +97,27 @@ class SideFile:
         width = len(numbers[0]) if numbers else 0
         return labels, np.array(numbers, dtype=np.float64).reshape(len(labels), width)
 
-    def matrix(self, rows: int, what: str) -> Matrix:
-        """Return the matrix of a ``.npy`` (dense) or ``.npz`` (sparse) file, its shape checked.
+    def array(self) -> Any:
+        """Return what a ``.npy`` (dense) or ``.npz`` (sparse) file holds."""
+        return self._read(_read_npy if self.kind == "npy" else _read_npz)
 
-        Args:
-            rows: how many it must have.
-            what: a row is of: "state" or "pair".
-        """
+    def _read(self, read: Callable[[bytes], Any]) -> Any:
         try:
-            found = _read_npy(self.content) if self.kind == "npy" else _read_npz(self.content)
+            return read(self.content)
         except Exception as problem:  # a damaged file may raise anything
-            raise self._unreadable(problem) from None
-        return to_matrix(self.key, found, rows, what)
-
-    def _unreadable(self, problem: BaseException) -> StudyError:
-        return refusal("side-file-damaged", self.key, self.name, one_line(problem))
+            raise refusal("side-file-damaged", self.key, self.name, one_line(problem)) from None
 
 
-def _read_csv(file: SideFile) -> pa.Table:
-    """Return a CSV table of texts; no cell decides what another is."""
-    content = file.content.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n")
+def _read_csv(content: bytes) -> list[tuple[str, ...]]:
+    """Return the cells of a CSV table; no cell decides what another is."""
+    content = content.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n")
     if b"\0" in content:
         raise ValueError("it holds the character NUL")
     if content.count(b'"') % 2:  # it would swallow the lines after it
         raise ValueError("a quote is not closed")
     first = next(csv.reader(io.StringIO(content.decode(), newline=""), strict=True), [])
     names = [str(at) for at in range(len(first))]
-    return arrow_csv.read_csv(
+    table = arrow_csv.read_csv(
         io.BytesIO(content),
         read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False),
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
@@ -135,10 +125,11 @@ def _read_csv(file: SideFile) -> pa.Table:
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
+    return _rows_of(table)
 
 
-def _read_parquet(content: bytes) -> pa.Table:
-    """Return a Parquet table; its own counts are held to the limit before a row is read.
+def _read_parquet(content: bytes) -> list[tuple[str, ...]]:
+    """Return the cells of a Parquet table; its counts are held to the limit before a row is read.
 
     Columns are read as dictionaries, in which a long text that is repeated takes its bytes once.
     """
@@ -155,22 +146,22 @@ def _read_parquet(content: bytes) -> pa.Table:
         table = opened.read(use_threads=False)
         if table.nbytes > MOST_ARRAY or table.num_rows != found.num_rows:
             raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, or is damaged")
-        return table
+    return _rows_of(table)
 
 
-def _as_texts(column: pa.ChunkedArray) -> list[str]:
+def _rows_of(table: pa.Table) -> list[tuple[str, ...]]:
     """Return cells as texts without white space around them; equal ones share their memory.
 
     A number is the shortest text that reads back as the same one.
     """
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    found = list[str]()
-    for chunk in column.chunks:
-        coded = chunk if pa.types.is_dictionary(column.type) else chunk.dictionary_encode()
-        texts = pc.utf8_trim_whitespace(coded.dictionary.cast(pa.string())).to_pylist()
-        found += ["" if at is None else texts[at] or "" for at in coded.indices.to_pylist()]
-    return found
+    columns = [list[str]() for _ in table.columns]
+    for texts, column in zip(columns, table.columns, strict=True):
+        is_number = pa.types.is_boolean(column.type)
+        for chunk in (column.cast(pa.int8()) if is_number else column).chunks:
+            coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+            known = pc.utf8_trim_whitespace(coded.dictionary.cast(pa.string())).to_pylist()
+            texts += ["" if at is None else known[at] or "" for at in coded.indices.to_pylist()]
+    return list(zip(*columns, strict=True))
 
 
 def _read_npy(content: bytes) -> Any:
@@ -201,14 +192,9 @@ def _check_header(stream: IO[bytes], size: int) -> None:
 
     NumPy makes an array of that shape before it reads a number.
     """
-    version = np.lib.format.read_magic(stream)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in read:
-        raise ValueError(f"version {version} of the format is not read")
-    shape, _, dtype = read[version](stream)
+    if np.lib.format.read_magic(stream) != (1, 0):  # others are for tables with very many columns
+        raise ValueError("it is of another version of the format than 1.0")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or math.prod(shape) * dtype.itemsize > size:
         raise ValueError("it holds objects, or fewer numbers than its header says")
 

@@ -8,7 +8,7 @@ are of pairs of a state and an action, and go by two labels.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,11 +24,8 @@ from privalue.study.names import (
     tie_states,
 )
 from privalue.study.policies import read_policy
-from privalue.study.sections import LARGEST, MOST_STATES, SMALLEST
+from privalue.study.sections import LARGEST, MOST_STATES, SMALLEST, Sections
 from privalue.study.side_files import SideFile, SideFiles, hash_matrix, to_matrix
-
-if TYPE_CHECKING:
-    from privalue.study.study import Study
 
 # Features that values are shrunk towards: each fit solves d x d systems of dense rows.
 MOST_TARGETS, MOST_ENTRIES = 1_000, 4_000_000
@@ -63,7 +60,7 @@ class Tables:
     files: tuple[SideFile, ...]
 
 
-def read_tables(study: "Study", files: SideFiles) -> Tables:
+def read_tables(study: Sections, files: SideFiles) -> Tables:
     """Read and check every table that the sections of a study name.
 
     Args:
@@ -95,7 +92,7 @@ def read_tables(study: "Study", files: SideFiles) -> Tables:
 def _read_names(what: str, section: Any, files: SideFiles) -> StateNames:
     """Return states or actions; refuse labels that are empty or appear twice."""
     if section.count is not None:
-        return StateNames(count=section.count)
+        return StateNames.of(section.count)
     if what == "state" and section.bins is not None:
         labels = list(bin_labels(section.bins))
     elif section.file is not None:
@@ -115,7 +112,7 @@ def _without_ends(names: StateNames, section: Any) -> StateNames:
     ends = section.end_labels
     if not ends:
         return names
-    if names.labels is not None:
+    if names.positions:
         for end in ends:
             if end in names.positions:
                 raise refusal("end-among-states", end)
@@ -153,7 +150,7 @@ def _read_groups(section: Any, names: StateNames, files: SideFiles) -> Mapping[s
     groups, key = section.groups, "[states] groups"
     ends = {label: names.count + at for at, label in enumerate(section.end_labels)}
     if groups is None:
-        if names.labels is None or section.bins is not None:
+        if not names.positions or section.bins is not None:
             return None
         return names.positions | ends
     rows = files.open(key, groups).labels(2) if isinstance(groups, str) else groups.items()
@@ -259,9 +256,10 @@ def _read_matrix(section: Any, names: KeyNames, files: SideFiles) -> Matrix | No
     if section.file is not None:
         file = files.open("[features] file", section.file)
         if file.kind in {"npy", "npz"}:
-            return file.matrix(names.count, names.what)
-        placed = place_rows(file.key, *file.entries(names.columns), names)
-        return to_matrix(file.key, placed, names.count, names.what)
+            given = file.array()
+        else:
+            given = place_rows(file.key, *file.entries(names.columns), names)
+        return to_matrix(file.key, given, names.count, names.what)
     if section.matrix is None:
         return None
     key, given = "[features] matrix", section.matrix

@@ -24,7 +24,7 @@ A key that does not apply is refused, never accepted and ignored.
 import copy
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -34,7 +34,6 @@ import numpy as np
 
 from privalue.core import MOST_LEVELS, Limits, Vector
 from privalue.errors import StudyError
-from privalue.ledger import study_hash
 from privalue.ledger.files import read_whole
 from privalue.study.checks import check_sections, check_sizes, require
 from privalue.study.heuristics import decide_stages
@@ -106,7 +105,6 @@ class Study(Sections, Tables):
 
     implied: Mapping[str, tuple[float, float]]  # keys of values that follow from fixed rewards
     folders: tuple[Path, ...]  # that side files must be in; none: anywhere
-    is_on_ledger: bool
 
     # What help() and editors show: every keyword, from the one map of them.
     __signature__ = Signature(
@@ -127,10 +125,10 @@ class Study(Sections, Tables):
         fields["implied"] = self.bounds_of_fixed()
         if self.implied:
             fields["values"] = build_section("values", {**given.get("values", {}), **self.implied})
-        fields |= {"folders": folders, "is_on_ledger": False}
+        fields["folders"] = folders
         require(self, check_sections(self))
         fields |= vars(read_tables(self, SideFiles(*folders)))
-        require(self, check_sizes(self))
+        require(self, check_sizes(self, self.state_count, self.key_count))
 
     @classmethod
     def from_sections(cls, sections: Mapping[str, Any], *folders: Path) -> "Study":
@@ -201,13 +199,11 @@ class Study(Sections, Tables):
             StudyError: a section names a side file, of which a description holds the hash only.
         """
         described = {name: keys for name, keys in description.items() if name in SECTIONS}
-        keys = [file["key"].removeprefix("[").split("] ") for file in description["side_files"]]
-        # It may come from anybody: what it names is never opened, whether it lists it or not.
-        keys += [[name, key] for name, given in described.items() for key in _FILES & given.keys()]
-        for section, key in keys:
-            if section not in sections and described[section].get(key) != "column":
-                named = described[section].get(key)
-                if isinstance(named, str) or key == "matrix":
+        for section in described.keys() - sections.keys():
+            # It may come from anybody: what it names is never opened.
+            for key in _FILES & described[section].keys():
+                named = described[section][key]
+                if isinstance(named, str) and named != "column":
                     raise refusal("description-without-file", section, key)
         return cls.from_sections({**described, **sections})
 
@@ -234,18 +230,19 @@ class Study(Sections, Tables):
         }
 
     def on_ledger(self) -> "Study":
-        """Return the study of a release that a ledger records: no size is counted for it."""
+        """Return the study of a release that a ledger records: no size is counted for it.
+
+        It may be about some of its dataset's people alone: a unit may be replaced by one of the
+        others, and the sizes of two such releases would tell.
+        """
         found = copy.copy(self)
-        vars(found).pop("limits", None)
-        vars(found)["is_on_ledger"] = True
+        vars(found)["limits"] = replace(self.limits, size_is_public=False)
         return found
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all that is public is the same, whatever its files are called."""
-        if not isinstance(other, Study):
-            return NotImplemented
-        mine, theirs = self.public_description(), other.public_description()
-        return mine["report"] == theirs["report"] and study_hash(mine) == study_hash(theirs)
+        """Return whether all that is public is the same."""
+        described = self.public_description()
+        return isinstance(other, Study) and described == other.public_description()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -264,11 +261,6 @@ class Study(Sections, Tables):
     def state_count(self) -> int:
         """Return N."""
         return self.names.count
-
-    @property
-    def state_labels(self) -> tuple[str, ...]:
-        """Return the labels in order; ``"0" .. "N-1"`` where the study only counts them."""
-        return tuple(map(str, self.names.names))
 
     # The keys: states, or every state of every arm, the first arm's states first; or the pairs of
     # a state and an action, the first state's actions first
@@ -324,7 +316,7 @@ class Study(Sections, Tables):
     @cached_property
     def stages(self) -> tuple[str, ...]:
         """Return the stages before the values, "auto" decided: "bounds", or none."""
-        return decide_stages(self, self.study.trajectories)
+        return decide_stages(self, self.key_count, self.study.trajectories)
 
     @cached_property
     def limits(self) -> Limits:
@@ -332,9 +324,7 @@ class Study(Sections, Tables):
 
         The number of units may be counted where it is the same for all neighbours. To replace a
         unit leaves it as it is. But if invalid units or trajectories that were cut off are dropped,
-        a unit may be replaced by one of which nothing is left. And a release on a ledger may be
-        about some of its dataset's people alone: a unit may be replaced by one of the others, and
-        the sizes of two such releases would tell.
+        a unit may be replaced by one of which nothing is left.
         """
         privacy = self.privacy
         drops = self.data.invalid == "drop-unit"
@@ -359,15 +349,10 @@ class Study(Sections, Tables):
             has_ends=self.states.ends is not None,
             drop_invalid=drops,
             drop_truncated=drops_cut,
-            size_is_public=replaces and not (drops or drops_cut or self.is_on_ledger),
+            size_is_public=replaces and not (drops or drops_cut),
         )
 
     # Another policy than the data's
-
-    @property
-    def is_off_policy(self) -> bool:
-        """Return whether another policy's value is released, and none of states."""
-        return self.mechanism.name == "dp-ope"
 
     @property
     def start_names(self) -> tuple[str, ...] | range:

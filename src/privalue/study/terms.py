@@ -58,7 +58,9 @@ def resolve(study: Study, size: core.PublicSize, built: core.Design | None = Non
         built: ``design(study)``, where it is at hand.
     """
     built = design(study) if built is None else built
-    _require_feasible(study, built)
+    if study.mechanism.name in SMOOTH and study.mechanism.calibration == "exact":
+        # Refuses d that no beta serves, before what needs m is refused.
+        core.largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
     try:
         terms = core.Terms(
             epsilon=study.privacy.epsilon,
@@ -77,15 +79,6 @@ def resolve(study: Study, size: core.PublicSize, built: core.Design | None = Non
     return terms
 
 
-def _require_feasible(study: Study, built: core.Design) -> None:
-    """Refuse a study that would fail later, by public quantities only."""
-    chosen = study.mechanism
-    if chosen.name == "dp-ssp" and not chosen.has_ridge:
-        built.require_full_rank()
-    if chosen.calibration == "exact" and chosen.name in SMOOTH:
-        core.largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
-
-
 # Constants
 
 
@@ -96,7 +89,7 @@ def _ssp(study: Study, size: core.PublicSize) -> core.SspTerms:
     share = chosen.stage_shares["bounds"]
     if "stage_shares" not in chosen.given:
         share = heuristics.bounds_share(m, heuristics.bin_noise(study))
-    shares = dict.fromkeys(heuristics.decide_stages(study, m), share)
+    shares = dict.fromkeys(heuristics.decide_stages(study, study.key_count, m), share)
     shrinkage = chosen.shrinkage and not chosen.has_ridge  # a ridge takes its place
     tabular = study.features.kind == "tabular"
     shape = heuristics.choose_shape(
@@ -193,7 +186,7 @@ def _require_trajectories(public: int | None, needed_by: str) -> int:
 
 
 def design(study: Study) -> core.Design:
-    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank.
+    """Return Phi and the weights of a study; refuse one without a ridge or full column rank.
 
     Where values are only shrunk towards the features, Phi is the tabular one; and where another
     policy is valued, every start is a key of its own.
@@ -213,8 +206,9 @@ def design(study: Study) -> core.Design:
     built = core.Design(phi=phi, weights=study.key_weights)
     if not built.norm > 0:
         raise refusal("features-all-zero")
-    if study.mechanism.name == "dp-lsw":
+    if not study.mechanism.has_ridge:
         built.require_full_rank()
+    if study.mechanism.name == "dp-lsw":
         built.require_well_conditioned()
     return built
 
