@@ -244,7 +244,7 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
             code="out-of-range",
             argument=("level", level),
         )
-    if release.column("action") is None or release.statistics is None:
+    if release.column("action") is None:
         raise UsageError(
             "this release has no values of actions; give one of a study with [actions]"
         )

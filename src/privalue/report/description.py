@@ -101,13 +101,16 @@ class Table:
 
     @cached_property
     def axis(self) -> Axis | None:
-        """Return an axis for the rows without flags; None where there is nothing to draw."""
+        """Return an axis that has every value, and the intervals of the rows without flags.
+
+        None where there is nothing to draw.
+        """
         if not len(self):
             return None
         sound = np.ones(len(self), dtype=bool)
-        sound[self.flagged] = False
-        ends = [self.value, *(self.total or ()), *(self.privacy or ())]
-        shown = np.concatenate([end[sound] if sound.any() else end for end in ends])
+        sound[self.flagged] = len(self.flagged) == len(self)
+        ends = [end[sound] for end in (*(self.total or ()), *(self.privacy or ()))]
+        shown = np.concatenate([self.value, *ends])
         shown = np.concatenate([shown[np.isfinite(shown)], [0.0] if self.marks == (0.0,) else []])
         if not len(shown):
             return None
