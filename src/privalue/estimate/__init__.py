@@ -5,7 +5,6 @@ imports no private type: an error here misleads, but reveals nothing. ``estimate
 publishes; ``refit``, ``verdict`` and ``improve`` ask the same numbers again, for free.
 """
 
-from privalue.estimate.fits import ridge_fit
 from privalue.estimate.flags import WORDS, cautions
 from privalue.estimate.improvements import Improvement, StateChange, improve
 from privalue.estimate.off_policy import SUPPORTED, noisy_weights
@@ -33,7 +32,6 @@ __all__ = [
     "pool",
     "refit",
     "rehearse",
-    "ridge_fit",
     "shrink",
     "theta_of",
     "verdict",

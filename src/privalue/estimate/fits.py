@@ -73,57 +73,25 @@ def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
     return Fit(lsw(means, design), ends)
 
 
-class RidgeFit(NamedTuple):
-    """theta, and the matrix Phi^T diag(rho n) Phi by its eigenvalues and eigenvectors.
-
-    Where ``basis`` is None the matrix is diagonal, and the values are its entries.
-    """
-
-    theta: Vector
-    values: Vector
-    basis: Vector | None
-
-
-def ridge_fit(design: Design, counts: Vector, sums: Vector, ridge: float) -> RidgeFit:
-    """Solve (Phi^T diag(rho n) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S, for any counts.
-
-    Eigenvalues below lambda/2 are raised to it: neither noise in the counts nor rounding, which
-    may be larger than a small lambda, can make the matrix singular.
-
-    Args:
-        design: Phi and rho.
-        counts: n, which noise may have made negative.
-        sums: S, the sums of returns.
-        ridge: lambda.
-
-    Returns:
-        theta, and the matrix without the ridge, by its eigenvalues.
-    """
-    rho, least = design.weights, ridge / 2
-    right = np.asarray(design.phi.T @ (rho * sums))
-    values = _gram(design, rho * counts)
-    if design.one_feature_per_state:
-        return RidgeFit(right / np.maximum(values + least, least), values, None)
-    values, basis = scipy.linalg.eigh(values)
-    theta = basis @ (basis.T @ right / np.maximum(values + least, least))
-    return RidgeFit(theta, values, basis)
-
-
 def fit_lsl(ratios: Ratios, design: Design, ridge: float) -> Fit:
-    """Fit LSL to the noisy statistics, with any features.
+    """Solve (Phi^T diag(rho n~) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S~, with any features.
 
     Counts below 0 may give the matrix any eigenvalues; without noise none is below lambda/2, so
-    those that are below are raised to it. theta~ - theta_X is the inverse of the matrix times
+    those that are below are raised to it: neither noise nor rounding, which may be larger than a
+    small lambda, can make the matrix singular. theta~ - theta_X is the inverse of the matrix times
     Phi^T Gamma_rho e, e_s normal with variance s_T^2 + (v_s - c)^2 s_n^2. For the intervals each
     eigenvalue is lowered by z times its own noise.
     """
     rho, least = design.weights, ridge / 2
-    sums = ratios.sums + ratios.centre * ratios.counts
-    theta, values, basis = ridge_fit(design, ratios.counts, sums, ridge)
+    right = design.phi.T @ (rho * (ratios.sums + ratios.centre * ratios.counts))
+    values = _gram(design, rho * ratios.counts)
     noise = np.square(rho * ratios.count_noise)
-    if basis is None:
+    if design.one_feature_per_state:
+        theta = np.asarray(right / np.maximum(values + least, least))
         wobble = np.asarray((design.phi**4).T @ noise)
     else:
+        values, basis = scipy.linalg.eigh(values)
+        theta = basis @ (basis.T @ right / np.maximum(values + least, least))
         wobble = noise @ (dense(design.phi) @ basis) ** 4
     away = design.values(theta) - ratios.centre
     errors = np.square(ratios.sum_noise) + np.square(away * ratios.count_noise)
@@ -132,9 +100,9 @@ def fit_lsl(ratios: Ratios, design: Design, ridge: float) -> Fit:
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
         value = np.asarray(rows @ theta)
         inverse = 1 / np.maximum(values + least - z * np.sqrt(wobble), least)
-        half = z * _deviations(
-            rows, inverse if basis is None else (basis * inverse) @ basis.T, inner
-        )
+        if not design.one_feature_per_state:
+            inverse = (basis * inverse) @ basis.T
+        half = z * _deviations(rows, inverse, inner)
         return value - half, value + half
 
     return Fit(theta, ends)

@@ -53,22 +53,17 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
     1
     """
     release = release if isinstance(release, Release) else Release.load(release)
-    if release.statistics is None:
-        raise UsageError(
-            f"only dp-ssp releases its statistics, and this release is of {release.mechanism}; "
-            "another fit would need the data, and a budget"
-        )
+    ratios = released_ratios(release)
     if not choices.keys() <= set(CHOICES):
         raise UsageError(f"a refit may change {', '.join(CHOICES)} and start, not {[*choices]}")
     given = place_keywords({word: value for word, value in choices.items() if value is not None})
     if choices.get("size") == 1:
         given["features"] = {"kind": "tabular"}
     study = study_of(release, given, start)
-    built = design(study)
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     every = cautions(private=release.private, accepted=release.accepted)
     repeats = release.releases_per_person or 1
-    made = fit_keys(study, built, released_ratios(release), ridge, repeats)
+    made = fit_keys(study, design(study), ratios, ridge, repeats)
     parts = statistics_tables(study, made, every)
     described = study.public_description()
     return derive(release, study=described, ridge=ridge, refit_of=release.sha256, **parts)
@@ -103,13 +98,19 @@ def study_of(release: Release, given: dict[str, dict[str, Any]], start: Any) -> 
 
 
 def released_ratios(release: Release) -> Ratios:
-    """Return the noisy numbers of a dp-ssp release, which holds statistics."""
-    kept, held = release.statistics, release.restriction
-    assert kept is not None
-    return Ratios.within(
-        described_values(release.study).return_bounds if held is None else (held.low, held.high),
-        **{name: getattr(kept, name) for name in type(kept).model_fields},
-    )
+    """Return the noisy numbers of a dp-ssp release.
+
+    Raises:
+        UsageError: it is by another mechanism, and holds no statistics.
+    """
+    if release.statistics is None:
+        raise UsageError(
+            f"only dp-ssp releases its statistics, and this release is of {release.mechanism}; "
+            "anything else would need the data, and a budget"
+        )
+    held, values = release.restriction, described_values(release.study)
+    bounds = values.return_bounds if held is None else (held.low, held.high)
+    return Ratios.within(bounds, **dict(release.statistics))
 
 
 def trajectories_alike(release: Release) -> int:

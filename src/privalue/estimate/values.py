@@ -74,9 +74,8 @@ def rehearse(study: Study, mechanism: Mechanism) -> None:
     that doubles hold with ease, moved between the bounds; what shrinkage cannot compute it leaves.
     """
     tabular = isinstance(mechanism, Ssp) and mechanism.design.is_tabular
-    if tabular and ridge_of(study, mechanism.terms.size.trajectories) is None:
-        return
-    estimate(study, mechanism, {"values": mechanism.largest_numbers()})
+    if not tabular or study.mechanism.has_ridge:
+        estimate(study, mechanism, {"values": mechanism.largest_numbers()})
 
 
 def theta_of(study: Study, mechanism: Ssp | Lsw | Lsl, draw: Draw) -> Vector:
@@ -257,17 +256,14 @@ class Estimates:
         return around, total_intervals(self.ratios, z, around, alike=self.alike)
 
     @cached_property
-    def usual(self) -> tuple[Ends, Ends]:
-        """Return the intervals at the level."""
-        return self.intervals(normal_quantile(self.level))
-
-    @cached_property
-    def band(self) -> Ends:
-        """Return the ends of total intervals that hold for all keys at once.
+    def ends(self) -> dict[str, Ends]:
+        """Return the ends at the level, and of total intervals that hold for all keys at once.
 
         Sidak's inequality holds whatever the correlations of their noise and sampling errors.
         """
-        return self.intervals(normal_quantile(self.level, len(self.ratios.sums)))[1]
+        privacy, total = self.intervals(normal_quantile(self.level))
+        _, band = self.intervals(normal_quantile(self.level, len(self.ratios.sums)))
+        return {"": privacy, "total_": total, "total_band_": band}
 
     @cached_property
     def clear(self) -> NDArray[np.bool_]:
@@ -280,9 +276,7 @@ class Estimates:
     @cached_property
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the columns of a table, without labels and flags."""
-        privacy, total = self.usual
-        ends = {"": privacy, "total_": total, "total_band_": self.band}
-        return {"value": self.values, "supported": self.supported, **name_ends(ends)}
+        return {"value": self.values, "supported": self.supported, **name_ends(self.ends)}
 
     @property
     def flags(self) -> list[Flag]:
@@ -291,7 +285,7 @@ class Estimates:
         A mean of few people may be uncertain whatever the noise is, which is all that ``supported``
         looks at.
         """
-        (low, high), (lowest, highest) = self.usual[1], self.ratios.bounds
+        (low, high), (lowest, highest) = self.ends["total_"], self.ratios.bounds
         wide = 0.5 * high - 0.5 * low > 0.5 * (0.5 * highest - 0.5 * lowest)
         return [
             ("unclear", ~self.clear),
@@ -307,7 +301,8 @@ class Estimates:
         mixtures, z = self._mixtures(start), normal_quantile(self.level)
         value = np.clip(mixtures @ self.design.values(self.fit.theta), *self.ratios.bounds)
         low, high = self._ends(mixtures @ self.design.phi, value, z)
-        place = total_of_mixtures(self.ratios, mixtures, z, self.usual[1], alike=self.alike)
+        of_keys = self.ends["total_"]
+        place = total_of_mixtures(self.ratios, mixtures, z, of_keys, alike=self.alike)
         total = np.minimum(low, place.low), np.maximum(high, place.high)
         return {"value": value, **name_ends({"": (low, high), "total_": total})}
 
@@ -331,8 +326,9 @@ class Estimates:
             independent: whether nobody is in two arms.
         """
         z = normal_quantile(self.level if independent else (1 + self.level) / 2)
-        total, certain = self.intervals(z)[1], np.zeros(len(self.plain))
-        located = np.array([Located(self.plain, *ends, certain) for ends in (total, self.band)])
+        total, band = self.intervals(z)[1], self.ends["total_band_"]
+        certain = np.zeros(len(self.plain))
+        located = np.array([Located(self.plain, *ends, certain) for ends in (total, band)])
         located = located.reshape(2, 4, self.arms, -1)  # kind, part, arm, key
         values = self.values.reshape(self.arms, -1)
         if start is not None:

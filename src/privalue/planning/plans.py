@@ -428,7 +428,7 @@ def _notices(
         if prediction.worst > _VARIES * prediction.rmse:
             unit = share_of or 1.0
             yield notice("varies", rmse=prediction.rmse / unit, worst=prediction.worst / unit)
-        nobody = [study.key_names[at] for at in np.flatnonzero(prediction.visits == 0)]
+        nobody = [study.key_label(int(at)) for at in np.flatnonzero(prediction.visits == 0)]
         if nobody:
             more = f" and {len(nobody) - 5:,} more" if len(nobody) > 5 else ""
             yield notice("unvisited", names=", ".join(map(str, nobody[:5])) + more)

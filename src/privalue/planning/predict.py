@@ -21,10 +21,11 @@ from privalue.core import (
     Ssp,
     Statistics,
     Vector,
+    lsl,
     lsw,
 )
 from privalue.errors import StudyError
-from privalue.estimate import noisy_weights, ridge_fit, theta_of
+from privalue.estimate import noisy_weights, theta_of
 from privalue.planning.made_up import SEED, MadeUp
 from privalue.planning.sentences import say
 from privalue.study import Study, declared_size, resolve, ridge_of
@@ -142,8 +143,7 @@ def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Sta
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
     if ridge is None:
         return lsw(statistics.mean_returns(study.values.unvisited_value), mechanism.design)
-    counts = statistics.counts.astype(np.float64)
-    return ridge_fit(mechanism.design, counts, statistics.return_sums, ridge).theta
+    return lsl(statistics.counts, statistics.return_sums, mechanism.design, ridge)
 
 
 def _without_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -> Vector:

@@ -222,12 +222,10 @@ class Study(Sections, Tables):
 
     def sections(self) -> dict[str, dict[str, Any]]:
         """Return the keys that somebody wrote, by section."""
-        sections = {name: getattr(self, name) for name in SECTIONS}
-        return {
-            name: {key: getattr(section, key) for key in type(section).model_fields if key in given}
-            for name, section in sections.items()
-            if (given := section.given - (self.implied.keys() if name == "values" else set()))
-        }
+        sections = {name: getattr(self, name).model_dump(exclude_unset=True) for name in SECTIONS}
+        for key in self.implied:
+            del sections["values"][key]
+        return sections
 
     def on_ledger(self) -> "Study":
         """Return the study of a release that a ledger records: no size is counted for it.
@@ -289,14 +287,11 @@ class Study(Sections, Tables):
         """Return the number of values: N, G N, or how many pairs of a state and an action."""
         return self.arm_count * self.keys_per_arm
 
-    @property
-    def key_names(self) -> tuple[str, ...] | range:
-        """Return the labels of the keys: the states', with the arm before or the action after."""
-        if self.pairs is not None:
-            return tuple(map(self.pairs.label, range(self.pairs.count)))
-        if not self.arms.names:
-            return self.names.names
-        return tuple(f"{arm}: {state}" for arm in self.arms.names for state in self.names.names)
+    def key_label(self, at: int) -> str:
+        """Return what a key is called: its state, with the arm before or the action after."""
+        arm, key = divmod(at, self.keys_per_arm)
+        label = (self.pairs or self.names).label(key)
+        return f"{self.arms.names[arm]}: {label}" if self.arms.names else label
 
     @property
     def key_visits(self) -> Vector | None:
