@@ -1,4 +1,4 @@
-"""See to it that what is paid for is published: whatever ends a release, its outbox is kept."""
+"""Make sure that a charged release is published: if a command is interrupted, its outbox stays."""
 
 import os
 import shlex
@@ -15,10 +15,10 @@ from privalue.report.folders import require_publishable
 
 
 def require_free(out: Path) -> None:
-    """Refuse, before any work, a folder that holds a release, or what an earlier one kept.
+    """Refuse, before any work, a folder that holds a release or the outbox of an unfinished one.
 
     Raises:
-        UsageError: it holds one; the message says what finishes an earlier one.
+        UsageError: it holds one; the message has the command that finishes an unfinished release.
     """
     remove_remains(out)
     if os.path.lexists(out / NAME):
@@ -30,7 +30,7 @@ def require_free(out: Path) -> None:
 
 
 def remove_remains(folder: Path) -> None:
-    """Remove what a killed process left of an outbox beside it: it may tell of the ledger."""
+    """Remove partial outboxes of killed processes: they may hold private details of the ledger."""
     for file in folder.glob(f".{NAME}.*.partial"):
         with suppress(OSError):
             file.unlink()
@@ -38,10 +38,11 @@ def remove_remains(folder: Path) -> None:
 
 @contextmanager
 def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[Outbox]:
-    """Yield the outbox of a release, which goes away once the block has published everything.
+    """Yield the outbox of a release, which is removed once the block has published everything.
 
     Raises:
-        ChargedError: it was charged, and is not published yet; the message says how to go on.
+        ChargedError: the release was charged, but not published yet; the message says how to
+            continue.
     """
     with Outbox(out / NAME, study=study, justification=justification) as outbox:
         try:
@@ -62,9 +63,9 @@ def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[
 
 
 def _command(outbox: Path) -> str:
-    """Return the command that finishes what an outbox holds."""
+    """Return the command that publishes the release in an outbox."""
     address = ""
     if not os.environ.get(ADDRESS):
-        with suppress(DataError, MemoryError):  # then the command says what is wrong with it
+        with suppress(DataError, MemoryError):  # the command itself will report a damaged outbox
             address = " --ledger LEDGER" * Outbox.read(outbox).needs_address
     return f"privalue ledger finish {shlex.quote(str(outbox))}{address}"

@@ -1,10 +1,10 @@
-"""List the commands, load the one that is asked for, and run it.
+"""List the commands, import the requested one, and run it.
 
 Results go to stdout, log and progress to stderr; with ``--json`` stdout is one JSON object. An
-error is one line on stderr, and the exit code says which kind (``privalue.errors``).
+error is one line on stderr, and the exit code tells its kind (``privalue.errors``).
 
-Each command is a function of its name, whose docstring is its help text. This module imports none
-of them: ``--help`` and ``--version`` answer at once.
+Each command is a function of the same name, whose docstring is its help text. This module imports
+none of them, so that ``--help`` and ``--version`` are fast.
 """
 
 import logging
@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = _TEXTS["commands"]  # module and sentence
 
 
 class Commands(typer.core.TyperGroup):
-    """The group of commands, each of which is loaded when it is run, or asked for its own help."""
+    """The group of commands; each is imported when it is run, or when its help is shown."""
 
     def list_commands(self, _: Any) -> list[str]:
         """Return the names of the commands, in the order of work."""
@@ -44,7 +44,7 @@ class Commands(typer.core.TyperGroup):
         return self.commands.get(name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; a name that is none is answered with all that are near."""
+        """Find the command; for an unknown name, suggest similar names."""
         for name in COMMANDS:
             self.commands.setdefault(name, None)  # type: ignore[arg-type]  # not loaded yet
         return super().resolve_command(ctx, args)
@@ -55,7 +55,7 @@ class Commands(typer.core.TyperGroup):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-_ONCE_LOADED: list[Callable[[], None]] = []  # what the program does before its command begins
+_ONCE_LOADED: list[Callable[[], None]] = []  # called after a command is imported, before it runs
 
 
 def _load(name: str) -> Any:
@@ -83,7 +83,7 @@ app = typer.Typer(
 
 
 def _log() -> Any:
-    """Return the log, once something is logged: it draws with Rich, which takes its time."""
+    """Return the log, imported only when something is logged: importing Rich is slow."""
     return import_module("privalue.cli.console").log
 
 
@@ -126,30 +126,30 @@ class LibraryLog(logging.Handler):
     """Passes warnings and logs of the libraries beneath on to the log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a record in one line; nobody knows what it quotes."""
+        """Log a record in one line; it may quote private data."""
         message = f"{record.name}: {' '.join(record.getMessage().split())}"
         _log().warn("library", message, private=True)
 
 
 def main() -> None:
-    """Run the command line and leave with the exit code of what happened."""
+    """Run the command line, and exit with the command's exit code."""
     logging.captureWarnings(True)
     logging.getLogger().addHandler(LibraryLog())
     try:
-        # Until its command is imported nothing is under way, and an interrupt just ends the process
-        # (``privalue.__main__``): an import that it broke off might end as another error.
+        # Until the command is imported, an interrupt just ends the process (``privalue.__main__``):
+        # as an exception, it could turn an import into another error.
         _ONCE_LOADED.append(lambda: _listen(_once()))
         code = run(sys.argv[1:])
     except KeyboardInterrupt as problem:  # before or after the command itself
         code = _fail(problem)
-    _listen(lambda *_: os._exit(INTERRUPTED))  # nothing is left but to leave
+    _listen(lambda *_: os._exit(INTERRUPTED))  # the command is over
     sys.exit(code)
 
 
 def _listen(handler: Callable[..., object]) -> None:
-    """Answer Ctrl-C, an end from outside and a terminal that was closed alike.
+    """Handle Ctrl-C, a request to terminate and a closed terminal in the same way.
 
-    What a parent had ignored, as nohup does, stays ignored.
+    Signals that the parent ignores, as under nohup, stay ignored.
     """
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
@@ -158,10 +158,10 @@ def _listen(handler: Callable[..., object]) -> None:
 
 
 def _once(seconds: float = 5.0) -> Callable[..., None]:
-    """Return what leaves as after Ctrl-C, whatever ends the process from outside.
+    """Return a signal handler that raises KeyboardInterrupt.
 
-    What comes in the seconds after the first signal would only disturb the cleaning up: a closed
-    terminal sends two, and people press twice.
+    Further signals within a few seconds are ignored, since they would only disturb the clean-up: a
+    closed terminal sends two, and people press Ctrl-C twice.
     """
     heard: list[float] = []
 
@@ -184,7 +184,7 @@ def run(arguments: list[str]) -> int:
         return _fail(problem, debug="--debug" in arguments)
     finally:
         if "privalue.cli.console" in sys.modules:
-            _log().reset()  # options hold for one command only
+            _log().reset()  # options are for one command only
 
 
 def _run(arguments: list[str]) -> int:
@@ -199,14 +199,14 @@ def _run(arguments: list[str]) -> int:
         if name in pairs | set(arguments):
             raise UsageError(f"{name[:-1]} is empty; give a name, or leave it out")
     code = app(arguments, prog_name="privalue", standalone_mode=False)
-    if code == INTERRUPTED:  # typer makes this of Ctrl-C, and says nothing
+    if code == INTERRUPTED:  # typer's silent exit code after Ctrl-C
         raise KeyboardInterrupt
-    # typer leaves with 1 where it cannot tell which shell to complete for
+    # typer exits with 1 if it cannot detect the shell to install completion for
     return (2 if code == 1 else code) if isinstance(code, int) else 0
 
 
 def _general_first(arguments: list[str]) -> list[str]:
-    """Move the program's own options before the command: users write them after it as well."""
+    """Move the program's own options before the command, since users also write them after it."""
     own, others, rest = [], [], iter(arguments)
     for word in rest:
         if word == "--":
@@ -221,7 +221,7 @@ def _general_first(arguments: list[str]) -> list[str]:
 
 
 class Failure(NamedTuple):
-    """What ended a command: in words, as exit code and code, and whether it quotes the data."""
+    """The failure of a command: message, exit code, code, and whether it quotes the data."""
 
     message: str
     exit_code: int
@@ -230,10 +230,10 @@ class Failure(NamedTuple):
 
 
 def explain(problem: BaseException) -> Failure:
-    """Return what to say about an exception.
+    """Return the message and exit code for an exception.
 
-    Only known errors show their message: any other exception may quote private data, so its type
-    alone is shown, unless the user asks for a traceback.
+    Only known errors show their message: any other exception may quote private data, so that only
+    its type is shown, unless the user asks for a traceback.
     """
     match problem:
         case KeyboardInterrupt() | typer.Abort():
@@ -247,7 +247,7 @@ def explain(problem: BaseException) -> Failure:
             return Failure(problem.with_options(), problem.exit_code, problem.code, quotes_data)
         case MemoryError():
             return Failure("there is not enough memory; use fewer states", 3, "memory")
-        case UnicodeEncodeError():  # the name of a file, or of what is in it, as the system has it
+        case UnicodeEncodeError():  # a file name that is not valid UTF-8
             return Failure("a file name is not valid UTF-8; rename it", 3, "file-name", True)
         case OSError():
             why = problem.strerror or type(problem).__name__

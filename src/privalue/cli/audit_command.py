@@ -1,4 +1,4 @@
-"""Define ``privalue audit``: try to break the guarantee of a study, on made-up neighbours."""
+"""Define ``privalue audit``: test the guarantee of a study empirically, on made-up neighbours."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -11,7 +11,7 @@ from privalue.cli.options import Json, SideFiles, StudyFile, option
 from privalue.cli.terminal import tell
 from privalue.planning.audit import DRAWS, audit_study
 
-EXIT_REJECTED = 70  # a bug of ours
+EXIT_REJECTED = 70  # an internal error: the noise is wrong
 
 
 def audit(

@@ -1,10 +1,10 @@
-"""Guess which column is which from their names alone: no row is looked at.
+"""Guess the roles of columns from their names alone, without reading a row.
 
-A name is split into words, whatever its case and separators: ``StayID`` and ``stay-id`` are stay
-and id. A match of the whole name (``t``, ``obs``) counts more than a match of its last meaningful
-word (``visit_date`` is a date, ``patient number`` a patient). Where several columns match a role
-equally well, or none does, the role stays a question for the author of the study. The words of
-roles and the questions are in ``column_names.toml``.
+A name is split into words, regardless of case and separators: ``StayID`` and ``stay-id`` are stay
+and id. A match of the whole name (``t``, ``obs``) ranks above a match of its last meaningful word
+(``visit_date`` is a date, ``patient number`` a patient). If several columns match a role equally
+well, or none does, the role remains a question for the author of the study. The words of roles and
+the questions are in ``column_names.toml``.
 """
 
 import json
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from privalue.errors import read_texts
 
 Key = tuple[str, str]  # section and key of a study
-QUESTION = "?"  # written in a study file in place of an answer
+QUESTION = "?"  # stands for a missing answer in a study file
 ROLES = ("person", "trajectory", "step", "state", "reward")
 _TEXTS = read_texts(__file__, "column_names.toml")
 _ROLE_OF = {word: role for role in ROLES for word in _TEXTS["words"][role].split()}
@@ -42,7 +42,7 @@ class Guesses:
 
 
 def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Guesses:
-    """Return which of the columns hold what.
+    """Guess the roles of columns, and the questions that remain.
 
     Args:
         names: of all columns, in order.
@@ -54,11 +54,11 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
     matches = {role: _best_matches(names, role) for role in ROLES}
     columns = {role: best[0] for role, best in matches.items() if len(best) == 1}
     values = {("data", role): _quote(name) for role, name in columns.items()}
-    asked = dict[Key, str]()  # what a question quotes, by its key
+    asked = dict[Key, str]()  # the columns that a question quotes, by its key
     hinted: dict[Key, str] = {("states", "ends"): ""}
     steps = matches["step"] if len(matches["step"]) > 1 else []  # a visit may be one, or have many
     for role, best in matches.items():
-        # A column of persons is optional; where there is one, each may have a single trajectory.
+        # A column of persons is optional; with one, the column of trajectories is optional.
         spare = role == "person" or (role == "trajectory" and matches["person"])
         if role not in columns and (best or not spare):
             also = steps if role == "trajectory" else []
@@ -102,7 +102,7 @@ def _match(name: str) -> tuple[str, int] | None:
     words = _words(name)
     telling = [word for word in words if word not in _SILENT]
     if not telling:
-        return ("trajectory", 3) if words else None  # an id that does not say of what
+        return ("trajectory", 3) if words else None  # an id of something unnamed
     whole = "".join(words)
     if whole in ROLES:
         return whole, 0
@@ -126,12 +126,12 @@ def _words(name: str) -> list[str]:
 
 
 def join_columns(names: Sequence[str], most: int = 12) -> str:
-    """Return names in one line; of very many, the first ones."""
+    """Return names in one line; if there are very many, only the first ones."""
     rest = f", and {len(names) - most} more" if len(names) > most else ""
     shown = ("".join(c if c.isprintable() else " " for c in name) for name in names[:most])
     return ", ".join(shown) + rest
 
 
 def _quote(text: str) -> str:
-    """Return a text as TOML writes it."""
+    """Return a text as a TOML string."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -18,18 +18,18 @@ from rich.text import Text
 
 from privalue.errors import PrivalueWarning
 
-# What a terminal takes for an order, or for another direction of writing: controls of one byte and
-# of two (C0, C1), marks of lines and directions; and halves of characters, which cannot be sent.
+# Characters that control a terminal or change the direction of writing (C0, C1, line and direction
+# marks), and lone surrogates, which cannot be encoded.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
 
 def escape_controls(text: str) -> str:
-    r"""Return a text as a terminal may get it: what would be an order is written out.
+    r"""Return a text with control characters escaped, so that it is safe to print on a terminal.
 
-    Files, columns, labels and names of files may hold anything, and their author may not write
-    to the terminal. Ends of lines and tabs stay.
+    Untrusted texts (labels, columns, names of files) must not control the terminal. Ends of lines
+    and tabs stay.
 
     >>> print(escape_controls("well\x1b[2J"))
     well\x1b[2J
@@ -39,22 +39,22 @@ def escape_controls(text: str) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is no character
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is not valid UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class SafeConsole(Console):
-    """A console that shows what texts hold, and obeys none of it.
+    """A console that escapes control characters and does not interpret markup.
 
-    Every text that rich lays out comes by here, before its width is measured.
+    ``render_str`` gets every text before rich measures its width.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, highlight=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text to be laid out, orders written out."""
+        """Return a text for rich, with control characters escaped."""
         return super().render_str(escape_controls(text), **options)
 
 
@@ -62,15 +62,15 @@ class Log(SafeConsole):
     """The log, on stderr: lines for people, or one JSON object per event."""
 
     as_json: bool
-    errors_only: bool  # and that something is PRIVATE
-    dataset: str | None  # whose budget the command is about
+    errors_only: bool  # except for messages marked private
+    dataset: str | None  # the dataset of the command, for its events
 
     def __init__(self) -> None:
         super().__init__(stderr=True)
         self.reset()
 
     def reset(self) -> None:
-        """Forget the options of a command."""
+        """Reset the options to their defaults, for the next command."""
         self.as_json = self.errors_only = False
         self.dataset = None
 
@@ -85,15 +85,15 @@ class Log(SafeConsole):
         """Log an event.
 
         Args:
-            code: what happened, in a word that stays.
-            message: the same for people.
+            code: a stable code for programs.
+            message: a sentence for people.
             level: info, warning or error.
             style: of the line on a terminal.
-            more: public numbers; ``private=True`` marks a line that quotes the data.
+            more: public numbers; ``private=True`` marks a message that quotes the data.
         """
         if self.errors_only and level != "error" and not more.get("private"):
             return
-        with suppress(OSError):  # the terminal may be gone: the exit code still tells
+        with suppress(OSError):  # the terminal may be closed; the exit code remains
             if self.as_json:
                 at = datetime.now(UTC).isoformat(timespec="milliseconds")
                 about = {} if self.dataset is None else {"dataset": self.dataset}
@@ -106,7 +106,7 @@ class Log(SafeConsole):
                 self.print(message, style=style, soft_wrap=not self.is_terminal)
 
     def warn(self, code: str, message: str, **more: Any) -> None:
-        """Log what should not be overlooked."""
+        """Log a warning."""
         self.event(code, message, level="warning", style="bold yellow", **more)
 
 
@@ -119,7 +119,7 @@ def screen() -> Console:
 
 
 def say(line: str) -> None:
-    """Print a line of the results, never broken in two."""
+    """Print a line of the results, without wrapping it."""
     print(escape_controls(line))
 
 
@@ -129,7 +129,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON has no word for: arrays, paths."""
+    """Convert arrays and paths to values that JSON can represent."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Path):
@@ -138,7 +138,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Events(logging.Handler):
-    """Hand on what the package logs, as it happens."""
+    """Passes the package's log records on to the console's log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log an event of the package."""
@@ -147,11 +147,11 @@ class _Events(logging.Handler):
 
 @contextmanager
 def notes() -> Iterator[None]:
-    """Log what the package says, and PrivalueWarnings, about what is probably not meant."""
+    """Log the package's records and PrivalueWarnings while the block runs."""
     package, handler = logging.getLogger("privalue"), _Events()
     package.addHandler(handler)
     package.setLevel(logging.INFO)
-    package.propagate = False  # what other libraries log goes to the root
+    package.propagate = False  # the root logger is for other libraries
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", PrivalueWarning)
@@ -172,11 +172,11 @@ def notes() -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, then: str = "") -> Iterator[Callable[[int, int | None], None]]:
-    """Show a bar on stderr; it disappears at the end. Without a terminal there is none.
+    """Show a progress bar on stderr while the block runs, if stderr is a terminal.
 
     Args:
-        what: what is being done.
-        then: what is still being done after everything was counted.
+        what: the name of the task.
+        then: the name of the task after the last item, if it goes on.
     """
     with Progress(console=log, transient=True, disable=not log.is_terminal) as bar:
         task = bar.add_task(what, total=None)

@@ -1,4 +1,4 @@
-"""Define ``demo``: the whole journey on the recovery chain, by the commands that a user gives."""
+"""Define ``demo``: run every step on the recovery chain, with the commands that a user types."""
 
 import io
 import shlex

@@ -1,4 +1,4 @@
-"""Define ``report``, ``refit`` and ``improve``: what can be made of a release, at no cost."""
+"""Define ``report``, ``refit``, ``pool`` and ``improve``: post-process releases at no cost."""
 
 import os
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def report(
         files = [save_figure(describe(release), figure)]
     else:
         folder = release_file if release_file.is_dir() else release_file.parent
-        if (folder / PAGE).exists():  # what a release with --no-report left is made anew
+        if (folder / PAGE).exists():  # after --no-report there is no page, and files are rewritten
             for name in REPORT_FILES:
                 require_absent(folder / name, force)
         require_no_private_page(folder)
@@ -81,7 +81,7 @@ def report(
 
 
 def _account_if_known(release: Release) -> Account | None:
-    """Return how the dataset stands on the environment's ledger; if that is not known, say so."""
+    """Return the account on the environment's ledger; if it is unavailable, log why."""
     if release.ledger_head is None:
         return None
     ledger, code, why = os.environ.get(ADDRESS), "no-ledger-named", ""
@@ -95,7 +95,7 @@ def _account_if_known(release: Release) -> Account | None:
 
 
 def account_of(release: Release, ledger: str) -> Account:
-    """Return how the release's dataset stands on a ledger, which must have it on record."""
+    """Return the account of a release's dataset on a ledger, which must have the release."""
     opened, dataset = open_ledger(ledger), release.study["study"].get("dataset")
     if dataset is None or release.ledger_head is None:
         raise UsageError(
@@ -114,17 +114,17 @@ def publish_and_log(
     page: bool = True,
     is_saved: bool = False,
 ) -> Account | None:
-    """Write everything that a command leaves, the release first, and log where it is.
+    """Write all files of a release, the release itself first, and log their paths.
 
-    If the ledger does not answer any more, the page states no budget: the release itself is valid.
+    If the ledger no longer answers, the page states no budget: the release itself is valid.
 
     Args:
-        release: what was paid for.
+        release: the release.
         out: the folder.
-        ledger: where the release was charged, if anywhere.
+        ledger: the ledger that was charged, if any.
         answers: for the registry and the page.
         page: whether to write the page.
-        is_saved: whether the folder holds the release itself already.
+        is_saved: whether the folder already holds release.json.
     """
     if is_saved:
         require_no_private_page(out)
@@ -153,7 +153,7 @@ def publish_and_log(
 def show_or_print(
     released: Release, folder: Path, account: Account | None = None, *, as_json: bool
 ) -> None:
-    """Print the guarantee, the verdict and the values; or a summary, as the folder has the rest."""
+    """Print the guarantee, the verdict and the values; or a summary as JSON."""
     description = describe(released, account=account)
     if as_json:
         print_json(
@@ -228,7 +228,7 @@ def refit(
 
 
 def _publish_for_free(made: Release, out: Path, *sources: Path, as_json: bool) -> None:
-    """Write what was made of other releases, and show it."""
+    """Write a release that was computed from other releases, and show it."""
     publish_and_log(made, out)
     show_or_print(made, out, as_json=as_json)
     log.event("nothing-spent", sentence("nothing_spent", source=", ".join(map(str, sources))))
@@ -255,7 +255,7 @@ def pool(
 
 
 def _ridge(text: str | None) -> str | float | None:
-    """Return the ridge as the study takes it, or raise UsageError."""
+    """Return the ridge as a number or "sqrt", or raise UsageError."""
     if text is None or text == "sqrt":
         return text
     try:

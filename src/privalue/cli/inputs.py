@@ -1,4 +1,4 @@
-"""Read what a command is about, so that the log names its dataset."""
+"""Load the study, release or ledger of a command, and set the dataset of the log."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ def load_study(path: Path, side_files: Path | None) -> Study:
 
 
 def load_release(path: Path) -> Release:
-    """Read a release, or the one in a folder."""
+    """Read a release, from its file or its folder."""
     release = Release.load(path)
     log.dataset = release.study["study"].get("dataset")
     return release
 
 
 def load_ledger(address: str, dataset: str | None) -> Ledger:
-    """Open a ledger, to do something about a dataset."""
+    """Open a ledger for an operation on a dataset."""
     log.dataset = dataset
     return open_ledger(address)

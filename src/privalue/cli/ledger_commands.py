@@ -1,7 +1,7 @@
-"""Define ``ledger``: the budget of a dataset, what was spent of it, and what is left to publish.
+"""Define ``ledger``: declare, show and verify budgets, and finish interrupted releases.
 
-A release keeps what it drew in an outbox, in the folder that it publishes to, from before its
-commit until all files are there. Whatever ends it in between, ``finish`` goes on from there.
+A release is stored in an outbox, in the folder that it is published to, from before its commit
+until all files are written. If the command is interrupted, ``finish`` continues from the outbox.
 """
 
 import os
@@ -55,7 +55,7 @@ def declare(
         str, option("How neighbours differ: replace-one or add-remove.")
     ] = "replace-one",
     max_trajectories_per_person: Annotated[
-        int | None, option("How many anyone has at most, on your word.")
+        int | None, option("How many anyone has at most; you assert this.")
     ] = None,
     accounting: Annotated[
         str, option("plain: add epsilons and deltas; gaussian: add squares of mu (for dp-ssp).")
@@ -248,13 +248,13 @@ def finish(
 
 
 def _folder(outbox: Path, paid: Paid) -> Path:
-    """Return where a release goes: beside its outbox, unless that had to go elsewhere itself."""
+    """Return the folder of a release: that of its outbox, unless the outbox is a temporary file."""
     meant = None if outbox.name == NAME or paid.folder is None else Path(paid.folder)
     return outbox.parent if meant is None else meant
 
 
 def _require_recorded(outbox: Path, folder: Path, ledger: str) -> Release:
-    """Return the release of a folder whose outbox is gone; DataError unless a ledger has it."""
+    """Return the release of a folder without an outbox; DataError unless the ledger has it."""
     release, opened, text = Release.load(folder), open_ledger(ledger), None
     with suppress(BudgetError):  # there is no such ledger
         if release.ledger_head is not None:
@@ -267,7 +267,7 @@ def _require_recorded(outbox: Path, folder: Path, ledger: str) -> Release:
 
 
 def _holds(folder: Path, release: Release) -> bool:
-    """Return whether the folder holds this very release; refuse one that holds another."""
+    """Return whether the folder holds this release; refuse a folder with another release."""
     file = folder / FILE_NAME
     if not os.path.lexists(file):
         return False
@@ -280,7 +280,7 @@ def _holds(folder: Path, release: Release) -> bool:
 
 
 def _answers(paid: Paid) -> dict[str, str]:
-    """Return the curator's answers, if the study's file is where it was."""
+    """Return the curator's answers, if they can still be read beside the study's file."""
     try:
         return read_answers(None if paid.study is None else Path(paid.study), paid.justification)
     except PrivalueError as problem:

@@ -1,4 +1,4 @@
-"""Define the options that several commands have."""
+"""Define the options that several commands share."""
 
 import re
 from pathlib import Path
@@ -8,22 +8,22 @@ import typer
 
 from privalue.errors import UsageError
 
-DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
-ADDRESS = "PRIVALUE_LEDGER"  # of the environment
+DEFAULT_LEDGER = "ledger.db"  # for commands that always need a ledger
+ADDRESS = "PRIVALUE_LEDGER"  # environment variable
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
-    """Return an option that is called as its parameter is, unless it has other names."""
+    """Return an option, named after its parameter unless other names are given."""
     return typer.Option(*names, help=text, **more)
 
 
 def advanced(text: str, *names: str, **more: Any) -> Any:
-    """Return an option that few people need."""
+    """Return an option that the help text lists under "Advanced"."""
     return option(text, *names, rich_help_panel="Advanced", **more)
 
 
 def argument(metavar: str, text: str) -> Any:
-    """Return an argument that may name a file; the command itself says if it cannot be read."""
+    """Return an argument that may name a file; the command itself checks that it can be read."""
     return typer.Argument(metavar=metavar, readable=False, help=text)
 
 
@@ -56,7 +56,7 @@ Threads = Annotated[
 
 
 def parse_memory(text: str | None) -> int | None:
-    """Return the bytes that "2GB", "500 MB" or "1.5GiB" means; at least 64 MB."""
+    """Return the bytes of a size such as "2GB", "500 MB" or "1.5GiB"; at least 64 MB."""
     if text is None:
         return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)

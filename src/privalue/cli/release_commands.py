@@ -1,4 +1,4 @@
-"""Define ``release``, the one command that spends, and ``inspect``, which shows what is private."""
+"""Define ``release``, which alone spends budget, and ``inspect``, whose output is PRIVATE."""
 
 import os
 from pathlib import Path
@@ -81,11 +81,11 @@ def release(
     require_free(out)
     study = load_study(study_file, side_files)
     if period is not None:
-        if not period.strip():  # a script's variable that is not set
+        if not period.strip():  # perhaps an unset variable of a script
             raise UsageError("--period is empty; give a name, e.g. 2026-11-17")
         study = study.replace(period=period)
     answers = read_answers(study_file, justification)
-    load_page()  # what would fail to load fails before the charge
+    load_page()  # so that a missing template fails before the charge
     with outbox_of(out, study=study_file, justification=justification) as outbox:
         with notes(), progress("Reading rows", then="Computing") as update:
             released = release_data(

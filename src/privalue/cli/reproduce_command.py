@@ -1,4 +1,4 @@
-"""Define ``privalue reproduce``: the paper's experiments, with its claims decided."""
+"""Define ``privalue reproduce``: repeat the paper's experiments, and test its claims."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Define ``privalue simulate``: trajectories of a world, as a file."""
+"""Define ``privalue simulate``: write simulated trajectories of a world to a file."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,17 +24,17 @@ def simulate(
     out: Annotated[Path, option("Where to write the rows: a .csv, .csv.gz or .parquet file.")],
     seed: Annotated[int, option("A whole number; the same seed gives the same rows.")] = 0,
     truncate_at: Annotated[
-        int | None, option(f"Cut trajectories after so many rows; {CUT!r} marks them.")
+        int | None, option(f"Truncate trajectories after so many rows; {CUT!r} marks them.")
     ] = None,
     policy: Annotated[
         str | None,
         option(
-            "The policy that people follow: uniform, greedy, optimal:0.5 (half of the way there), "
+            "The behaviour: uniform, greedy, optimal:0.5 (an even mixture with the optimal), "
             "or a CSV file of state, action, probability."
         ),
     ] = None,
     actions: Annotated[
-        bool, option("Also write each row's action, and how likely it was chosen.", "--actions")
+        bool, option("Also write each row's action, and its probability.", "--actions")
     ] = False,
     truth: Annotated[
         Path | None,

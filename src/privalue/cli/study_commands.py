@@ -1,4 +1,4 @@
-"""Define ``init``, ``check`` and ``plan``: what to do before any data is opened."""
+"""Define ``init``, ``check`` and ``plan``, the commands before any data is opened."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -84,7 +84,7 @@ def plan(
         int | None, option("How many there will be; by default as declared.")
     ] = None,
     visits: Annotated[
-        str | None, option("A CSV file: how probable a visit of each state is.")
+        str | None, option("A CSV file: the probability of visiting each state.")
     ] = None,
     world: Annotated[
         str | None, option("A public world that the data will resemble: chain, gym:...")
@@ -93,10 +93,10 @@ def plan(
         bool, option("With visits or a world: other mechanisms as well.", "--all")
     ] = False,
     half_width: Annotated[
-        float | None, option("Of a state's interval: how many people does it take?")
+        float | None, option("A target for a state's interval: finds the people it needs.")
     ] = None,
     people: Annotated[
-        int | None, option("With --half-width: which epsilon for so many people?")
+        int | None, option("With --half-width: finds the epsilon for this many people.")
     ] = None,
     target_rmse: Annotated[
         float | None, advanced("An overall error to reach, with --visits or --world.")

@@ -14,7 +14,7 @@ _STYLES = {"stop": "bold red", "warn": "bold yellow", "note": "yellow"}
 
 
 def tell(code: str, **about: Any) -> None:
-    """Print the sentences of a code: what a command says about its result."""
+    """Print the sentence of a code about a command's result."""
     say(sentence(code, **about))
 
 
@@ -29,9 +29,9 @@ def show(
 
     Args:
         description: of a release, a study, a plan, an account or diagnostics.
-        sections: whose facts are shown, in this order.
-        with_verdict: for a release: its guarantee first, and whether the values can be used.
-        console: where to; the screen, if left out.
+        sections: the sections of facts to show, in this order.
+        with_verdict: for a release, begin with its guarantee and whether the values can be used.
+        console: to print on; stdout, if left out.
     """
     console = console or screen()
     if with_verdict:
@@ -53,12 +53,12 @@ def show(
 
 
 def show_listing(listing: Listing, console: Console | None = None) -> None:
-    """Print a table of texts; numbers stand to the right."""
+    """Print a table of texts; columns of numbers are right-aligned."""
     grid = RichTable(title=listing.title, title_justify="left", show_header=any(listing.heads))
     for head in listing.heads:
         is_number = head in listing.right
         grid.add_column(head, overflow="fold", justify="right" if is_number else "left")
     for row in listing.rows:
-        # A label is a text, and no markup; the console writes out what would be an order.
+        # Labels are texts, not markup; the console escapes control characters.
         grid.add_row(*map(str, row))
     (console or screen()).print(grid)

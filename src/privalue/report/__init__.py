@@ -1,8 +1,8 @@
-"""Describe releases, studies, plans and accounts once, and write what people read.
+"""Describe releases, studies, plans and accounts, and write reports for people.
 
 ``describe`` turns a release into facts, notices and tables; page, notebook, terminal, registry and
-JSON are loops over these. The public page is made of a release and its account, and of nothing
-private. The curator's page gets its diagnostics from its caller.
+JSON are loops over these. The public page is made from a release and its account only. The
+curator's private page is made from diagnostics that its caller passes.
 """
 
 from privalue.report.accounts import (

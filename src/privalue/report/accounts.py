@@ -1,4 +1,4 @@
-"""Describe how a dataset stands on its ledger, for people."""
+"""Describe the account of a dataset on its ledger, for people."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from privalue.report.html import fact
 
 
 def account_facts(account: Account) -> Iterator[Fact]:
-    """Yield total, spent and left."""
+    """Yield the facts of an account: amounts left and spent, the total, and whom it protects."""
     yield fact("budget.left", account.numbers(account.left, is_left=True), account=account)
     yield fact("budget.spent", account.numbers(account.spent), account=account)
     yield fact("budget.total", account.numbers(account.total, is_left=True), account=account)
@@ -22,7 +22,7 @@ def account_facts(account: Account) -> Iterator[Fact]:
 
 
 def describe_account(account: Account, place: str) -> Description:
-    """Return how a dataset stands."""
+    """Return the description of an account."""
     ledger, head = fact("budget.ledger", place), fact("budget.head", account.head)
     facts = (ledger, *account_facts(account), head)
     return Description(title=f"Dataset {account.dataset}", facts=facts)
@@ -41,7 +41,7 @@ def statement_rows(account: Account, lines: Iterable[StatementLine]) -> list[dic
 
 
 def describe_statement(account: Account, lines: Iterable[StatementLine]) -> Description:
-    """Return a statement as a bank prints it."""
+    """Return a statement of account for people, one row per entry."""
     heads = ("entry", "day", "who", "what", "cost", "left")
     rows = [
         (

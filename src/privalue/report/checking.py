@@ -1,4 +1,4 @@
-"""Say everything that can be said about a study without data: ``pv.check``."""
+"""Validate a study, and describe what follows from it without data: ``pv.check``."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from privalue.study import SMOOTH, Study, declared_size, implied_returns, ridge_
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checked:
-    """A study that is complete and valid, and what follows from it.
+    """A valid study, and what follows from it.
 
     Attributes:
-        notices: what is allowed and probably not meant.
-        prepared: the study, its design, and the mechanism where it is known without data.
+        notices: on settings that are allowed but probably not intended.
+        prepared: the study, its design, and the mechanism if it is known without data.
     """
 
     notices: tuple[Notice, ...]
@@ -46,7 +46,7 @@ class Checked:
 
     @cached_property
     def description(self) -> Description:
-        """Return what there is to say."""
+        """Return the description of the study."""
         return Description(
             title=f"{self.study.study.name}: the study is complete and valid",
             facts=tuple(_facts(self.prepared)),
@@ -54,7 +54,7 @@ class Checked:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what ``check --json`` prints."""
+        """Return the object that ``check --json`` prints."""
         study, design, mechanism = self.study, self.prepared.design, self.prepared.mechanism
         constants = None if mechanism is None else mechanism.calibration
         ridge = None if mechanism is None else ridge_of(study, mechanism.terms.size.trajectories)
@@ -87,14 +87,14 @@ def check(study: Study, *, columns: Mapping[str, str] | None = None) -> Checked:
     """Check everything about a study that can be checked without data.
 
     Args:
-        study: what is public.
+        study: the study.
         columns: names of columns, added to those of the study, e.g. {"trajectory": "stay_id"}.
 
     Returns:
-        What follows from the study, and notes on what is probably not meant.
+        What follows from the study, and notes on settings that are probably not intended.
 
     Raises:
-        StudyError: the study asks for what cannot be done.
+        StudyError: the study is infeasible.
 
     >>> import privalue as pv
     >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,

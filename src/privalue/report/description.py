@@ -1,8 +1,8 @@
-"""Define what every output is made of: facts, notices and tables.
+"""Define the content of every output: facts, notices and tables.
 
-A description is made once, of a release, a study, a plan, an account or a curator's diagnostics.
-Page, notebook, terminal, registry and JSON are loops over it: nothing after it knows arms, actions
-or off-policy evaluation.
+A release, a study, a plan, an account or a curator's diagnostics are described once. Page,
+notebook, terminal, registry and JSON are loops over the description; they do not know about arms,
+actions or off-policy evaluation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,27 +21,27 @@ Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class Fact(NamedTuple):
-    """One thing that is known, for programs and, if it has a label, for people."""
+    """One named value, for programs and, if it has a label, for people."""
 
     key: str  # stable: "privacy.epsilon"
-    value: Any  # plain, as JSON holds it
+    value: Any  # a value that JSON can represent
     label: str = ""
-    text: str = ""  # how people read the value, if not as str(value)
+    text: str = ""  # the value for people, if it is not str(value)
 
     def __str__(self) -> str:
         return self.text or str(self.value)
 
 
 class Notice(NamedTuple):
-    """Something that a reader must know; its sentence is the block of that code in notices.txt."""
+    """A remark for the reader; its sentence is the block of its code in notices.txt."""
 
     code: str
     severity: Severity
-    about: Mapping[str, Any] = {}  # what the sentence needs
+    about: Mapping[str, Any] = {}  # values for the sentence
 
 
 class Row(NamedTuple):
-    """One value of a table, as people read it and as positions of a plot, in percent."""
+    """One value of a table, as texts and as positions in a plot, in percent."""
 
     labels: tuple[str, ...]
     numbers: tuple[str, ...]  # in the order of Table.heads
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """Where a plot begins and ends, what is marked on it, and its ticks with their positions."""
+    """The ends of a plot's axis, its marks, and its ticks with their positions."""
 
     low: float
     high: float
@@ -77,7 +77,7 @@ class Listing(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Values with their intervals and flags, by labels: at most as many as people look at."""
+    """Values with their intervals and flags, by labels."""
 
     key: str  # "values", "differences", "states", "policy"
     title: str
@@ -89,7 +89,7 @@ class Table:
     flags: Sequence[tuple[str, ...]] = ()
     marks: tuple[float, ...] = ()  # public bounds, or 0 of differences
     axis_label: str = ""  # the outcome and its unit
-    by: str = ""  # the heading whose labels have colours of their own in a plot
+    by: str = ""  # the heading whose labels have their own colours in a plot
 
     def __len__(self) -> int:
         return len(self.value)
@@ -101,9 +101,9 @@ class Table:
 
     @cached_property
     def axis(self) -> Axis | None:
-        """Return an axis that has every value, and the intervals of the rows without flags.
+        """Return an axis that includes every value, and the intervals of rows without flags.
 
-        None where there is nothing to draw.
+        None if there is nothing to plot.
         """
         if not len(self):
             return None
@@ -126,12 +126,12 @@ class Table:
         return axis._replace(marks=tuple(map(axis.at, inside)), ticks=tuple(ticks))
 
     def heads(self, level: float | None) -> tuple[str, ...]:
-        """Return the headings of the numbers; both kinds of interval have one level."""
+        """Return the headings of the numbers; both kinds of interval have the same level."""
         total = () if self.total is None else (f"{100 * (level or 0):g}% interval",)
         return ("value", *total, *([PRIVACY] if self.privacy is not None else []), *self.more)
 
     def rows(self, most: int | None = None) -> Iterator[Row]:
-        """Return the first rows, as people read them."""
+        """Return the first rows, formatted."""
         return map(self.row, range(len(self))[:most])
 
     def row(self, at: int) -> Row:
@@ -170,12 +170,12 @@ def _ends(ends: Ends | None, at: int) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """Everything that an output shows."""
+    """The content of an output."""
 
     title: str
     facts: tuple[Fact, ...] = ()
     notices: tuple[Notice, ...] = ()
-    limits: tuple[Notice, ...] = ()  # what the values cannot say
+    limits: tuple[Notice, ...] = ()  # limitations that hold whatever the values are
     tables: tuple[Table, ...] = ()
     listings: tuple[Listing, ...] = ()
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # columns of CSV files
@@ -191,11 +191,11 @@ class Description:
         return self._values[key]
 
     def get(self, key: str) -> Any:
-        """Return the value of a fact; None where there is none."""
+        """Return the value of a fact, or None."""
         return self._values.get(key)
 
     def section(self, name: str) -> list[Fact]:
-        """Return the facts of a section that people read."""
+        """Return the facts of a section that have a label."""
         return [fact for fact in self.facts if fact.label and fact.key.startswith(f"{name}.")]
 
     def having(self, severity: Severity) -> list[Notice]:

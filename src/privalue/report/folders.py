@@ -1,6 +1,6 @@
-"""Name the files in the folder of a release, and refuse folders before any work is done.
+"""Name the files in the folder of a release, and refuse unsuitable folders before any work.
 
-A release is never overwritten, and what is public never goes beside a private page.
+A release is never overwritten, and public files are never written beside a private page.
 """
 
 import os
@@ -42,7 +42,7 @@ def require_publishable(folder: str | Path) -> None:
 def require_no_private_page(folder: str | Path) -> None:
     """Refuse a folder in which public files would be beside a private page.
 
-    Somebody who publishes the folder as a whole would publish the private page with it.
+    To publish the whole folder would publish the private page with it.
 
     Raises:
         UsageError: if the folder holds a private page, or a page that cannot be read.

@@ -1,6 +1,6 @@
-"""Compute what an attacker could learn at most, rounded so that no page promises too much.
+"""Bound what an attacker can learn, rounded so that no page promises too much.
 
-A test that tells neighbours apart with wrong alarms a is right with probability at most
+A test that distinguishes neighbours with false-alarm rate a has power at most
 min(e^eps a + delta, 1 - e^-eps (1 - delta - a)): both directions of the definition (Wasserman and
 Zhou 2010; Kairouz, Oh and Viswanath 2015).
 """
@@ -11,7 +11,7 @@ from privalue.report.numbers import format_power
 
 
 def odds_factor(epsilon: float) -> str:
-    """Return e^epsilon, rounded up: odds change by at most this factor.
+    """Return e^epsilon, rounded up: the odds change by at most this factor.
 
     >>> odds_factor(1.0), odds_factor(0.2), odds_factor(0.001), odds_factor(12.0)
     ('2.72', '1.23', '1.0011', '162755')
@@ -26,7 +26,7 @@ def odds_factor(epsilon: float) -> str:
 
 
 def detection(epsilon: float, delta: float, alarms: float) -> float:
-    """Return the highest probability of being right for a test of two neighbours.
+    """Return the highest power of a test of two neighbours with this false-alarm rate.
 
     >>> round(detection(1.0, 0.0, 0.05), 3)
     0.136
@@ -37,7 +37,7 @@ def detection(epsilon: float, delta: float, alarms: float) -> float:
 
 
 def format_detection(epsilon: float, delta: float, alarms: float) -> str:
-    """Return that probability in percent, rounded up.
+    """Return the highest power in percent, rounded up.
 
     >>> format_detection(1.0, 1e-06, 0.05)
     '13.6%'

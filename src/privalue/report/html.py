@@ -1,8 +1,8 @@
-"""Fill templates: every text is escaped, and a page loads nothing from elsewhere and runs nothing.
+"""Render templates: every text is escaped, and a page loads no other files and runs no scripts.
 
 There are two environments with the same templates for sentences: one for pages, which escapes, and
-one for plain text. A page is one file, to mail, print and archive: its style is part of it, and a
-policy in its head refuses whatever else would run or load.
+one for plain text. A page is a single file, to mail, print and archive: it contains its style, and
+a content security policy forbids everything else.
 """
 
 import json
@@ -24,11 +24,11 @@ PUBLIC_MARK = "privalue-public-page"  # in the first bytes of a page, whatever i
 _TEMPLATES = Path(__file__).parent / "templates"
 # Characters that HTML may not hold, even escaped: C0 and C1 controls, surrogates, non-characters.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_LONGEST = 80  # characters of a label; the files have them all
+_LONGEST = 80  # characters of a label on a page; the CSV files have whole labels
 
 
 def shorten(text: object, most: int = _LONGEST) -> str:
-    """Return a text of at most so many characters: names often differ at their ends."""
+    """Shorten a text in the middle, since names often differ at their ends."""
     whole, end = str(text), most // 2
     if len(whole) <= most:
         return whole
@@ -36,12 +36,12 @@ def shorten(text: object, most: int = _LONGEST) -> str:
 
 
 def _isolate(text: object, most: int = _LONGEST) -> Markup:
-    """Return a text that somebody else chose: its direction stays its own."""
+    """Return an untrusted text, isolated so that its direction does not affect the page."""
     return Markup("<bdi>") + escape(shorten(text, most)) + Markup("</bdi>")
 
 
 def _yaml(value: Any) -> str:
-    """Return a value as JSON, which is YAML; readers of YAML 1.1 take 1e-06 for a text."""
+    """Return a value as JSON, which is YAML; YAML 1.1 would read 1e-06 as a text, so 1.0e-06."""
     if isinstance(value, float) and "." not in repr(value):
         return repr(value).replace("e", ".0e")
     return json.dumps(value, allow_nan=False)
@@ -49,7 +49,7 @@ def _yaml(value: Any) -> str:
 
 @cache
 def environment(*, is_html: bool) -> Environment:
-    """Return where templates are found, and what they may call."""
+    """Return the Jinja2 environment of pages or of plain texts, with our filters."""
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=is_html,
@@ -79,18 +79,18 @@ def environment(*, is_html: bool) -> Environment:
 
 
 def _block(made: Environment, file: str, code: str) -> Any:
-    """Return the block of a code in a file of sentences; None where there is none."""
+    """Return the block of a code in a file of sentences, or None."""
     name = code.replace("-", "_").replace(".", "_")
     return getattr(made.get_template(file).module, name, None)
 
 
 def _say(made: Environment, notice: Notice) -> Any:
     """Return the sentence of a notice, from the block of its code."""
-    if "text" in notice.about:  # of planning, as errors are worded
+    if "text" in notice.about:  # a notice of planning, which brings its sentence
         text = notice.about["text"]
         return f"{text[:1].upper()}{text[1:]}."
     found = _block(made, "notices.txt", notice.code) or _block(made, "commands.txt", notice.code)
-    return found(SimpleNamespace(**notice.about))  # a dict has methods of names that we use
+    return found(SimpleNamespace(**notice.about))  # a dict's methods would clash with our names
 
 
 def say(notice: Notice) -> str:
@@ -99,17 +99,17 @@ def say(notice: Notice) -> str:
 
 
 def sentence(code: str, **about: Any) -> str:
-    """Return a sentence that several outputs have, as plain text."""
+    """Return the sentence of a code as plain text."""
     return say(Notice(code, "note", about))
 
 
 def fact(key: str, value: Any, **about: Any) -> Fact:
-    """Return a fact with its label and its text, from the block of its key, if it has one.
+    """Return a fact, with the label and text of its key's block, if there is one.
 
     Args:
         key: of the fact.
         value: of the fact.
-        about: what else the text needs.
+        about: further values for the text.
     """
     block = _block(environment(is_html=False), "facts.txt", key)
     if block is None:
@@ -125,17 +125,17 @@ def render(template: str, description: Description, **more: Any) -> str:
 
 
 def notebook_html(description: Description, **sections: str) -> str:
-    """Return what a notebook shows.
+    """Return the HTML of a description for a notebook.
 
     Args:
-        description: of whatever is shown.
-        sections: the facts to show, by section, with their titles.
+        description: the description.
+        sections: titles of the sections of facts to show, by section.
     """
     return render("notebook.html", description, sections=sections)
 
 
 def load_page() -> None:
-    """Compile the page's templates: what would fail to load fails before the charge."""
+    """Compile the page's templates, so that a failure to load comes before the charge."""
     for name in ("report.html", "parts.html", "notices.txt"):
         environment(is_html=True).get_template(name)
     for name in ("registry.yaml", "notices.txt", "commands.txt", "facts.txt"):

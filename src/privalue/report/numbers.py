@@ -1,8 +1,8 @@
-"""Write numbers as people read them: an interval's width decides how many digits there are.
+"""Format numbers for people: the width of an interval determines the number of digits.
 
-The last digit of a value and of both ends stands for a hundredth to a tenth of the interval's
-width. An end that is not 0 is not written as 0: on which side of 0 it is decides what the interval
-says. Files for programs keep every digit instead.
+The last digit of a value and of both ends is worth a hundredth to a tenth of the interval's width.
+An end that is not 0 is never written as 0, since its sign decides whether the interval contains 0.
+Files for programs keep every digit.
 """
 
 import math
@@ -73,7 +73,7 @@ def format_number(number: float | None, digits: int = 4) -> str:
 
 
 def format_bounds(bounds: Sequence[float]) -> str:
-    """Return public bounds by both of their ends."""
+    """Return public bounds as "low to high"."""
     return f"{format_number(bounds[0], 6)} to {format_number(bounds[1], 6)}"
 
 
@@ -108,7 +108,7 @@ def nice_ticks(low: float, high: float) -> list[tuple[str, float]]:
 
 
 def _exponent(number: float) -> int:
-    """Return the power of ten of the first digit, of a number that is rounded to two."""
+    """Return the power of ten of the first digit, after rounding to two digits."""
     return int(f"{number:.1e}".partition("e")[2])
 
 

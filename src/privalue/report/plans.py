@@ -10,7 +10,7 @@ from privalue.report.numbers import format_number
 
 
 def describe_plan(plan: Plan, mechanisms: Sequence[Mapping[str, Any]] = ()) -> Description:
-    """Return what a plan says, for the terminal and the notebook.
+    """Return the description of a plan, for the terminal and the notebook.
 
     Args:
         plan: the plan.
@@ -35,7 +35,7 @@ def _listings(plan: Plan, mechanisms: Sequence[Mapping[str, Any]]) -> Iterator[L
     unit = ", share of the range" if plan.relative else ""
     if plan.by_visits:
         heads = {
-            "visits": "people who come to a state",
+            "visits": "people who visit a state",
             "half_width": half,
             "half_width_95": "rarely above",
             "without_privacy": "without privacy",
@@ -46,12 +46,12 @@ def _listings(plan: Plan, mechanisms: Sequence[Mapping[str, Any]]) -> Iterator[L
         keys = [name for name in ("state", "arm", "action") if getattr(plan.states[0], name)]
         heads = {name: name for name in keys}
         heads |= {"visits": "expected visits", "half_width": half}
-        title = f"The states themselves{unit}"
+        title = f"By state{unit}"
         yield _listing("states", title, heads, plan.states, plan.reach / 2)
     if plan.clips:
-        heads = {"clip": "clip", "kept": "kept", "bias": "clipping bias"}
-        heads |= {"noise": "noise and people", "error": "error"}
-        title = "What clips keep, and the error" + ("" if plan.rmse is not None else ", at worst")
+        heads = {"clip": "clip", "kept": "kept mass", "bias": "clipping bias"}
+        heads |= {"noise": "noise and sampling", "error": "error"}
+        title = "Kept mass and error" + ("" if plan.rmse is not None else ", at worst")
         own = format_number(plan.study.policy.clip)
         yield _listing("clips", f"{title}; the study's clip is {own}", heads, plan.clips)
     if mechanisms:
@@ -72,9 +72,9 @@ def _listing(
     rows: Sequence[Any],
     useless: float = math.inf,
 ) -> Listing:
-    """Return rows as texts: of each the attributes that have a heading.
+    """Return rows as texts, with the attributes that have a heading.
 
-    Half-widths from ``useless`` on are as wide as the range, and useless.
+    Half-widths of at least ``useless`` span the whole range, and are shown as useless.
     """
     limits = dict.fromkeys(("half_width", "half_width_95", "without_privacy"), useless)
     cells = [[_cell(getattr(row, name), limits.get(name)) for name in heads] for row in rows]
@@ -83,7 +83,7 @@ def _listing(
 
 def _cell(value: Any, useless: float | None) -> str:
     if useless is not None and value >= useless:
-        return "no use"
+        return "useless"
     if isinstance(value, float) and abs(value) < 1000:
         return f"{value:.3g}"
     return f"{value:,.0f}" if isinstance(value, int | float) else str(value)

@@ -1,8 +1,7 @@
-"""Draw with Matplotlib, which is imported only then.
+"""Plot with Matplotlib, which is imported only when needed.
 
-Some values are rows, from top to bottom, each with its name; many are columns from left to right.
-The total interval is a thin line, the privacy interval a thick one, the value a mark on both,
-hollow where there is a flag.
+A few values are drawn as labelled rows, many as columns from left to right. The total interval is a
+thin line, the privacy interval a thick one, and the value a mark on both, hollow if it is flagged.
 """
 
 import textwrap
@@ -21,22 +20,22 @@ from privalue.report.tables import describe_tables
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_ROWS = 40  # values that are rows; more are columns
-_MOST_NAMES = 16  # columns that are named
-_MOST_LARGE = 300  # columns whose marks are large
+_MOST_ROWS = 40  # with more values, these are columns
+_MOST_NAMES = 16  # the most columns with a label
+_MOST_LARGE = 300  # the most columns with large marks
 # Okabe and Ito's colours, which most colour-blind people can distinguish
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 ENDINGS = (".png", ".svg", ".pdf")
 
 
 def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
-    """Draw the values with their intervals."""
+    """Plot the values with their intervals."""
     table = next(table for table in describe_tables(release) if table.key in {"states", "values"})
     return plot_table(table, ax, private=release.private)
 
 
 def plot_plan(plan: Plan, ax: "Axes | None" = None) -> "Axes":
-    """Draw the half-width against the people who come to a state, for several epsilon."""
+    """Plot the half-width against the people who visit a state, for several epsilon."""
     axes, table = _axes(ax, (6.4, 4.8)), plan.by_visits
     visits = np.geomspace(table[0].visits, table[-1].visits, 200)
     for epsilon, widths in plan.half_widths(visits).items():
@@ -44,17 +43,17 @@ def plot_plan(plan: Plan, ax: "Axes | None" = None) -> "Axes":
     clean = [row.without_privacy for row in table]
     axes.plot([row.visits for row in table], clean, "k:", label="without privacy")
     of_range = ", share of the range" if plan.relative else ""
-    axes.set(xscale="log", yscale="log", xlabel="people who come to a state")
+    axes.set(xscale="log", yscale="log", xlabel="people who visit a state")
     axes.set_ylabel(f"half-width of the interval{of_range}")
     axes.legend()
     return axes  # type: ignore[no-any-return]
 
 
 def save_figure(description: Description, file: Path) -> Path:
-    """Write the page's first plot as a picture: differences, where there are any.
+    """Write the page's first plot to a file: the differences, if there are any.
 
     Raises:
-        UsageError: the name ends in something else than .png, .svg or .pdf.
+        UsageError: the name does not end in .png, .svg or .pdf.
         MissingComponentError: Matplotlib is not installed.
     """
     if file.suffix.lower() not in ENDINGS:
@@ -72,7 +71,7 @@ def save_figure(description: Description, file: Path) -> Path:
 
 
 def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axes":
-    """Draw a table of values, each group of rows in a colour of its own."""
+    """Plot a table of values, each group of rows in its own colour."""
     of = list(table.labels.get(table.by, [""] * len(table)))
     groups = {name: [at for at in range(len(of)) if of[at] == name] for name in dict.fromkeys(of)}
     names = [list(map(str, column)) for head, column in table.labels.items() if head != table.by]
@@ -121,7 +120,7 @@ def _name(axes: Any, labels: list[str], *, is_rows: bool) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return a text that Matplotlib shows as it is: two dollars would begin a formula."""
+    """Return a text that Matplotlib shows literally: dollar signs would enclose a formula."""
     return replace_controls(text).replace("$", r"\$")
 
 

@@ -1,4 +1,4 @@
-"""Describe an improved policy, and write its files: what it changes, and how far to trust it."""
+"""Describe an improved policy (its changes, and how far to trust them), and write its files."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from privalue.version import VERSION
 
 
 def describe_policy(improvement: Improvement) -> Description:
-    """Return what an improved policy does otherwise."""
+    """Return the description of an improved policy: how it differs from the behaviour."""
     release, changes = improvement.release, improvement.changes
     level, only_clear_gains = improvement.level or release.level, improvement.level is not None
     moves = [change for change in changes if change.action is not None]
@@ -74,7 +74,7 @@ def _gains(release: Release, moves: Sequence[StateChange]) -> Table:
 
 
 def policy_record(improvement: Improvement) -> dict[str, Any]:
-    """Return what policy.json holds."""
+    """Return the content of policy.json."""
     release = improvement.release
     return {
         "schema_version": 3,

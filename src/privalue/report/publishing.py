@@ -1,8 +1,8 @@
 """Write the files of a release: release.json, its tables, registry.yaml and report.html.
 
-The release itself goes first: whatever happens afterwards, what was paid for is there, and the rest
-can be made again from it (``privalue report``). A directory that holds a private page of the
-curator is refused, and so is one that holds any of the files.
+The release itself is written first, so that it exists whatever happens afterwards; the other files
+can be made again from it (``privalue report``). A folder that holds a private page of the curator
+or any of these files is refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from privalue.study import Study
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """The paths of the files of a release; None for those that there are not."""
+    """The paths of the files of a release; None for files that were not written."""
 
     release: Path
     registry: Path
@@ -38,15 +38,15 @@ def publish(
     answers: Mapping[str, str] | None = None,
     page: bool = True,
 ) -> Published:
-    """Write a release and everything that is made of it into a folder; never over another one.
+    """Write a release and its report into a folder; a release is never overwritten.
 
     Args:
-        release: what was released.
-        folder: where to; made if it is not there.
-        study: the release's study, which is compared with what the release describes.
-        account: how the dataset stands on its ledger, ``ledger.account(dataset)``.
+        release: the release.
+        folder: the folder, which is created if missing.
+        study: the release's study, which must equal the study that the release describes.
+        account: the dataset's account on its ledger, ``ledger.account(dataset)``.
         answers: for the registry and the page, such as ``justification``; public.
-        page: whether to write the page, which takes longer than all the rest.
+        page: whether to write report.html, which takes longer than all other files.
 
     Returns:
         The paths of the files.
@@ -83,7 +83,7 @@ def write_report(
     answers: Mapping[str, str] | None = None,
     page: bool = True,
 ) -> dict[str, Path]:
-    """Write the files beside a release.json anew; everything in them is made from it.
+    """Write or rewrite the files beside release.json, which are made from the release alone.
 
     Returns:
         The paths of the files, by the fields of ``Published``.

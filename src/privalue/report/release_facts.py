@@ -1,7 +1,7 @@
-"""Describe a release: the only code after the estimators that knows arms, actions and off-policy.
+"""Describe a release: the only code after the estimators that handles arms, actions and off-policy.
 
-Everything here comes from the release, from its study, or from the ledger's account: this module
-never meets data or private types.
+Everything here comes from the release, its study, or the ledger's account; this module never
+handles data or private types.
 """
 
 from collections.abc import Iterator
@@ -23,15 +23,15 @@ from privalue.study import Study, described_values
 def describe(
     release: Release, study: Study | None = None, account: Account | None = None
 ) -> Description:
-    """Return what there is to say about a release.
+    """Return the description of a release.
 
     Args:
-        release: what was released.
-        study: the study that it is of, which is compared with what the release says of it.
-        account: how the dataset stands on its ledger.
+        release: the release.
+        study: its study, which must equal the study that the release describes.
+        account: the dataset's account on its ledger.
 
     Raises:
-        UsageError: the study is another one: some key or side file differs.
+        UsageError: the study differs in some key or side file.
     """
     if study is not None:
         require_same_study(release, study)

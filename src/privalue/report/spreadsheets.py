@@ -1,8 +1,8 @@
-"""Write labels so that no spreadsheet takes one for a formula.
+"""Escape labels that a spreadsheet would interpret as formulas.
 
-A cell that begins with =, +, - or @ is a formula to a spreadsheet, which may then send away what
-else it holds. The usual remedy is an apostrophe before it, which spreadsheets take for "this is
-text". A number is a number, and a sign alone is a sign: -1 and - stay as they are.
+Spreadsheets evaluate a cell that begins with =, +, - or @, and a formula can send the sheet's data
+elsewhere. The usual remedy is a leading apostrophe, which marks a text. Numbers and single signs
+are harmless: -1 and - are not changed.
 """
 
 import re
@@ -12,18 +12,18 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def as_cell(label: str) -> str:
-    """Return a label as a cell of a table that people open.
+    """Return a label as a safe cell of a spreadsheet.
 
     >>> [as_cell(label) for label in ("well", "=1+1", "-1", "-", "- none -", "'=1+1", "'s")]
     ['well', "'=1+1", '-1', '-', "'- none -", "''=1+1", "'s"]
     """
     if label[:1].isalnum() or len(label) == 1 or _NUMBER.fullmatch(label):
-        return label  # a sign alone does nothing
+        return label  # a single sign is not a formula
     return "'" + label if _begins_a_formula(label) else label
 
 
 def _begins_a_formula(label: str) -> bool:
-    """Return whether a spreadsheet may find a formula: behind what it skips, and in any width."""
+    """Return whether a spreadsheet may see a formula, also after skipped or full-width marks."""
     bare = label.lstrip("'")
     if bare[:1] in {"\t", "\r", "\n"}:
         return True
@@ -32,5 +32,5 @@ def _begins_a_formula(label: str) -> bool:
 
 
 def _is_unseen(mark: str) -> bool:
-    """Return whether a character shows nothing by itself: white space, a control, a joiner."""
+    """Return whether a character is invisible: white space, a control, a combining mark."""
     return unicodedata.category(mark)[0] in "CZM"

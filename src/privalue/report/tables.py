@@ -1,4 +1,4 @@
-"""Turn the tables of a release into tables that people read, differences first."""
+"""Convert the tables of a release for display, differences first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _BY = {"arm": "by state and arm", "action": "by state and action"}
 
 
 def describe_tables(release: Release) -> tuple[Table, ...]:
-    """Return the tables of a release in the order in which they are read."""
+    """Return the tables of a release in the order of the report."""
     if release.behaviour is not None:
         return _off_policy(release)
     found = [] if release.differences is None else [_differences(release, release.differences)]
