@@ -324,7 +324,6 @@ class Study(Sections, Tables):
         privacy = self.privacy
         drops = self.data.invalid == "drop-unit"
         drops_cut = self.data.truncated_rows == "drop-unit"
-        replaces = privacy.neighbours == "replace-one"
         keys, per_arm = self.key_count, self.keys_per_arm
         most_states = min(per_arm, privacy.max_states_per_trajectory or per_arm)
         if self.is_off_policy:  # a start is a key, if each has a number of its own
@@ -344,7 +343,7 @@ class Study(Sections, Tables):
             has_ends=self.states.ends is not None,
             drop_invalid=drops,
             drop_truncated=drops_cut,
-            size_is_public=replaces and not (drops or drops_cut),
+            size_is_public=privacy.neighbours == "replace-one" and not (drops or drops_cut),
         )
 
     # Another policy than the data's
