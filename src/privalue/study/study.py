@@ -51,7 +51,7 @@ _WRITTEN = {"person", "trajectory", "ridge", "ridge_scale", "stage_shares"}
 _STATED = {"study": {"name"}, "values": {"rewards"}, "mechanism": {"name"}}
 _FILES = {"file", "groups", "visits", "allowed", "target", "behaviour", "start"}  # may name one
 _OPTIONAL = {"arms", "actions", "policy"}
-_ELSEWHERE = {"matrix", "target", "behaviour"}  # of any form: described by what they hold
+_ELSEWHERE = {"matrix", "target", "behaviour", "kind"}  # of any form: described by what they hold
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -373,17 +373,14 @@ class Study(Sections, Tables):
             section = getattr(self, name)
             stated = {key for key in section.given - _ELSEWHERE if _says_something(section, key)}
             stated |= _STATED.get(name, set())
-            description[name] = section.model_dump(mode="json", include=stated)
+            if stated or name not in _OPTIONAL:
+                description[name] = section.model_dump(mode="json", include=stated)
         if self.features.kind != "tabular":
             description["features"]["kind"] = self.features.kind
-        description["weights"].pop("kind", None)
         if self.is_off_policy:
             for key, table in vars(self.policies).items():
                 written = getattr(self.policy, key)
                 description["policy"][key] = describe_policy(written, table, self.pairs)
-        for name in _OPTIONAL:
-            if not description[name]:
-                del description[name]
         description["side_files"] = [file.describe() for file in self.files]
         return description
 
