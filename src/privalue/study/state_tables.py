@@ -109,12 +109,10 @@ def _read_names(what: str, section: Any, files: SideFiles) -> StateNames:
 def _without_ends(names: StateNames, section: Any) -> StateNames:
     """Return the states: those that were counted without the ends; labels are one or the other."""
     ends = section.end_labels
-    if not ends:
-        return names
-    if names.positions:
-        for end in ends:
-            if end in names.positions:
-                raise refusal("end-among-states", end)
+    both = [end for end in ends if end in names.positions]
+    if both:
+        raise refusal("end-among-states", both[0])
+    if names.positions or not ends:
         return names
     left = [label for label in map(str, range(names.count)) if label not in ends]
     if not left:
