@@ -1,4 +1,4 @@
-"""Add up what every unit contributes: the one checked boundary between readers and the guarantee.
+"""Sum the contributions of units: the checked boundary between readers and the trusted core.
 
 | symbol     | here                          | shape | public      |
 |------------|-------------------------------|-------|-------------|
@@ -24,19 +24,19 @@ int64 number of such steps: exact, so that merging is associative, every engine 
 and no order of summation can leak (Casacuberta et al. 2022). m trajectories add at most 2^30 m
 steps to a key; m < 2^33 is checked, so the sums cannot overflow.
 
-Where a private bound is to be chosen later, a visit also has a level: the first of J public
-intervals [ref - B_j, ref + B_j] that holds its return. For each key, level and side of ref visits
-and steps are kept apart, from which sums clamped to any of the intervals follow exactly; and each
-trajectory is counted once, at the largest level among its visits that count.
+If a stage will choose a bound, a visit also has a level: the first of J public intervals
+[ref - B_j, ref + B_j] that contains its return. Visits and steps are summed separately for each
+key, level and side of ref, so that sums clamped to any of the intervals follow exactly; and each
+trajectory is counted once, at the largest level among its counted visits.
 
-Where rows have ratios pi/b of two policies' probabilities, a trajectory has a weight rho, the
-product of its rows', clamped to [0, C], NaN as 0, in 2^30 steps: j of them. Its return less the
-middle c of the bounds, times rho, is truncated towards zero in 2^30 steps over C R: so 2|t| <= j
+With ratios pi/b of two policies' probabilities, a trajectory has an importance weight rho, the
+product of its rows' ratios, clamped to [0, C] (NaN to 0), as j of 2^30 steps. Its return minus the
+middle c of the bounds, times rho, is truncated towards zero to t steps of C R/2^30: so 2|t| <= j
 holds in whole numbers, which rounding to nearest would break (docs/proofs/weights.md).
 
-Contributions stop, they are never scaled: the first L trajectories of a unit count, in the order of
-their ids, and of each the first visits to its first H distinct keys. Both rules read that unit's
-rows only.
+Contributions beyond the limits are dropped, and the others are not scaled: the first L trajectories
+of a unit count, in the order of their ids, and of each the first visits to its first H distinct
+keys. Both rules depend on that unit's rows only.
 """
 
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ from privalue.core.limits import MOST_TRAJECTORIES, Limits
 from privalue.core.private import Private, sealed
 from privalue.errors import BoundaryError, DataError
 
-# What the statistics have of each key or level, and besides; only the first get noise.
+# Fields of the statistics: arrays by key or level, which get noise, and counters for the curator.
 ARRAYS = kernel.Sums._fields[:7]
 COUNTERS = tuple(tally.name.lower() for tally in kernel.Tally)
 # Types of ids, steps, keys, rewards and ratios. Widening int32 and float32 is exact.
@@ -64,9 +64,9 @@ def _nothing() -> Integers:
 
 
 class Covered(NamedTuple):
-    """What a batch covers. PRIVATE: the ids of its first and last unit.
+    """The range of units of a batch, by the ids of its first and last unit. PRIVATE.
 
-    No other batch may have a unit between them whose hash is in the span.
+    No other batch may have a unit in this range whose hash is in the span.
     """
 
     span: tuple[int, int]
@@ -77,24 +77,24 @@ class Covered(NamedTuple):
 @sealed
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class Statistics(Private):
-    """How many trajectories visit each key, and the sum of their returns; ``a + b`` merges.
+    """The number of trajectories that visit each key, and their sum of returns; ``a + b`` merges.
 
     Surplus trajectories of a person, and visits beyond a trajectory's first H distinct keys, do
-    not count; how many there were is for the curator, as all that ``Tally`` counts.
+    not count; their number, like all counters of ``Tally``, is for the curator alone.
     """
 
-    limits: Limits  # that units were held to
+    limits: Limits  # enforced on every unit
     counts: Integers
     return_steps: Integers
     # key x (level, then below ref or not), both empty for one level
     level_counts: Integers = field(default_factory=_nothing)
     level_steps: Integers = field(default_factory=_nothing)
     largest_levels: Integers = field(default_factory=_nothing)  # trajectories, by largest level
-    # of each key, both empty without weights: rho, and rho (G - c), each in its steps
+    # of each key, both empty without weights: sums of rho, and of rho (G - c), in grid steps
     weight_steps: Integers = field(default_factory=_nothing)
     weighted_steps: Integers = field(default_factory=_nothing)
     trajectories: int
-    persons: int = 0  # U, where the unit is a person
+    persons: int = 0  # U, if the unit is a person
     rows: int = 0
     rewards_clamped: int = 0
     returns_clamped: int = 0
@@ -106,7 +106,7 @@ class Statistics(Private):
     covered: tuple[Covered, ...] = ()
 
     def __post_init__(self) -> None:
-        # Copied and read-only: nobody changes counts after they were checked.
+        # Copied and read-only, so that counts cannot change after they were checked.
         for name in ARRAYS:
             array = np.array(getattr(self, name), dtype=np.int64)
             array = array if array.size else _nothing()
@@ -114,8 +114,8 @@ class Statistics(Private):
             object.__setattr__(self, name, array)
         if self.trajectories > MOST_TRAJECTORIES:
             raise DataError(f"more than {MOST_TRAJECTORIES} trajectories: sums would not be exact")
-        # Merged statistics pass here too: two engines' parts that share a unit do not add up.
-        # Whoever made it: no key has more visits than there are trajectories, nor larger returns.
+        # For every source, also a merge: no key has more visits than there are trajectories, nor
+        # larger returns.
         counts, steps, most = self.counts, self.return_steps, self.counts * GRID_STEPS
         inside = (counts >= 0) & (counts <= self.trajectories) & (steps >= 0) & (steps <= most)
         if self.level_counts.size:
@@ -135,7 +135,7 @@ class Statistics(Private):
         return f"states={len(self.counts)}"
 
     def __add__(self, other: "Statistics") -> "Statistics":
-        """Return the statistics of both data sets together; raise where they may share a unit.
+        """Return the statistics of both data sets together; raise if they may share a unit.
 
         Sums are whole numbers, so that any order of merging gives the same bits.
         """
@@ -146,7 +146,7 @@ class Statistics(Private):
         return Statistics(limits=self.limits, **added)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all numbers agree, whatever batches they were added in."""
+        """Return whether all numbers are equal, regardless of batches."""
         return isinstance(other, Statistics) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
             for name in (*ARRAYS, *COUNTERS)
@@ -163,8 +163,8 @@ class Statistics(Private):
     def clamped_steps(self, level: int) -> Integers:
         """Return the sums with every return clamped to the interval of a level, in grid steps.
 
-        Visits of a higher level are outside of it: those above count as its upper end, those
-        below as its lower end. The interval of the last level is the whole range.
+        Returns of higher levels lie outside it: those above count as its upper end, those below as
+        its lower end. The interval of the last level is the whole range.
         """
         if not self.level_counts.size:
             return self.return_steps
@@ -175,25 +175,25 @@ class Statistics(Private):
         return np.asarray(self.level_steps[:, :cells].sum(axis=1) + ends)
 
     def mean_returns(self, unvisited: float, *, pseudo_count: float = 0.0) -> Vector:
-        """Return F_X, the mean first-visit return of every key; ``unvisited`` where nobody was.
+        """Return F_X, the mean first-visit return of every key; ``unvisited`` without visits.
 
         With kappa pseudo-visits at that value: (kappa unvisited + S_s)/(kappa + |X_s|), which is
-        a convex combination of the mean and ``unvisited`` (docs/proofs/dp-lsw.md). The
-        mean is clamped once more: the sensitivity of LSW presumes that every entry of F_X lies
-        between the bounds, and rounding could leave them.
+        a convex combination of the mean and ``unvisited`` (docs/proofs/dp-lsw.md). The mean is
+        clamped again: the sensitivity of LSW requires that every entry of F_X lies between the
+        bounds, and rounding could leave them.
         """
         low, high = self.limits.return_bounds
         visits = np.maximum(self.counts, 1)
         means = low + (self.return_steps / visits) * ((high - low) / GRID_STEPS)
-        share = visits / (visits + pseudo_count)  # of what was seen
+        share = visits / (visits + pseudo_count)  # of actual visits
         means = share * means + (1 - share) * unvisited
         return np.where(self.counts > 0, np.clip(means, low, high), unvisited)
 
     def require_data(self) -> "Statistics":
-        """Refuse an empty data set, but only where its size is public.
+        """Refuse an empty data set, but only if its size is public.
 
-        Where it is secret (add-remove neighbours, or invalid units dropped), an error for "no
-        rows" would distinguish an empty data set from its neighbour with one trajectory.
+        If it is secret (add-remove neighbours, or dropped invalid units), an error for "no rows"
+        would distinguish an empty data set from its neighbour with one trajectory.
         """
         if self.rows == 0 and self.limits.size_is_public:
             raise DataError("the data has no rows; at least one trajectory is needed")
@@ -222,22 +222,21 @@ class Contributions(Private):
     ) -> None:
         """Add a batch of whole units, ascending by (unit, trajectory, step).
 
-        Where invalid units are dropped, N as a key marks an invalid row, and so do a step that
-        appears twice in its trajectory and an arm that differs from the unit's: their units do not
-        count. Where trajectories that were cut off are dropped, N as a key marks these too.
+        If invalid units are dropped, the key N marks an invalid row; a step that appears twice in
+        its trajectory, or an arm that differs from the unit's, makes the unit invalid, too. If
+        truncated trajectories are dropped, the key N also marks these.
 
         Args:
-            ids: row x id x word. A unit's ids are all of them, or the first, the person's, where
-                the unit is a person. An id that needs fewer words ends with zeros.
-            steps: of each row, within its trajectory; of 32 bits or 64.
+            ids: row x id x word. If the unit is a person, the first id is the person's and the
+                unit's; otherwise all ids together are the unit's. Short ids end with zeros.
+            steps: of each row, within its trajectory; of 32 or 64 bits.
             keys: of each row, 0 .. N - 1.
-            rewards: of each row; finite, of 32 bits or 64: each is a double, and taken as one.
-            ratios: pi/b of each row, where trajectories have weights; whatever they are.
-            span: the units of the batch have an upper half of ``unit_hash`` from the first number
-                up to the second.
+            rewards: of each row; finite, of 32 or 64 bits (widening to doubles is exact).
+            ratios: pi/b of each row, with importance weights; any doubles.
+            span: range of the upper halves of ``unit_hash`` of the batch's units.
 
         Raises:
-            BoundaryError: the rows are not as they should be. Nothing can be added any more.
+            BoundaryError: a check of the rows failed. Nothing can be added any more.
         """
         limits, (rows, by_row, words) = self._limits, ids.shape
         ratios = np.zeros(0) if ratios is None else ratios
@@ -246,8 +245,8 @@ class Contributions(Private):
         lengths = [rows, rows, rows, rows, rows if limits.clip else 0]
         if [len(column) for column in columns] != lengths or by_row * words == 0:
             raise BoundaryError("length", 0)
-        # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
-        # key around, so that a row would no longer speak for itself.
+        # The kernel relies on lengths and types. A conversion here could round a reward or wrap a
+        # key around.
         for column, types in zip(columns, _TYPES, strict=True):
             if str(column.dtype) not in types:
                 raise BoundaryError("type", 0)
@@ -255,11 +254,11 @@ class Contributions(Private):
             raise BoundaryError("order", 0)
         if rows == 0:
             return
-        # Views that are read-only and contiguous: one kind, so one compiled kernel.
+        # Read-only, contiguous views have one type, so that one kernel is compiled.
         arrays = [np.ascontiguousarray(column).view() for column in columns]
         for array in arrays:
             array.setflags(write=False)
-        # Before the sums: whatever interrupts the kernel, its units are covered.
+        # Recorded before the sums, so that units count as covered if the kernel is interrupted.
         unit_ids = 1 if limits.by_person else by_row
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
         self._covered.append(Covered(span, first, last))
@@ -267,15 +266,15 @@ class Contributions(Private):
         rules = kernel.Rules(unit_ids * words, span, *held_to)
         refusal, row = kernel.gather(*arrays, rules, self._sums)
         if refusal:
-            # Units before that row are in the sums already: nothing may come of them.
+            # Units before that row are already in the sums, which must not be used any more.
             self._refused = True
             raise BoundaryError(kernel.Refusal(refusal).name.lower(), row)
 
     def finish(self, *, rows_left_out: int = 0) -> Statistics:
-        """Return the statistics of all that was added.
+        """Return the statistics of all batches.
 
         Args:
-            rows_left_out: how many rows belong to nobody, for the curator.
+            rows_left_out: how many rows had no readable unit, for the curator.
 
         Raises:
             BoundaryError: two batches share a unit, or a batch was refused.
@@ -291,7 +290,7 @@ class Contributions(Private):
 
 
 def _empty_sums(limits: Limits) -> kernel.Sums:
-    """Return sums of nothing."""
+    """Return sums that are all 0."""
     keys, levels = limits.keys, limits.levels
     cells = (keys if levels > 1 else 0, 2 * levels)
     of_weights = keys if limits.clip else 0

@@ -1,4 +1,4 @@
-"""Hold the public numbers: all that the core knows of a study.
+"""Define the public numbers of a study: all that the core knows about it.
 
 | symbol      | here                        | meaning                                            |
 |-------------|-----------------------------|----------------------------------------------------|
@@ -15,18 +15,18 @@
 the constants of the mechanism that follow from them; they are published with the release, as they
 were used.
 
-What is public about how many there are, ``PublicSize``, is the only size that a rule may use:
+``PublicSize`` has the sizes of the data set that are public; rules may use no others:
 
 | unit, relation             | ``units``    | ``most_count``          | ``trajectories`` |
 |----------------------------|--------------|-------------------------|------------------|
 | trajectory, replace-one    | m, counted   | m                       | m                |
 | person, replace-one        | U, counted   | U L                     | as declared      |
-| either, add-remove         | nothing      | what the software takes | as declared      |
-| either, if any are dropped | nothing      | what the software takes | as declared      |
+| either, add-remove         | None         | limit of the software   | as declared      |
+| either, if any are dropped | None         | limit of the software   | as declared      |
 
-Replacing one trajectory leaves m as it is, and replacing one person U: both may be published.
-Replacing a person changes m, and adding or removing anyone changes both; so does replacing a unit
-by one of which nothing is left, where invalid units are dropped.
+Replacing one trajectory does not change m, and replacing one person does not change U: these may be
+published. Replacing a person may change m, and adding or removing anyone changes both; so does
+replacing a unit by an invalid one, if invalid units are dropped.
 """
 
 import math
@@ -41,7 +41,7 @@ MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
 
 
 def refusal(code: str, **facts: object) -> StudyError:
-    """Return the error of this code for public numbers; facts fill in its message."""
+    """Return the error of this code for public numbers, with these facts in its message."""
     return StudyError(read_texts(__file__, "messages.toml")[code].format(**facts), code=code)
 
 
@@ -63,10 +63,10 @@ class Limits:
     return_bounds: tuple[float, float]
     reward_bounds: tuple[float, float]
     levels: int  # J: candidates for a private bound of returns, each twice as wide
-    clip: float  # C, where trajectories have weights: each counts once, at its first key; or 0
+    clip: float  # C with importance weights (each trajectory counts once, at its first key); or 0
     has_ends: bool  # rows may end a trajectory and have no key
-    drop_invalid: bool  # a unit with an invalid row counts as nobody
-    drop_truncated: bool  # a unit with a trajectory that was cut off counts as nobody
+    drop_invalid: bool  # a unit with an invalid row counts as absent
+    drop_truncated: bool  # a unit with a truncated trajectory counts as absent
     size_is_public: bool  # the number of units is the same for all neighbours
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Limits:
             min(self.keys, per_trajectory, self.max_trajectories_per_person) >= 1,
             self.arms >= 1 and self.keys % self.arms == 0,
             1 <= self.levels <= MOST_LEVELS,
-            0 < self.discount <= 1,  # what is no number would pass every later check
+            0 < self.discount <= 1,  # NaN would pass every later check
             -1e300 <= low < high <= 1e300,
             self.reward_bounds[0] <= self.reward_bounds[1],
             self.clip == 0 or (1e-100 < self.clip < 1e100 and per_trajectory == 1),
@@ -95,22 +95,22 @@ class Limits:
 
     @property
     def add_remove(self) -> bool:
-        """Return whether neighbours differ by one unit more or less, not by another one."""
+        """Return whether neighbours differ by adding or removing a unit, not by replacing one."""
         return self.neighbours == "add-remove"
 
     @property
     def largest_return(self) -> float:
-        """Return F_abs, the most that a return can be in size."""
+        """Return F_abs, the largest absolute value of a return."""
         return max(map(abs, self.return_bounds))
 
     @property
     def keys_per_arm(self) -> int:
-        """Return how many keys an arm has; N where there are no arms."""
+        """Return how many keys an arm has; N without arms."""
         return self.keys // self.arms
 
     @property
     def max_keys_changed(self) -> int:
-        """Return q: the keys of one unit, or of two where one replaces the other.
+        """Return q: the most keys of one unit, or of two if one replaces the other.
 
         A unit counts for at most H keys in each of L trajectories, and L trajectories need not
         share keys (docs/proofs/dp-lsw.md, "q is 2HL, not 2H").
@@ -161,34 +161,34 @@ class Limits:
 class PublicSize:
     """The sizes that are the same for all neighbours of a data set.
 
-    A size that differs between neighbours may not enter a constant of the mechanism: the noise
-    would depend on the data in a way that nobody analysed.
+    A size that differs between neighbours must not enter a constant of the mechanism: the noise
+    would depend on the data in a way that no proof covers.
     """
 
-    units: int | None  # trajectories or persons, where their number may be published
+    units: int | None  # trajectories or persons, if their number may be published
     most_count: int  # no key's count can be larger
-    trajectories: int | None  # for the rules that need a number of trajectories
+    trajectories: int | None  # for rules that need a number of trajectories
 
     @classmethod
     def of(
         cls, limits: Limits, declared: int | None, *, trajectories: int | None, persons: int | None
     ) -> "PublicSize":
-        """Return what is public of these numbers, by the table above.
+        """Return the public ones of these numbers, by the table above.
 
-        Where the most that a count can be follows from a number that is not known yet, the least
-        that it can be is taken: a study that is refused with it would be refused with any data.
+        If the largest possible count follows from a number that is not known yet, its least value
+        is used: a study that is refused with it would be refused with any data.
 
         Args:
-            limits: whose unit and relation decide.
+            limits: the unit and the relation decide which sizes are public.
             declared: the number of trajectories that the study declares.
-            trajectories: m, where it is known; used only where it is public.
+            trajectories: m, if it is known; used only if it is public.
             persons: U, likewise.
 
         Returns:
-            The sizes that rules may use; None stands for a size that is secret or not known.
+            The sizes that rules may use; None stands for a secret or unknown size.
         """
         if not limits.size_is_public:
-            # Nothing may be counted. What bounds every count is the limit of the program itself.
+            # Nothing may be counted: every count is bounded by the software's own limit.
             return cls(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
         if limits.counts_trajectories:
             return cls(units=trajectories, most_count=trajectories or 1, trajectories=trajectories)

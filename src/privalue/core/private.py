@@ -1,9 +1,8 @@
 """Mask private values: the base of every type that holds them.
 
-Private and public values are different types. A private one shows only its public shape when it
-is printed, formatted or logged, and refuses to be pickled, copied or turned into plain values by
-whatever turns values into plain ones; its fields are read by name, and leave as a whole only
-through a method whose name says ``private``.
+Private and public values are different types. A private value shows only its public shape when it
+is printed, formatted or logged, and refuses to be pickled, copied or serialised. Its fields can be
+read by name; all together are returned only by a method whose name says ``private``.
 """
 
 from typing import Any, NoReturn, TypeVar
@@ -22,20 +21,20 @@ class Private:
     __slots__ = ()
 
     def _public_shape(self) -> str:
-        """Return what may be printed of it: public numbers only."""
+        """Return the public part of its ``repr``: public numbers only."""
         return ""
 
     def __repr__(self) -> str:
         shape = self._public_shape()
         return f"{type(self).__name__}(private{', ' if shape else ''}{shape})"
 
-    __str__ = _repr_html_ = __repr__  # a notebook asks for the last; no shape holds markup
+    __str__ = _repr_html_ = __repr__  # _repr_html_ is for notebooks; a shape holds no markup
 
     def __format__(self, _: str) -> str:
         return repr(self)
 
     def _refuse(self, *_: Any) -> NoReturn:
-        """Raise for whatever would copy the fields without being asked for them by name."""
+        """Raise for every function that would copy all fields without naming them."""
         raise PrivateValueError(
             f"{type(self).__name__} holds private values and is not pickled, copied or serialised; "
             "use its method whose name says private, and keep the result with the curator"
