@@ -11,7 +11,7 @@ EXPLAINED = 0.4  # lines of explanation for a line of code
 MOST_MODULES = 9  # of the core
 LONGEST = 80  # lines of code of a function; the kernel is one loop over rows
 # Lines of code; who needs more says in the same commit what goes.
-MOST_OF_PACKAGE = 17_200  # the aim is 17,000
+MOST_OF_PACKAGE = 17_000
 MOST_OF_TESTS = 22_000
 MOST_AT_ROOT = 18  # packages and modules
 

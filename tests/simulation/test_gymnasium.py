@@ -118,7 +118,7 @@ def test_a_policy_table_is_indexed_by_state():
 
 
 def test_truncated_episodes_are_marked_and_said():
-    with pytest.warns(PrivalueWarning, match="of 100 episodes were cut"):
+    with pytest.warns(PrivalueWarning, match="of 100 episodes were truncated"):
         rows = pv.rollout(Corridor(cut_after=3), "uniform", 100, seed=1)
     assert np.bincount(rows.trajectory).max() == 3
     last = np.append(np.diff(rows.trajectory) == 1, True)

@@ -137,7 +137,7 @@ def test_limits_and_columns_of_a_policy():
 
 
 def test_ends_need_no_action_and_may_have_one():
-    """A world's states that end a trajectory are none of the study's, whose policy fits the world."""
+    """A world's states that end a trajectory are no states of the study."""
     lake = pv.world("gym:FrozenLake-v1")
     ends = [5, 7, 11, 12, 15]
     inner = {state: state % 4 for state in range(16) if state not in ends}

@@ -11,8 +11,9 @@ import privalue as pv
 from oracles.refusals import refused
 from oracles.studies import study
 from privalue.ledger import study_hash
-from privalue.study import KEYWORDS, SECTIONS, design
+from privalue.study import SECTIONS, design, place_keywords
 
+KEYWORDS = set(pv.Study.__signature__.parameters)
 LABELS = ["ill", "better", "well"]
 FLAT = {
     "states": LABELS,
@@ -83,13 +84,12 @@ def test_a_file_and_keywords_make_the_same_study():
 
 def test_every_key_of_a_study_has_one_keyword():
     """A key is a keyword, or belongs to one that is called as its section, or names a column."""
-    placed = [KEYWORDS[word](0.5) for word in KEYWORDS if word not in {*SECTIONS, "columns"}]
+    placed = [place_keywords({word: 0.5}) for word in KEYWORDS - {*SECTIONS, "columns"}]
     found = {(name, key) for each in placed for name, keys in each.items() for key in keys}
     assert len(found) == len(placed)
     every = {(name, key) for name, model in SECTIONS.items() for key in model.model_fields}
     assert found < every
     assert {name for name, _ in every - found} <= {*KEYWORDS, "data"}
-    assert list(pv.Study.__signature__.parameters) == list(KEYWORDS)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +244,13 @@ def test_keys_at_their_defaults_do_not_change_what_identifies_a_request():
     for name in SECTIONS:
         section = getattr(plain, name)
         for key in {*type(section).model_fields} & {*KEYWORDS} - {*MEANS, "values", *SECTIONS}:
-            default = section.default(key)
-            if name in KEYWORDS[key](default) and key not in section.given and default is not None:
-                assert identity(plain.replace(**{key: default})) == identity(plain), key
+            usual = section.default(key)
+            if (
+                usual is not None
+                and name in place_keywords({key: usual})
+                and key not in section.given
+            ):
+                assert identity(plain.replace(**{key: usual})) == identity(plain), key
                 tried += 1
     assert tried > 10
     for other in ({"weights": "uniform"}, {"columns": {"state": "state"}}, {"level": 0.5}):

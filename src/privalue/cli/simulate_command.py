@@ -49,7 +49,7 @@ def simulate(
         require_absent(truth / "study.toml", force)
     chosen = find_world(world, policy=policy)
     if actions and chosen.mdp is None:
-        raise UsageError(f"--actions: nobody chooses in the world {chosen.text}; leave it out")
+        raise UsageError(f"--actions: the world {chosen.text} has no actions; leave it out")
     with progress("Simulating") as update:
         written = simulate_to_file(
             chosen,

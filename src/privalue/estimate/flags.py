@@ -57,11 +57,10 @@ def flags_of_study(study: Study, values: Vector, trajectories: int | None = None
     """
     flags: list[Flag] = []
     counted = study.mechanism.name == "dp-ssp"  # though noisy, counts say more than a prior
-    prior, weights = study.key_visits, study.key_weights
+    prior = study.key_visits
     if not counted and prior is not None and trajectories is not None:
         flags.append(("rare", trajectories * prior < FEW_VISITS))
-    if weights is not None:
-        flags.append(("weightless", weights == 0))
+    flags.append(("weightless", study.key_weights == 0))
     # The intervals of means show how far these may be from a bound. Other values have none.
     if not counted or study.features.kind == "matrix":
         low, high = study.return_bounds

@@ -157,8 +157,7 @@ class Improvement(Tabular):
     """
 
     release: Release
-    level: float
-    only_clear_gains: bool
+    level: float | None  # as asked: None where a gain need not be clear
     columns: dict[str, list[Any]]  # of every pair of a state and an action
     changes: list[StateChange]
 
@@ -239,15 +238,10 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
     """
     release = release if isinstance(release, Release) else Release.load(release)
     if level is not None and not (isinstance(level, int | float) and 0 < level < 1):
-        raise UsageError(
-            "it must be a probability above 0 and below 1, such as 0.95",
-            code="out-of-range",
-            argument=("level", level),
-        )
+        allowed = "it must be a probability above 0 and below 1, such as 0.95"
+        raise UsageError(allowed, code="out-of-range", argument=("level", level))
     if release.column("action") is None:
-        raise UsageError(
-            "this release has no values of actions; give one of a study with [actions]"
-        )
+        raise UsageError("this release has no values of actions; its study needs [actions]")
     ratios, (states, actions) = released_ratios(release), release.places_of_pairs()
     most = release.study["privacy"].get("max_states_per_trajectory") or len(states)
     usual, few = release.level or 0.95, len(release.actions) <= MOST_ACTIONS
@@ -269,10 +263,4 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
         unknown = {} if step.known[at] else {"behaviour": None}
         changes[at] = changes[at]._replace(**named | unknown)
     changes.sort(key=lambda change: (change.action is None, -(change.advantage or 0.0)))
-    return Improvement(
-        release=release,
-        level=level or usual,
-        only_clear_gains=level is not None,
-        columns=columns,
-        changes=changes,
-    )
+    return Improvement(release=release, level=level, columns=columns, changes=changes)

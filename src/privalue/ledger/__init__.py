@@ -1,16 +1,16 @@
 """Keep the privacy budget: a total for a dataset, charges, and the releases that they paid for.
 
-A dataset is a set of people, whatever files hold them. Somebody declares its total, and whom that
-protects (a trajectory or a person, replaced or added and removed). Every release adds its cost to a
-sum, which is safe even if later questions depend on earlier answers; a release that would exceed
-the total is refused. A release that protects another unit is converted by a theorem, at its true
-cost, or refused::
+A dataset is a set of people, whatever files hold their rows. A custodian declares its total, and
+the unit that it protects (a trajectory or a person, replaced or added and removed). Every release
+adds its cost to a sum, which is safe even if later releases are chosen adaptively; a release that
+would exceed the total is refused. A release that protects another unit is converted by group
+privacy, at its exact cost, or refused::
 
     find -> read -> charge -> draw -> keep -> commit -> publish
 
 Nothing is recorded before the charge. A charge without a release stays spent. Entries are
-append-only and hash-chained, each holds the balance after it, and the database itself refuses what
-does not add up (``store``).
+append-only and hash-chained, each holds the balance after it, and the database itself refuses
+entries that do not add up (``store``).
 
 >>> import tempfile
 >>> folder = tempfile.TemporaryDirectory()

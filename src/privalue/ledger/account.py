@@ -1,4 +1,4 @@
-"""Say how a dataset stands: its total, what is spent and left, and what a release would cost."""
+"""Compute a dataset's account: its total, the amounts spent and left, and the cost of a release."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,36 +13,36 @@ from privalue.ledger.terms import BudgetTerms
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """How a dataset stands at one moment.
+    """The account of a dataset at one moment.
 
-    What is promised is ``largest``: the total, or the largest one that was in force since something
-    was spent. That is what all releases together keep. What is spent so far is information.
+    All releases together satisfy the promise ``largest``: the largest total that was in force since
+    the first charge. The amount spent so far is informative, and no promise.
     """
 
     dataset: str
     terms: BudgetTerms
     promise: Amount  # epsilon and delta of the total, as declared
     largest: Amount
-    balance: Balance  # its total is the promise, or the mu^2 that keeps it
+    balance: Balance  # its total is the promise, or the mu^2 that implies it
     head: str  # hash of the ledger's last entry
 
     @property
     def total(self) -> Amount:
-        """Return what may be spent in all."""
+        """Return the total."""
         return self.balance.total
 
     @property
     def spent(self) -> Amount:
-        """Return what is spent so far."""
+        """Return the amount spent so far."""
         return self.balance.spent
 
     @property
     def left(self) -> Amount:
-        """Return what may still be spent."""
+        """Return the amount that may still be spent."""
         return self.total.minus(self.spent)
 
     def cost(self, request: ReleaseRequest) -> Amount:
-        """Return what a release costs this total; raise BudgetError if it cannot be counted."""
+        """Return the cost of a release; raise BudgetError if this total cannot count it."""
         try:
             steps = self.terms.steps(request.protection)
             return self.terms.price(request.promise, steps, request.alpha)
@@ -50,7 +50,7 @@ class Account:
             raise self.refusal(self._asked(request), str(problem), "not-convertible") from None
 
     def price(self, request: ReleaseRequest) -> Amount:
-        """Return what a release costs this total; raise BudgetError if that is not left."""
+        """Return the cost of a release; raise BudgetError if it exceeds the amount left."""
         price = self.cost(request)
         if price.fits(self.left):
             return price
@@ -59,22 +59,22 @@ class Account:
             asked += f" (which costs {price})"
         if request.alpha is not None and self.terms.is_gaussian:
             steps = self.terms.steps(request.protection)
-            with suppress(StudyError):  # no release has so small a delta
+            with suppress(StudyError):  # the delta is too small for any release
                 epsilon = affordable(self.left.mu2 // steps**2, request.delta)
                 fits = "no epsilon" if epsilon is None else f"epsilon up to {epsilon:g}"
                 why += f"; at delta {request.delta:g} {fits} fits"
         raise self.refusal(asked, why, "budget-exceeded")
 
     def promise_of(self, alpha: float) -> tuple[float, float]:
-        """Return the epsilon that Gaussian noise comes to at the total's delta, and that delta.
+        """Return the epsilon of Gaussian noise at the total's delta, and that delta.
 
         Raises:
-            BudgetError: the total is plain, or smaller than that.
+            BudgetError: the total is plain, or smaller than this noise costs.
         """
         mu2 = mu2_of_alpha(alpha, 1)
         asked = f"mu {format_mu(mu2, up=True)}"
         if not self.terms.is_gaussian:
-            why = "its total adds up epsilons and deltas; give those of the release in place of mu"
+            why = "its total adds up epsilon and delta; give those of the release in place of mu"
             raise self.refusal(asked, why, "not-convertible")
         if mu2 > self.total.mu2:
             raise self.refusal(asked, f"its total is {self.promise}", "budget-exceeded")
@@ -86,13 +86,13 @@ class Account:
         return f"{request.promise}" + ("" if alike else f" for {request.protection}")
 
     def refusal(self, asked: object, why: str, code: str, hint: str = "") -> BudgetError:
-        """Return a refusal: what was asked, what is left, and why not."""
+        """Return a refusal: the request, the amount left, and the reason."""
         left = self.format(self.left, is_left=True)
         refused = f'dataset "{self.dataset}": requested {asked}; left {left}; {why}'
         return BudgetError(refused, code=code, hint=hint)
 
     def format(self, amount: Amount, *, is_left: bool = False) -> str:
-        """Return an amount for people: what is left rounded down, all else rounded up."""
+        """Return an amount as text: an amount left is rounded down, any other is rounded up."""
         if not self.terms.is_gaussian:
             return str(amount)
         epsilon = self.numbers(amount, is_left=is_left)["epsilon"]
@@ -101,10 +101,10 @@ class Account:
         return f"mu {mu} (epsilon {epsilon:.15g} at delta {delta:g})"
 
     def numbers(self, amount: Amount, *, is_left: bool = False) -> dict[str, float]:
-        """Return an amount for programs: epsilon and delta, and of a Gaussian total mu.
+        """Return an amount for programs: epsilon, delta, and mu for a Gaussian total.
 
-        Of a Gaussian total, epsilon is what mu comes to at the whole delta; so the epsilons of what
-        is spent and of what is left add up to more than the total's.
+        For a Gaussian total, epsilon is that of mu at the whole delta; so the epsilons of the
+        amounts spent and left add up to more than the total's.
         """
         if not self.terms.is_gaussian:
             return amount.as_dict()
@@ -137,13 +137,13 @@ class StatementLine:
     at: str
     author: str
     kind: str  # declare, charge, or commit
-    what: str  # the study, or the other tool's words; a total and why it was declared
+    what: str  # the study, or another tool's description; of a declaration, the total and reason
     cost: Amount
-    left: Amount  # after it
+    left: Amount  # after this entry
 
     @classmethod
     def of(cls, entry: LedgerEntry) -> "StatementLine":
-        """Return the line of an entry; anybody may have written what it says."""
+        """Return the line of an entry; its texts are untrusted."""
         said = entry.said
         what = {"charge": str(said.get("what")), "commit": f"release of entry {said.get('charge')}"}
         if entry.kind == "declare":

@@ -1,7 +1,7 @@
-"""Tell addresses of PostgreSQL servers from names of files, and find out whether one answered.
+"""Distinguish addresses of PostgreSQL servers from file names, and hide their passwords.
 
-An address is ``postgresql://user@host/database``. What may be shown of a server is host, port and
-database, and nothing of an address that cannot be read, because it may hold a password.
+An address is ``postgresql://user@host/database``. Messages show host, port and database only, and
+nothing of a malformed address, because it may hold a password.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any
 
 from privalue.errors import DataError, LedgerError, MissingComponentError
 
-TIME_LIMITS = {  # of every connection: seconds, and milliseconds of the last
+TIME_LIMITS = {  # of every connection: in seconds, the last one in milliseconds
     "connect_timeout": 10,
     "keepalives": 1,
     "keepalives_idle": 10,
@@ -19,9 +19,9 @@ TIME_LIMITS = {  # of every connection: seconds, and milliseconds of the last
     "keepalives_count": 4,
     "tcp_user_timeout": 20_000,
 }
-# SQLSTATE: the connection is gone; asked to stop, crashed, not ready, no room for one more.
+# SQLSTATE: connection lost; server stopped, crashed or not ready; too many connections.
 _AWAY = ("08", "57P01", "57P02", "57P03", "53300")
-# Before there is a connection there is no SQLSTATE, only words; the server's begin with FATAL.
+# A failure to connect has no SQLSTATE, only a message; the server's own begin with FATAL.
 _REFUSED = re.compile("FATAL|no password supplied|not support SSL|SSL error|certificate")
 _NOT_READY = re.compile(
     "starting up|shutting down|recovery|accepting connections|too many|connection slots"
@@ -32,31 +32,31 @@ _LIKE_AN_ADDRESS = re.compile(
 )
 _LIKE_A_SECRET = re.compile("@|//|:/|passw", re.IGNORECASE)
 _PLAIN_PAGE = re.compile(r"(https?|ftp|s3|gs)://[\w./~-]*")  # no user, no password, no query
-# What begins a query, and not the name of a table.
+# The beginning of a query; anything else is the name of a table.
 QUERY = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)
-# The only @ ends the credentials, which have no / ? #: a password that is not percent-encoded
-# cannot have slipped into another part. What is wanted there stands after the first "::" that is
-# no part of an IPv6 host.
+# The only @ ends the credentials, which contain no / ? #: a password that is not percent-encoded
+# cannot end up in another part. The table or query follows the first "::" that is not part of an
+# IPv6 host.
 _URL = re.compile(
     r"(postgres(?:ql)?://(?:[^@/?#\s]*@)?(?:\[[^\]@]*\]|[^:@]|:(?!:))*)(?:::(.*))?", re.DOTALL
 )
 
 
 def names_server(text: str) -> bool:
-    """Return whether a text is the address of a server, well-formed or not, and no file's name."""
+    """Return whether a text looks like the address of a server (well-formed or not), not a file."""
     return _LIKE_AN_ADDRESS.match(text.partition("::")[0]) is not None
 
 
 def may_hold_password(text: str) -> bool:
-    """Return whether a text may be an address that is not understood: messages never quote it.
+    """Return whether a text may be a malformed address with a password: messages never quote it.
 
-    Unless it is a file or a folder that exists, as whoever asks this has to see first.
+    The caller first checks that no file or folder has this name.
     """
     return _LIKE_A_SECRET.search(text) is not None and _PLAIN_PAGE.fullmatch(text) is None
 
 
 def not_shown(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
-    """Return the error for what is neither an existing file nor a well-formed address."""
+    """Return the error for a text that is neither an existing file nor a well-formed address."""
     return error(
         f"the address given as {what} is malformed, and no file has that name; it is not shown, "
         "because it may hold a password; write postgresql://user@host/database, with special "
@@ -65,7 +65,7 @@ def not_shown(what: str, error: type[DataError | LedgerError]) -> DataError | Le
 
 
 def divide_address(text: str) -> tuple[str, str | None]:
-    """Return the address of data, and what is wanted there: what stands after ``::``.
+    """Return the address of a database, and the table or query that follows ``::``, if any.
 
     Raises:
         DataError: it is malformed.
@@ -74,7 +74,7 @@ def divide_address(text: str) -> tuple[str, str | None]:
     if parts is None:
         raise not_shown("data", DataError)
     address, request = parts.groups()
-    if "@" in (request or "") and not QUERY.match(request):  # it may be a password's end
+    if "@" in (request or "") and not QUERY.match(request):  # it may be the end of a password
         raise not_shown("data", DataError)
     return address, request
 
@@ -84,7 +84,7 @@ class PostgresServer:
     """A server by its address; only ``place`` may be shown."""
 
     driver: Any
-    place: str  # host, port if it is not the usual one, and database
+    place: str  # host, port (unless 5432) and database
     _address: str = field(repr=False)
     _secrets: tuple[str, ...] = field(repr=False)
 
@@ -93,7 +93,7 @@ class PostgresServer:
         return self.driver.connect(self._address, client_encoding="utf8", **TIME_LIMITS | options)
 
     def masked(self, message: str) -> str:
-        """Return what a driver said, without user and password."""
+        """Return a driver's message without user and password."""
         for secret in self._secrets:
             message = message.replace(secret, "***")
         return message
@@ -102,12 +102,12 @@ class PostgresServer:
 def postgres_server(
     address: str, *, what: str, error: type[DataError | LedgerError]
 ) -> PostgresServer:
-    """Return the server that an address names; nothing is connected to.
+    """Return the server of an address, without connecting to it.
 
     Args:
         address: ``postgresql://user@host/database``.
-        what: what is there, "data" or "ledger", for messages.
-        error: the class of the error for an address that is malformed.
+        what: "data" or "ledger", for messages.
+        error: the class of the error for a malformed address.
     """
     parts = _URL.fullmatch(address)
     if parts is None or parts[2] is not None:
@@ -138,10 +138,10 @@ def postgres_server(
 
 
 def is_unanswered(problem: Exception, driver: Any) -> bool:
-    """Return whether a PostgreSQL driver's error means that no server answered, or it went away.
+    """Return whether a PostgreSQL driver's error means that the server did not answer, or stopped.
 
-    A message that is not understood, such as a refusal in another language, counts as no answer:
-    trying again does no harm.
+    An unknown message, such as a refusal in another language, counts as no answer: trying again
+    does no harm.
     """
     if not isinstance(problem, driver.OperationalError):
         return False

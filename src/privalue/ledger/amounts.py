@@ -1,9 +1,10 @@
 """Count privacy loss in whole units, so that sums are exact and fit a 64-bit integer.
 
 A unit is 1e-12 of epsilon, 1e-18 of delta and 1e-17 of mu^2. A double is read as the shortest
-decimal that names it: 0.1 is one tenth, as the study file and the release say. Costs are rounded up
-to a unit and totals down, and everything after is integers. The double that a mechanism computes
-with differs from its decimal by a relative 2^-53 at most; calibration leaves room for more.
+decimal that rounds to it: 0.1 is one tenth, as in the study file and in the release. Costs are
+rounded up to a unit and totals down; from there on all arithmetic is on integers. The double that a
+mechanism computes with differs from this decimal by at most a relative 2^-53; calibration leaves
+room for more.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from privalue.errors import UsageError
 
 EPSILON, DELTA, MU2 = 10**12, 10**18, 10**17  # units in 1
-LARGEST = 2**62 - 1  # of any amount: the sum of two is still a 64-bit integer
+LARGEST = 2**62 - 1  # the largest amount: the sum of two is still a 64-bit integer
 _LARGEST_EPSILON = 10**6
 
 
@@ -42,7 +43,7 @@ class Amount(NamedTuple):
         return all(here <= there for here, there in zip(self, other, strict=True))
 
     def as_floats(self) -> tuple[float, float]:
-        """Return epsilon and delta as the nearest doubles, which name the same decimals."""
+        """Return epsilon and delta as the nearest doubles, which print as the same decimals."""
         return float(Decimal(self.epsilon) / EPSILON), float(Decimal(self.delta) / DELTA)
 
     def as_dict(self) -> dict[str, float]:
@@ -59,17 +60,17 @@ NOTHING = Amount()
 
 
 def cost_of(epsilon: float, delta: float) -> Amount:
-    """Return what one release promises, rounded up to a unit."""
+    """Return the epsilon and delta of one release, rounded up to a unit."""
     return _amount(epsilon, delta, ROUND_CEILING)
 
 
 def total_of(epsilon: float, delta: float) -> Amount:
-    """Return what all releases together may promise, rounded down to a unit."""
+    """Return the epsilon and delta of a total, rounded down to a unit."""
     return _amount(epsilon, delta, ROUND_FLOOR)
 
 
 def format_mu(mu2: int, *, up: bool) -> str:
-    """Return mu with six digits: rounded up where it is used, down where it is left."""
+    """Return mu with six digits: rounded up for an amount spent, down for an amount left."""
     scaled = mu2 * (10**24 // MU2)
     root = math.isqrt(scaled)
     mu = Decimal(root + (up and root * root < scaled)).scaleb(-12)
@@ -93,7 +94,7 @@ def _amount(epsilon: float, delta: float, rounding: str) -> Amount:
 
 
 def _units(value: object, one: int, rounding: str) -> int | None:
-    """Return whole units, or None for what is not a finite number."""
+    """Return whole units, or None for a value that is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:

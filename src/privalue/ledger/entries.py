@@ -1,15 +1,15 @@
-"""Define the entries of a ledger: what they hold, how they are hashed, read and appended.
+"""Define the entries of a ledger, and hash, read and append them.
 
-| kind    | says                                                                        |
-|---------|-----------------------------------------------------------------------------|
-| declare | the dataset may spend this much in all, and whom that protects              |
-| charge  | so much is spent, for good; noise is drawn next, or another tool spends it  |
-| commit  | this release is what was drawn                                              |
+| kind    | meaning                                                                         |
+|---------|---------------------------------------------------------------------------------|
+| declare | the total of a dataset, and whom it protects                                    |
+| charge  | an amount spent, irrevocably, before noise is drawn (by us, or by another tool) |
+| commit  | the release that was drawn for a charge                                         |
 
-Each entry holds the balance of its dataset after it, and the hash of the entry before it. It also
-holds random bytes: releases publish the hash of their charge, and without those a reader could
-guess times and authors, and check the guess against the hash. The time of an entry is recorded and
-never trusted: order is by number.
+Each entry holds its dataset's balance after it, and the hash of the previous entry. It also holds
+random bytes: releases publish the hash of their charge, and without a salt a reader could guess
+times and authors, and check the guess against the hash. The time of an entry is recorded and never
+trusted: entries are ordered by number.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ from privalue.ledger.store import AMOUNTS, GENESIS, Execute, Store
 from privalue.ledger.terms import Protection
 
 FORMAT = 1
-_LONGEST_TEXT = 500  # characters of what a person writes into an entry
+_LONGEST_TEXT = 500  # characters of a free text in an entry
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _COLUMNS = ", ".join(("sequence", "body", "hash", "kind", "dataset", "releases", *AMOUNTS))
 
 
 class Balance(NamedTuple):
-    """What a dataset may spend and has spent."""
+    """The total of a dataset, and the amount spent."""
 
     total: Amount
     spent: Amount = NOTHING
@@ -47,18 +47,18 @@ class Balance(NamedTuple):
 
 
 class LedgerEntry(NamedTuple):
-    """An entry as the database holds it; ``said`` is its body, which anybody may have written."""
+    """An entry of the database; ``said`` is its body, which is untrusted."""
 
     number: int
     hash: str
     kind: str
     dataset: str
     cost: Amount
-    balance: Balance  # after it
+    balance: Balance  # after this entry
     said: Mapping[str, Any]
 
     def promise(self, key: str = "promise") -> Amount:
-        """Return epsilon and delta that it states under a key."""
+        """Return the epsilon and delta that the body states under a key."""
         stated = self.said.get(key)
         if not isinstance(stated, list) or [type(each) for each in stated] != [int, int]:
             raise LedgerError(f"the ledger fails its check: entry {self.number} has no {key}")
@@ -67,19 +67,19 @@ class LedgerEntry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRequest(Protection):
-    """What a release asks of a ledger; an identical request is charged once.
+    """A request to charge a release; an identical request is charged once.
 
-    ``alpha`` is sigma over the sensitivity, if the release is Gaussian noise of one public sigma
-    and nothing else. dp-lsw and dp-lsl have an alpha, too, but their sigma depends on the data:
-    leave it out.
+    ``alpha`` is sigma over the sensitivity, if the release is nothing but Gaussian noise of one
+    public sigma. dp-lsw and dp-lsl have an alpha, too, but their sigma depends on the data: leave
+    it out.
     """
 
     dataset: str
-    epsilon: float  # that the release promises, to the unit that it protects
+    epsilon: float  # of the release, for the unit that it protects
     delta: float
     alpha: float | None = None
-    what: str  # the study's name, or what another tool releases; for the statement
-    study: str | None = None  # hash of its public description; None for another tool's release
+    what: str  # the study's name, or a description of another tool's release; for statements
+    study: str | None = None  # hash of the study's description; None for another tool's release
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,7 +93,7 @@ class ReleaseRequest(Protection):
 
     @property
     def hash(self) -> str:
-        """Return what identifies the request within its dataset."""
+        """Return the hash that identifies the request within its dataset."""
         return sha256(self.what) if self.study is None else self.study
 
     @property
@@ -108,19 +108,19 @@ def sha256(text: str) -> str:
 
 
 def canonical(value: Mapping[str, Any]) -> str:
-    """Return JSON with sorted keys and no spaces: the same text for the same value."""
+    """Return canonical JSON (sorted keys, no spaces): equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def study_hash(description: Mapping[str, Any]) -> str:
-    """Return what identifies a request within its dataset: the hash of the public description.
+    """Return the hash of a study's public description: it identifies a request within its dataset.
 
     It is the SHA-256 of JSON in UTF-8: keys sorted, no blanks, every double as the shortest decimal
-    that reads back as the same one. [report] is left out, since it changes nothing that is drawn;
-    and a side file counts by its content and by how that is read, whatever its name: the key that
-    names it has both. A description leaves out keys at their defaults, so that a key which a later
-    version adds changes no request of before. What is computed from the keys (``Terms``) is no part
-    of it: another machine may round a logarithm differently, and would charge the request twice.
+    that reads back as the same double. [report] is left out, since it does not change the draw. A
+    side file is replaced by its content's hash and its kind, so that its name does not matter. A
+    description leaves out keys at their defaults, so that a key which a later version adds does not
+    change the hashes of earlier requests. Values computed from the keys (``Terms``) are left out:
+    another machine may round a logarithm differently, and would charge the request twice.
     """
     counted = {name: keys for name, keys in description.items() if name != "report"}
     for file in counted.pop("side_files", ()):
@@ -131,7 +131,7 @@ def study_hash(description: Mapping[str, Any]) -> str:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Return the JSON object that a text holds; an empty one if it holds none."""
+    """Return the JSON object in a text; an empty one if the text is not a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -140,7 +140,7 @@ def parse_object(text: str) -> dict[str, Any]:
 
 
 def check_name(dataset: str) -> str:
-    """Return the name itself, or raise UsageError if it cannot name a dataset."""
+    """Return the name, or raise UsageError if it is not a valid name of a dataset."""
     if not isinstance(dataset, str) or _NAME.fullmatch(dataset) is None:
         allowed = "up to 100 of a-z, 0-9, - and ., beginning with a letter or a digit"
         raise UsageError(f"dataset = {dataset!r}: a name is {allowed}")
@@ -148,14 +148,14 @@ def check_name(dataset: str) -> str:
 
 
 def check_hash(text: str) -> str:
-    """Return the text itself, or raise UsageError if it is not a SHA-256 in hexadecimal."""
+    """Return the text, or raise UsageError if it is not a SHA-256 in hexadecimal."""
     if not isinstance(text, str) or _HASH.fullmatch(text) is None:
         raise UsageError(f"{text!r} is not a SHA-256, which has 64 digits of 0-9 and a-f")
     return text
 
 
 def check_text(name: str, text: str) -> str:
-    """Return the text itself, or raise UsageError if an entry cannot hold it."""
+    """Return the text, or raise UsageError if it is too long for an entry or not printable."""
     fits = isinstance(text, str) and len(text) <= _LONGEST_TEXT and text.isprintable()
     if not (fits and text.strip()):
         raise UsageError(f"{name} has 1 to {_LONGEST_TEXT} printable characters, on one line")
@@ -172,7 +172,7 @@ def select_entries(
         where: the condition, in SQL, with ? for values.
         values: of the condition.
         order: "DESC" for the newest first.
-        limit: how many at most.
+        limit: the most entries to return.
     """
     rows = execute(
         f"SELECT {_COLUMNS} FROM ledger_entries WHERE {where} ORDER BY sequence {order}"

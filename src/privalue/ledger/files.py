@@ -1,7 +1,8 @@
-"""Write files whole or not at all, and read those that somebody else wrote without a risk.
+"""Write files atomically, and read untrusted files safely.
 
-A file has its name only once all of it is on the disk: neither a crash nor a reader in between
-meets a part of it. What is read is a file of a known size, and never a pipe that nobody writes to.
+A file appears under its name only once all of it is on the disk: neither a crash nor a concurrent
+reader sees a part of it. Only regular files of a known size are read, never a pipe, which could
+block for ever.
 """
 
 import errno
@@ -16,7 +17,7 @@ _IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
 
 
 def partial_name(target: Path) -> Path:
-    """Return the name of a file that is not whole yet; if two were the same, the second fails."""
+    """Return a name for an unfinished file; creation is exclusive, so that a clash is an error."""
     return target.with_name(f".{target.name}.{os.getpid()}-{time.monotonic_ns()}.partial")
 
 
@@ -24,17 +25,17 @@ def partial_name(target: Path) -> Path:
 def atomic_file(
     target: Path, *, mode: int | None = None, replace: bool = True, partial: Path | None = None
 ) -> Iterator[Path]:
-    """Yield an empty file to fill, which gets the target's name where the block ends well.
+    """Yield an empty file to fill; if the block succeeds, it is renamed to the target.
 
     Args:
-        target: the name that the file gets; nobody ever sees a part of it under that name.
-        mode: who may read it once it is whole. Until then its owner alone may. Without a mode the
-            umask decides, as for any new file.
-        replace: whether a file that has the name gives way.
-        partial: a file that was made beforehand, and has room for the content; a new one, if None.
+        target: the final name; an incomplete file is never visible under it.
+        mode: permissions of the finished file; until then only its owner can read it. Without a
+            mode the umask decides, as for any new file.
+        replace: whether to replace an existing file.
+        partial: a preallocated file with room for the content; a new one, if None.
 
     Raises:
-        FileExistsError: something has the name, and ``replace`` is false.
+        FileExistsError: the target exists, and ``replace`` is false.
         OSError: the folder or the disk refused.
     """
     if partial is None:
@@ -50,7 +51,7 @@ def atomic_file(
             partial.replace(target)
         else:
             _appear(partial, target)
-        with suppress(OSError):  # some folders cannot be synced, or not be opened
+        with suppress(OSError):  # some folders cannot be opened or synced
             _sync(target.parent)
     finally:
         with suppress(OSError):
@@ -69,12 +70,12 @@ def atomic_write(
     """Write a text in UTF-8, as ``atomic_file`` does.
 
     Args:
-        target: the name that the file gets.
-        text: all of it, or its parts in order.
-        mode: who may read it; see ``atomic_file``.
-        replace: whether a file that has the name gives way.
+        target: the final name.
+        text: the whole text, or its parts in order.
+        mode: permissions; see ``atomic_file``.
+        replace: whether to replace an existing file.
         partial: see ``atomic_file``.
-        errors: what becomes of characters that UTF-8 does not have, as for ``open``.
+        errors: how to handle characters that UTF-8 cannot encode, as for ``open``.
 
     Returns:
         The target.
@@ -89,22 +90,22 @@ def atomic_write(
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a file that is not larger than ``most`` bytes.
+    """Return the content of a file of at most ``most`` bytes.
 
-    What was opened is looked at, not what had the name before or after, so that no exchange in
-    between makes a difference.
+    The checks are made on the open file, not on its name, so that replacing the file between check
+    and read makes no difference.
 
     Args:
         path: the file.
-        most: bytes.
+        most: the largest size, in bytes.
 
     Raises:
         OSError: it is not a regular file (EINVAL), is too large (EFBIG), or the system refused;
-            ``strerror`` is fit for a message.
+            ``strerror`` can be shown in a message.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except ValueError:  # a name with a null byte, or with halves of characters
+    except ValueError:  # a name with a null byte, or with lone surrogates
         raise OSError(errno.ENOENT, "no file can have that name") from None
     except OSError as problem:
         if problem.errno in {errno.ENXIO, errno.ENODEV}:  # a socket, a device without a driver
@@ -120,7 +121,7 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
             raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes, the most that is read")
         with open(handle, "rb", closefd=False) as file:
             content = file.read(about.st_size + 1)
-        if len(content) > about.st_size:  # or its size is none, as in /proc
+        if len(content) > about.st_size:  # or its size is reported as 0, as in /proc
             raise OSError(errno.EFBIG, "it grows while it is read")
         return content
     finally:
@@ -128,7 +129,7 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -137,11 +138,11 @@ def _sync(path: Path) -> None:
 
 
 def _appear(partial: Path, target: Path) -> None:
-    """Give a finished file its name, unless something has it: a rename would replace that."""
+    """Give a finished file its name, unless that exists: a rename would replace the old file."""
     try:
         os.link(partial, target)
     except FileExistsError:
         raise
-    except OSError:  # some file systems know no links: the name is taken first, then replaced
+    except OSError:  # no hard links on this file system: reserve the name, then replace it
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         partial.replace(target)

@@ -2,16 +2,16 @@
 
 ::
 
-    symbol   code              what it is
-    alpha    alpha             sigma over the sensitivity, a double that the core certified
+    symbol   code              meaning
+    alpha    alpha             noise multiplier: sigma / sensitivity, a double certified by the core
     k        steps             steps of the release's relation for one of the total's
-    E, D     epsilon, delta    what all releases of a Gaussian total promise together
-    mu_T     mu2_total         1/alpha(E, D), certified: never above the true one
+    E, D     epsilon, delta    the promise of all releases of a Gaussian total together
+    mu_T     mu2_total         1/alpha(E, D), certified: never above the true value
 
-Gaussian noise of one public sigma is mu-Gaussian-DP with mu = 1/alpha, and k steps are k mu. Pure
-epsilon-DP is mu-Gaussian-DP with Phi(mu/2) = e^epsilon/(1 + e^epsilon). Releases that are chosen
-with all earlier ones in view are together mu_T-Gaussian-DP where the sum of mu^2 is at most mu_T^2.
-Costs are rounded up, and totals down.
+Gaussian noise of one public sigma is mu-Gaussian-DP with mu = 1/alpha; over k steps it is k mu.
+Pure epsilon-DP is mu-Gaussian-DP with Phi(mu/2) = e^epsilon/(1 + e^epsilon). Adaptively chosen
+releases are together mu_T-Gaussian-DP if the sum of their mu^2 is at most mu_T^2. Costs are rounded
+up, and totals down.
 """
 
 import math
@@ -25,10 +25,10 @@ from privalue.core import gaussian, privacy_profile
 from privalue.errors import StudyError, UsageError
 from privalue.ledger.amounts import EPSILON, LARGEST, MU2
 
-_SLACK = 1 - 1e-9  # of a total's alpha: a release that asks for everything fits despite rounding
-_LEAST_EPSILON, _LARGEST_EPSILON = 0.001, 20.0  # of a promise that has a certified alpha
-_LARGEST_PURE = 20 * EPSILON  # mu^2 of more does not fit any total
-_LEAST_MU, _LARGEST_MU = 1e-6, 100.0  # of another tool's release; no total has as much
+_SLACK = 1 - 1e-9  # of a total's alpha: a release of the whole total fits despite rounding
+_LEAST_EPSILON, _LARGEST_EPSILON = 0.001, 20.0  # the range in which alpha is certified
+_LARGEST_PURE = 20 * EPSILON  # the mu^2 of a larger epsilon exceeds every total
+_LEAST_MU, _LARGEST_MU = 1e-6, 100.0  # of another tool's release; the largest exceeds every total
 _PI = Decimal("3.14159265358979323846264338327950288419716939937511")  # rounded up
 
 
@@ -37,12 +37,12 @@ def is_certified(alpha: float, epsilon: float, delta: float) -> bool:
     """Return whether 1/alpha-Gaussian-DP implies (epsilon, delta)-DP, proved by bounds."""
     try:
         return privacy_profile(alpha, 0.0, 1, epsilon).upper <= delta
-    except StudyError:  # outside of what can be computed
+    except StudyError:  # outside the range that the profile can compute
         return False
 
 
 def is_refuted(mu2: int, epsilon: float, delta: float) -> bool:
-    """Return whether so much is more than (epsilon, delta) allows, proved by bounds."""
+    """Return whether mu^2 is more than (epsilon, delta) allows, proved by bounds."""
     return privacy_profile(_alpha(mu2) * (1 + 2**-50), 0.0, 1, epsilon).lower > delta
 
 
@@ -52,11 +52,11 @@ def mu2_of_alpha(alpha: float, steps: int) -> int:
 
 
 def alpha_of_mu(mu: float) -> float:
-    """Return a double that is not above 1/mu, and next to it: a cost is never rounded down."""
+    """Return the double 1/mu, rounded down so that the cost is never rounded down."""
     if not _LEAST_MU <= mu <= _LARGEST_MU:  # NaN fails, too
         allowed = f"it must be a number from {_LEAST_MU:g} to {_LARGEST_MU:g}"
         raise UsageError(allowed, code="out-of-range", argument=("mu", mu))
-    named = Fraction(repr(float(mu)))  # the decimal that somebody wrote, as of all amounts
+    named = Fraction(repr(float(mu)))  # the decimal as written, as for all amounts
     alpha = 1 / float(mu)
     while Fraction(alpha) * named > 1:
         alpha = math.nextafter(alpha, 0)
@@ -67,7 +67,7 @@ def alpha_of_mu(mu: float) -> float:
 def mu2_of_pure(epsilon: int) -> int:
     """Return mu^2 of a Gaussian that dominates epsilon-DP, in units, rounded up.
 
-    A double's guess is raised until decimals certify it.
+    A first guess in doubles is raised until exact decimals certify it.
 
     Args:
         epsilon: in units, over all steps.
@@ -86,7 +86,7 @@ def covers_pure(mu2: int, epsilon: int) -> bool:
     """Return whether mu^2 is enough for epsilon-DP, certified: the same on every machine.
 
     Phi(x) - 1/2 = phi(x) (x + x^3/3 + x^5/15 + ...) at x = mu/2. All terms are positive, so that a
-    sum that stops, rounded down, is a lower bound of it. It must be at least
+    partial sum, rounded down, is a lower bound. It must be at least
     (e^epsilon - 1)/(2 (e^epsilon + 1)), rounded up.
 
     Args:
@@ -98,7 +98,7 @@ def covers_pure(mu2: int, epsilon: int) -> bool:
         needed = (odds - 1) / (odds + 1).next_minus() / 2
     with localcontext(Context(prec=50, rounding=ROUND_FLOOR)):
         square = Decimal(mu2) / (4 * MU2)
-        term = total = square.sqrt().next_minus()  # sqrt, too
+        term = total = square.sqrt().next_minus()  # sqrt rounds to the nearest, too
         odd = 1
         while term > Decimal("1e-45"):
             odd += 2
@@ -110,7 +110,7 @@ def covers_pure(mu2: int, epsilon: int) -> bool:
 
 
 def mu2_total(epsilon: float, delta: float) -> int:
-    """Return the largest certified mu^2 that keeps (epsilon, delta), in units, rounded down."""
+    """Return the largest certified mu^2 that implies (epsilon, delta), in units, rounded down."""
     try:
         alpha = gaussian(epsilon, delta).alpha
     except StudyError as problem:
@@ -122,7 +122,7 @@ def mu2_total(epsilon: float, delta: float) -> int:
 
 @lru_cache
 def epsilon_of(mu2: int, delta: float) -> float:
-    """Return the least epsilon, to six digits and never below it, that so much has come to."""
+    """Return the least epsilon that mu^2 implies at this delta, rounded up to six digits."""
     if mu2 == 0:
         return 0.0
     alpha = _alpha(mu2) * (1 - 2**-50)
@@ -137,15 +137,15 @@ def epsilon_of(mu2: int, delta: float) -> float:
 
 @lru_cache
 def affordable(mu2: int, delta: float) -> float | None:
-    """Return the largest epsilon, to six digits and never above it, that so much pays for.
+    """Return the largest epsilon that mu^2 pays for at this delta, rounded down to six digits.
 
     Args:
-        mu2: what there is, in units.
+        mu2: the amount left, in units.
         delta: of the release.
 
     Returns:
-        The epsilon whose certified alpha costs at most so much; None where the least that has one,
-        0.001, costs more.
+        The epsilon whose certified alpha costs at most ``mu2``; None if the least epsilon with a
+        certified alpha, 0.001, costs more.
     """
 
     def fits(epsilon: float) -> bool:
@@ -155,7 +155,7 @@ def affordable(mu2: int, delta: float) -> float | None:
         return None
     epsilon = min(epsilon_of(mu2, delta), _LARGEST_EPSILON)
     rounding = Context(prec=6, rounding=ROUND_FLOOR)
-    while epsilon > _LEAST_EPSILON and not fits(epsilon):  # the certificate leaves some room
+    while epsilon > _LEAST_EPSILON and not fits(epsilon):  # a certified alpha is slightly larger
         epsilon = float(rounding.create_decimal(repr(epsilon * (1 - 2e-6))))
     return max(epsilon, _LEAST_EPSILON)
 
@@ -165,7 +165,7 @@ def _alpha(mu2: int) -> float:
 
 
 def _least(is_enough: Callable[[float], bool]) -> float:
-    """Return a number that is enough, at most a millionth above the least one."""
+    """Return a sufficient number, at most a relative 1e-6 above the least one."""
     low, high = 0.0, 1e-3
     while not is_enough(high):
         low, high = high, 4 * high

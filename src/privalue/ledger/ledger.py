@@ -1,6 +1,6 @@
 """Keep the privacy budgets of datasets: declare a total, charge releases to it, store them.
 
-Each entry carries the balance of its dataset after it, so that nothing is replayed: an operation
+Each entry holds the balance of its dataset after it, so that no entries are replayed: an operation
 reads the last entry of the ledger and of the dataset, and appends one, in one transaction.
 """
 
@@ -21,36 +21,36 @@ from privalue.ledger.store import AbsentLedgerError, Execute, PostgresStore, Sql
 from privalue.ledger.terms import PLAIN, BudgetTerms
 from privalue.ledger.verify import Verified, release_fault, verify
 
-_PAGE = 500  # lines of a statement at a time: nobody is kept waiting
+_PAGE = 500  # lines of a statement in one transaction, so that writers do not wait
 
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """An amount that is spent, for good; it pays for one draw."""
+    """An entry that spent an amount, irrevocably, for one draw."""
 
-    number: int  # of its entry
-    head: str  # the hash of its entry, which the release states
+    number: int  # of the entry
+    head: str  # hash of the entry, which the release states
     dataset: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierCharge:
-    """What the ledger knows of a request that was charged before."""
+    """The charge of an identical earlier request, and its release if that is stored."""
 
     charge: Charge
-    release: str | None  # its text; None while it is under way, where it was lost, or is foreign
+    release: str | None  # text; None if it is under way, was lost, or is another tool's
     why_not_again: str
 
 
 class Ledger:
-    """The budgets of datasets, in a store that keeps their entries."""
+    """The budgets of datasets, in a store of entries."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     @property
     def place(self) -> str:
-        """Return where the ledger is kept, as messages name it."""
+        """Return the location of the ledger, without user and password."""
         return self._store.place
 
     def declare(
@@ -68,24 +68,24 @@ class Ledger:
     ) -> Account:
         """Set the total of a dataset (people, not files); create the ledger if there is none.
 
-        Exactly the same total again changes nothing.
+        To declare the same total again changes nothing.
 
         Args:
-            dataset: what these people are called.
+            dataset: a name for these people.
             epsilon: of all releases together.
             delta: of all releases together.
-            unit: "trajectory" or "person": whom the total protects.
-            neighbours: "replace-one" or "add-remove": how.
-            max_trajectories_per_person: you vouch that no person has more; only with it are
-                releases for single trajectories converted to a total for persons.
-            accounting: "plain": epsilons and deltas add up. "gaussian": mu^2 does, which allows
-                more for the same promise; for dp-ssp, and for pure epsilon.
-            replace: change an existing total, on the record: never its accounting, and whom it
-                protects only while nothing is spent.
+            unit: "trajectory" or "person": the unit that the total protects.
+            neighbours: "replace-one" or "add-remove": the neighbouring relation.
+            max_trajectories_per_person: you assert that no person has more; releases for single
+                trajectories can be converted to a total for persons only with it.
+            accounting: "plain" adds up epsilon and delta. "gaussian" adds up mu^2, which allows
+                more releases for the same promise; for dp-ssp, and for pure epsilon-DP.
+            replace: change an existing total, on the record. The accounting never changes, and the
+                unit and relation only while nothing is spent.
             reason: why, for the record.
 
         Raises:
-            BudgetError: it has another total and ``replace`` is false, or more is already spent.
+            BudgetError: another total exists and ``replace`` is false, or more is already spent.
         """
         entries.check_name(dataset)
         if reason is not None:
@@ -111,15 +111,15 @@ class Ledger:
             return _required(execute, dataset)
 
     def account(self, dataset: str, *, head: str | None = None) -> Account:
-        """Return how a dataset stands.
+        """Return the account of a dataset: its total, and the amounts spent and left.
 
         Args:
             dataset: its name.
-            head: the hash of one of its entries, which must be on the record; of none, if None.
+            head: the hash of an entry that the ledger must contain, if given.
 
         Raises:
-            BudgetError: it has no total.
-            LedgerError: it lacks the head.
+            BudgetError: the dataset has no total.
+            LedgerError: the ledger lacks the head.
         """
         entries.check_name(dataset)
         with self._transaction() as execute:
@@ -129,7 +129,7 @@ class Ledger:
             return account
 
     def accounts(self) -> list[Account]:
-        """Return how every dataset stands."""
+        """Return the accounts of all datasets."""
         with self._transaction() as execute:
             names = execute(
                 "SELECT DISTINCT dataset FROM ledger_entries WHERE kind = 'declare'"
@@ -137,28 +137,29 @@ class Ledger:
             return [_required(execute, name) for (name,) in sorted(names)]
 
     def find(self, request: ReleaseRequest) -> EarlierCharge | None:
-        """Return what is known of a request that was charged before, or None.
+        """Return the earlier charge of an identical request, or None.
 
         Raises:
-            LedgerError: its release was changed or removed.
+            LedgerError: its stored release was changed or removed.
         """
         with self._transaction() as execute:
             entry = _charge_of(execute, request)
             return None if entry is None else _earlier(execute, entry)
 
     def charge(self, request: ReleaseRequest, *, token: str) -> Charge:
-        """Spend what a release costs, before its noise is drawn.
+        """Spend the cost of a release, before its noise is drawn.
 
         Args:
-            request: what is to be released.
-            token: random, of this attempt. After a lost answer, to ask again with the same token
-                returns the charge that stands, in the same process.
+            request: the release.
+            token: random, one for each attempt. If the server's answer was lost, the same process
+                can retry with the same token, and gets the charge if it was recorded.
 
         Raises:
-            BudgetError: no total is declared, it protects somebody else and no theorem converts,
-                not enough is left, or the identical request was charged before.
+            BudgetError: no total is declared, it protects another unit to which the release cannot
+                be converted, not enough is left, or the identical request was charged before.
         """
-        # A fork has the token, too, and must not draw; and who reads the ledger must not learn it.
+        # Hashed, since readers of the ledger must not learn the token; with the process id, since a
+        # forked process has the same token and must not draw again.
         mine = sha256(f"{token} {os.getpid()}")
         with self._transaction(write=True) as execute:
             account = _required(execute, request.dataset)
@@ -196,22 +197,22 @@ class Ledger:
         delta: float | None = None,
         mu: float | None = None,
     ) -> Account:
-        """Charge what another tool is about to release; return how the dataset stands then.
+        """Charge a release of another tool; return the account after it.
 
-        Call it before that tool draws its noise, and release nothing if it raises. Who calls it
-        vouches for the numbers: the ledger only adds them up.
+        Call it before that tool draws its noise, and release nothing if it raises. The caller is
+        responsible for the numbers: the ledger only adds them up.
 
         Args:
-            dataset: the people.
-            what: what is released, e.g. "OpenDP: admissions by month"; the same is charged once.
-            unit: "trajectory" or "person": whom the other tool protects.
-            neighbours: "replace-one" or "add-remove": how.
+            dataset: its name.
+            what: a description, e.g. "OpenDP: admissions by month"; the same is charged only once.
+            unit: "trajectory" or "person": the unit that the other tool protects.
+            neighbours: "replace-one" or "add-remove": its neighbouring relation.
             epsilon: of the release, with its delta.
             delta: 0 if the release is pure epsilon-DP.
-            mu: in place of both, for mu-Gaussian-DP (such as Gaussian noise), on a Gaussian total.
+            mu: instead of both, for mu-Gaussian-DP (such as Gaussian noise), on a Gaussian total.
 
         Raises:
-            BudgetError: not enough is left, the total cannot count it, or the same was charged.
+            BudgetError: not enough is left, the total cannot count it, or it was charged before.
         """
         account = self.account(dataset)
         alpha = None
@@ -235,10 +236,10 @@ class Ledger:
         return self.account(dataset)
 
     def commit(self, charge: Charge, release: str) -> None:
-        """Store the release of a charge; to store the same one again changes nothing.
+        """Store the release of a charge; to store the same release again changes nothing.
 
         Raises:
-            LedgerError: this ledger has no such charge, or it has another release.
+            LedgerError: this ledger has no such charge, or the charge has another release.
         """
         digest = sha256(release)
         with self._transaction(write=True) as execute:
@@ -255,7 +256,7 @@ class Ledger:
             if stored is not None:
                 if stored.said.get("release") == digest:
                     return
-                why = "this one is paid for, and cannot be stored; find out who stored the other"
+                why = "this one was charged and cannot be stored; find out who stored the other"
                 raise LedgerError(f"there is another release for entry {entry.number}: {why}")
             if _release_text(execute, digest) is None:
                 execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
@@ -264,7 +265,7 @@ class Ledger:
             append(self._store, execute, "commit", entry.dataset, balance, said)
 
     def statement(self, dataset: str) -> Iterator[StatementLine]:
-        """Yield the account of a dataset as a bank would, line by line, the oldest first."""
+        """Yield the statement of account of a dataset, line by line, the oldest first."""
         self.account(dataset)
         after: int | None = 0
         while after is not None:
@@ -276,16 +277,16 @@ class Ledger:
             after = page[-1].number if len(page) == _PAGE else None
 
     def head(self) -> str:
-        """Return the hash of the last entry, which fixes all before it."""
+        """Return the hash of the last entry, which commits to all earlier entries."""
         with self._transaction() as execute:
             return entries.last_head(execute)[1]
 
     def verify(self, *, heads: Iterable[str] = (), releases: Iterable[str] = ()) -> Verified:
-        """Check everything, page by page; nobody is kept waiting.
+        """Check everything, page by page, so that writers do not wait.
 
         Args:
-            heads: hashes that must be on the record, kept elsewhere.
-            releases: texts that must be on the record.
+            heads: hashes, stored elsewhere, that the ledger must contain.
+            releases: texts that the ledger must contain.
 
         Raises:
             LedgerError: the first thing that is wrong.
@@ -302,7 +303,7 @@ class Ledger:
 
 
 def open_ledger(location: str | Path | Ledger, *, wait: float = 30.0) -> Ledger:
-    """Return the ledger in a file, or in a database; nothing is opened yet.
+    """Return the ledger in a file or in a database, without opening it yet.
 
     Args:
         location: a file, or ``postgresql://user@host/database``; a ledger is returned as it is.
@@ -357,14 +358,14 @@ def _required(execute: Execute, dataset: str) -> Account:
 def _require_replaceable(
     known: Account, terms: BudgetTerms, promise: Amount, total: Amount, replace: bool
 ) -> Amount:
-    """Return the largest promise, with a new total; refuse one that cannot take the old's place."""
+    """Return the largest promise after a new total; refuse a total that cannot replace the old."""
     why, hint = None, ""
     if not replace:
-        why, hint = "it stays, unless it is replaced", "{replace} does that"
+        why, hint = "a total is not replaced by default", "{replace} replaces it"
     elif terms.accounting != known.terms.accounting:
         why = "the accounting of a dataset never changes; take another name"
     elif known.balance.releases and terms != known.terms:
-        why = "what is spent was counted for that"
+        why = "the amount spent was counted for these"
     elif not known.spent.fits(total):
         why = f"more is spent: {known.format(known.spent)}"
     if why is not None:
@@ -394,7 +395,7 @@ def _release_text(execute: Execute, digest: str) -> str | None:
 
 
 def _earlier(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
-    """Return a charge with the text of its release, which is checked."""
+    """Return a charge with the text of its release, after checking that text."""
     stored, text = _commit_of(execute, entry), None
     if stored is not None:
         digest = str(stored.said.get("release"))
@@ -407,7 +408,7 @@ def _earlier(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
 
 
 def _why_not_again(execute: Execute, earlier: LedgerEntry) -> str:
-    """Return what to do about a request that was charged before."""
+    """Return the reason why a request is not charged again, and what to do."""
     by = f"charged at {earlier.said.get('at')} by {earlier.said.get('author')}"
     if _commit_of(execute, earlier) is not None:
         return f"the identical request was {by}, and its release is on record; ask for it again"
@@ -415,5 +416,5 @@ def _why_not_again(execute: Execute, earlier: LedgerEntry) -> str:
         return f"the same was {by} (entry {earlier.number}); say what is new about it"
     return (
         f"the identical request was {by} (entry {earlier.number}), and has no release yet: finish "
-        "what that run kept, or set another [study] period, which pays again"
+        "the interrupted run, or set another [study] period, which pays again"
     )

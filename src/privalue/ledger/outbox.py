@@ -1,9 +1,9 @@
-"""Keep what was drawn and charged in a file until the ledger has it and it is published.
+"""Keep a charged release in a file until the ledger has stored it and it is published.
 
-The file is made before the charge, at the size that it may need, so that a folder that only looks
-writable and a disk without room are found while nothing is spent. It gets its content between the
-draw and the commit. Its first line is a header of JSON; what follows is ``release.json``, to the
-letter. The owner alone may read it: the number of an entry reveals earlier attempts.
+The file is preallocated before the charge, so that a read-only folder or a full disk is noticed
+while nothing is spent. Its content is written between the draw and the commit: a header of JSON in
+the first line, then ``release.json``, byte by byte. Only the owner may read it: the number of an
+entry reveals earlier attempts.
 """
 
 import json
@@ -27,26 +27,26 @@ _AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Paid:
-    """What was drawn, with the charge that paid for it."""
+    """A release that was drawn, with the charge that paid for it."""
 
-    ledger: str  # where the ledger is, without user and password
+    ledger: str  # location of the ledger, without user and password
     charge: Charge
-    text: str  # the release, to the letter
-    study: str | None = None  # the file of the study, for the pages
+    text: str  # of release.json
+    study: str | None = None  # the study's file, for the pages
     justification: str | None = None
-    folder: str | None = None  # where the release goes
+    folder: str | None = None  # the folder that the release is published to
 
     @property
     def needs_address(self) -> bool:
-        """Return whether the ledger is on a server, whose address with user is not kept."""
+        """Return whether the ledger is on a server: its address with the user is not stored."""
         return "://" in self.ledger
 
 
 class Outbox:
-    """A file for what was drawn, from before the charge until it is where it belongs.
+    """A file that holds a release from its charge until it is published.
 
-    As a context manager it goes away where the block ends well, and stays after an error once it
-    holds something.
+    As a context manager it removes the file if the block succeeds; after an error a filled file
+    stays.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Outbox:
         """Name the file; nothing is written yet.
 
         Args:
-            path: where it goes.
-            study: the file of the study, so that ``privalue ledger finish`` makes the same pages.
-            justification: why these parameters, for the same reason; public.
+            path: of the outbox.
+            study: the study's file, so that ``privalue ledger finish`` makes the same pages.
+            justification: why these parameters, for the same pages; public.
         """
         self.path = Path(path)
         self.is_filled = False
-        self.is_recorded = False  # the ledger has it, too
+        self.is_recorded = False  # whether the ledger has stored the release, too
         self._pages = {
             "study": None if study is None else os.path.abspath(study),
             "justification": justification,
@@ -75,10 +75,10 @@ class Outbox:
         self._has_made_folder = False
 
     def preallocate(self, size: int) -> None:
-        """Write a placeholder, where and as large as what is drawn will be.
+        """Write a placeholder into the same folder, as large as the release can be.
 
         Args:
-            size: bytes that it takes at most.
+            size: the largest size of the release, in bytes.
 
         Raises:
             UsageError: the folder cannot be written to, or has no room.
@@ -98,13 +98,13 @@ class Outbox:
             raise UsageError(f"{folder} cannot take the release, {why}") from None
 
     def fill(self, paid: Paid) -> bool:
-        """Put what was drawn into the file, on the disk before this returns.
+        """Write the release, which is on the disk when this returns.
 
-        If the folder fails after all, it goes to the folder for temporary files.
+        If its folder fails nevertheless, it is written to a folder for temporary files.
 
         Returns:
-            Whether it is kept: ``path`` then says where. Nothing is raised: what was drawn still
-            has to get to the ledger.
+            Whether the release is on the disk, at ``path``. Nothing is raised, since the release
+            still has to be stored in the ledger.
         """
         header = {**asdict(paid), **self._pages, "privalue_outbox": _FORMAT}
         header["text"] = sha256(paid.text)
@@ -121,10 +121,10 @@ class Outbox:
 
     @classmethod
     def read(cls, path: str | Path) -> Paid:
-        """Return what an outbox holds.
+        """Return the content of an outbox.
 
         Raises:
-            DataError: there is no such file, or it is none, or not all of it is there.
+            DataError: the file is missing, is not an outbox, or is incomplete.
         """
         try:
             header, _, text = read_whole(path, _LARGEST).partition(b"\n")
@@ -149,12 +149,12 @@ class Outbox:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(OSError):  # what it held is on record, and where it belongs
+        with suppress(OSError):  # the release is in the ledger, and published
             if self.is_filled and kind is None:
                 self.path.unlink()
         with suppress(OSError):
             if self._partial is not None:
                 self._partial.unlink()
         if self._has_made_folder:
-            with suppress(OSError):  # it holds something
+            with suppress(OSError):  # the folder is not empty
                 self.path.parent.rmdir()

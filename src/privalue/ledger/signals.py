@@ -1,4 +1,4 @@
-"""Put Ctrl-C, and requests to end, off while something that is paid for is at stake."""
+"""Defer Ctrl-C and termination signals between a charge and the storage of its release."""
 
 import signal
 import threading
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_arrived: list[int] = []  # signals that are put off
-_handlers: dict[int, Any] = {}  # those that are to have them; empty unless some are put off
+_arrived: list[int] = []  # deferred signals
+_handlers: dict[int, Any] = {}  # their original handlers; empty unless signals are being deferred
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put interrupts off until the block ends, or waits for a lock (``let_through``).
+    """Defer signals until the block ends, or waits for a lock (``let_through``).
 
-    Handlers of signals belong to the main thread: elsewhere nothing is changed, and nothing
-    interrupts. A block inside another changes nothing.
+    Signals are handled in the main thread only: in other threads this does nothing, as they are
+    never interrupted. A block nested in another does nothing either.
     """
     if _handlers or threading.current_thread() is not threading.main_thread():
         yield
@@ -27,7 +27,7 @@ def uninterrupted() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _arrived.clear()  # this ends it, too
+        _arrived.clear()  # the exception ends the process, or the call, as the signals would
         raise
     finally:
         for number, handler in _handlers.items():
@@ -37,14 +37,15 @@ def uninterrupted() -> Iterator[None]:
 
 
 def let_through() -> None:
-    """Deliver interrupts that were put off, to handlers that let what was drawn be kept.
+    """Deliver deferred signals that have a Python handler.
 
-    A signal without a handler would end the process, and what it holds: it waits for the block.
+    A Python handler raises an exception, so that the release drawn can still be stored. A signal
+    without one would end the process and lose the release: it stays deferred.
     """
     if _handlers and threading.current_thread() is threading.main_thread():
         for number in {each for each in _arrived if callable(_handlers[each])}:
             _arrived.remove(number)
-            signal.signal(number, _handlers.pop(number))  # it is not put off any more
+            signal.signal(number, _handlers.pop(number))  # no longer deferred
             signal.raise_signal(number)
 
 

@@ -1,17 +1,17 @@
-"""Keep entries in SQLite or PostgreSQL; the database itself refuses what breaks the rules.
+"""Store entries in SQLite or PostgreSQL; the database itself enforces the rules of a ledger.
 
-Everything that is hashed is in ``body``. The database derives the other columns from it, so that
-they cannot say anything else. Its rules hold for every writer, whatever SQL they send:
+The hashed content of an entry is ``body``. The database derives the other columns from it, so that
+they cannot differ from it. Its rules hold for every writer, whatever SQL they send:
 
-- an entry follows the last one: its number, and the hash that it names (primary key, trigger);
-- spent = spent before + cost, and the total changes in a ``declare`` alone (trigger);
-- never more is spent than the total (CHECK);
+- an entry follows the last one, by its number and the previous hash (primary key, trigger);
+- spent = spent before + cost, and only a ``declare`` changes the total (trigger);
+- the amount spent never exceeds the total (CHECK);
 - amounts are integers from 0 to 2^62 - 1, so that no sum overflows (CHECK);
 - a request is charged once, a charge has one release (unique indexes);
-- nothing is changed or removed (triggers; in PostgreSQL also by rights).
+- nothing is changed or removed (triggers; in PostgreSQL also permissions).
 
-Of two writers that ignore every lock and both append number n + 1, the primary key lets one in.
-Locks are for politeness alone: they let writers wait for each other, where one would be refused.
+If two writers ignore every lock and both append entry n + 1, the primary key refuses one of them.
+Locks only make writers wait for each other, so that neither is refused.
 """
 
 import os
@@ -31,9 +31,9 @@ from privalue.ledger.addresses import is_unanswered, postgres_server
 from privalue.ledger.amounts import Amount
 from privalue.ledger.signals import let_through
 
-GENESIS = "0" * 64  # what the first entry names as the one before it
+GENESIS = "0" * 64  # the previous hash of the first entry
 AMOUNTS = [f"{what}_{part}" for what in ("cost", "spent", "total") for part in Amount._fields]
-Execute = Callable[..., Any]  # takes a statement with ? for parameters, and these; returns a cursor
+Execute = Callable[..., Any]  # takes a statement with ? and its parameters; returns a cursor
 
 _SQLITE, _POSTGRES = (Path(__file__).with_name(f"{name}.sql") for name in ("sqlite", "postgresql"))
 
@@ -50,20 +50,20 @@ class ServerEncodingError(LedgerError):
 
 
 class UnknownOutcomeError(UnavailableError):
-    """The server was lost while it recorded: nobody knows whether it did."""
+    """The connection was lost during the commit: whether the entry was recorded is unknown."""
 
 
 def _locked(place: str, wait: float) -> UnavailableError:
-    """Return what to raise if another writer does not finish in time."""
+    """Return the error if another writer does not finish in time."""
     locked = f"is locked by another process, and stayed so for {wait:g} s"
     return UnavailableError(f"the ledger {place} {locked}; nothing was recorded; try again")
 
 
 class SqliteStore:
-    """A ledger in one file: every commit on the disk, one writer; a connection per transaction.
+    """A ledger in one file: durable commits, one writer at a time, a connection per transaction.
 
-    It keeps SQLite's rollback journal, whose locks are on the file itself. Those of a write-ahead
-    log are on a file beside each name, so that one file under two names would have two writers.
+    It uses SQLite's rollback journal, which locks the file itself. A write-ahead log locks a file
+    beside each name, so that one file with two names (hard links) could have two writers.
     """
 
     def __init__(self, path: Path, wait: float) -> None:
@@ -71,16 +71,16 @@ class SqliteStore:
         self._path, self._wait = path.absolute(), wait
 
     def create(self) -> None:
-        """Make the tables in one transaction, in a new or an empty file."""
+        """Create the tables in one transaction, in a new or an empty file."""
         try:
-            # Only a new file is opened here: to close any descriptor of a file gives up all locks
-            # that this process holds on it, those of SQLite among them.
+            # Only a new file is opened here: closing any descriptor of a file releases all locks
+            # that this process holds on it, including those of SQLite.
             with suppress(FileExistsError):
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             is_new = self._path.stat().st_size == 0
         except (OSError, ValueError) as problem:
             why = getattr(problem, "strerror", None) or "no file can have that name"
-            raise LedgerError(f"the ledger {self.place} cannot be made: {why}") from problem
+            raise LedgerError(f"the ledger {self.place} cannot be created: {why}") from problem
         if is_new:
             with self.transaction(write=True) as execute:
                 if not execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -94,7 +94,7 @@ class SqliteStore:
             raise AbsentLedgerError(f"there is no ledger {self.place}")
         if self._path.exists() and not stat.S_ISREG(self._path.stat().st_mode):
             raise LedgerError(f"the ledger {self.place} is not a regular file; give another file")
-        # Who may write also reads so, to undo what a killed writer left half done.
+        # With write permission open for writing, too: SQLite may have to roll back a killed writer.
         mode = "rw" if write or os.access(self._path, os.W_OK) else "ro"
         address = f"{self._path.as_uri()}?mode={mode}"
         try:
@@ -103,23 +103,23 @@ class SqliteStore:
             ) as connection:
                 self._begin(connection, "BEGIN IMMEDIATE" if write else "BEGIN")
                 yield connection.execute
-                self._when_free(connection, "COMMIT")  # it waits for those who read
-        except (sqlite3.Error, UnicodeError) as problem:  # a damaged page may be any text
+                self._when_free(connection, "COMMIT")  # waits for readers
+        except (sqlite3.Error, UnicodeError) as problem:  # a damaged page may hold any bytes
             raise self._explained(problem) from problem
 
     def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
         """Begin a transaction, with a rollback journal."""
-        durable = ("PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON")  # past a drive's cache
-        self._when_free(connection, *durable, begin, "SELECT 1 FROM sqlite_master")  # it locks
+        durable = ("PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON")  # flushes drive caches
+        self._when_free(connection, *durable, begin, "SELECT 1 FROM sqlite_master")  # takes a lock
         if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             how = "PRAGMA journal_mode = DELETE switches it back"
             raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
 
     def _when_free(self, connection: sqlite3.Connection, *statements: str) -> None:
-        """Execute statements once nobody else's lock is in the way; all have the same chance.
+        """Execute statements as soon as no other lock blocks them; all waiters are equal.
 
-        SQLite's own pauses grow with the wait, so that the longest waiting comes last; and
-        nothing interrupts them.
+        SQLite's own busy handler pauses longer the longer a writer has waited, which is unfair, and
+        signals do not interrupt it.
         """
         until = time.monotonic() + self._wait
         while True:
@@ -143,7 +143,7 @@ class SqliteStore:
             return f"user {os.geteuid()}"
 
     def fault(self) -> str | None:
-        """Return what SQLite's own check finds, or that rules are gone."""
+        """Return the fault that SQLite's own check finds, or that rules are missing."""
         with self.transaction() as execute:
             ((message, *_), *_) = execute("PRAGMA integrity_check(1)").fetchall()
             kept = {sql for (sql,) in execute("SELECT sql FROM sqlite_master").fetchall()}
@@ -152,7 +152,7 @@ class SqliteStore:
         return None if kept >= {*_sqlite_rules()} else "the rules of its tables were changed"
 
     def _explained(self, problem: Exception) -> LedgerError | UnavailableError:
-        """Return the error in one line: what happened, and what to do."""
+        """Translate an error into one line that says what happened and what to do."""
         if _is_busy(problem):
             return _locked(self.place, self._wait)
         message = " ".join(str(problem).split())
@@ -189,7 +189,7 @@ def _is_busy(problem: Exception) -> bool:
 
 
 def _sqlite_rules() -> list[str]:
-    """Return the statements that make the tables, their indexes and triggers."""
+    """Return the statements that create the tables, their indexes and triggers."""
     statements = _SQLITE.read_text("utf-8").split(";\n\n")
     return [
         re.sub("^(--.*\\n)+", "", each.strip()).strip().removesuffix(";") for each in statements
@@ -202,15 +202,15 @@ class PostgresStore:
     The tables are in the first schema of the search path. Extra: ``postgres``.
     """
 
-    _LOCK = int.from_bytes(b"priv") << 32  # and the table's own number
-    _SLICE = 0.5  # seconds that one attempt to get the lock lasts: interrupts come in between
+    _LOCK = int.from_bytes(b"priv") << 32  # plus the table's own number
+    _SLICE = 0.5  # seconds of one attempt to get the lock; signals are delivered in between
 
     def __init__(self, address: str, wait: float) -> None:
         self._server = postgres_server(address, what="ledger", error=LedgerError)
         self._driver, self.place, self._wait = self._server.driver, self._server.place, wait
 
     def create(self) -> None:
-        """Make the tables in one transaction, unless they exist."""
+        """Create the tables in one transaction, unless they exist."""
         with self._connected() as connection, connection.transaction():
             _limit(connection, self._wait)
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._LOCK,))
@@ -219,11 +219,11 @@ class PostgresStore:
                 " quote_ident(current_schema()), current_setting('server_encoding')"
             ).fetchone()
             if encoding != "UTF8":
-                how = "make one with ENCODING 'UTF8' TEMPLATE template0"
+                how = "create one with ENCODING 'UTF8' TEMPLATE template0"
                 said = f"the database {self.place} has the encoding {encoding}; {how}"
                 raise ServerEncodingError(said)
             if not exists:
-                # The triggers keep this path; names of tables in the session come last.
+                # The triggers keep this path; the session's temporary tables come last.
                 connection.execute(f"SET LOCAL search_path = {schema}, pg_temp")
                 connection.execute(_POSTGRES.read_text("utf-8"))
 
@@ -246,7 +246,7 @@ class PostgresStore:
                 ) from problem
 
     def _lock(self, connection: Any) -> None:
-        """Begin a transaction with the ledger's lock: one writer after the other."""
+        """Begin a transaction with the ledger's lock: one writer at a time."""
         until = time.monotonic() + self._wait
         while True:
             connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
@@ -290,7 +290,7 @@ class PostgresStore:
         return str(execute("SELECT session_user").fetchone()[0])
 
     def fault(self) -> str | None:
-        """Return that rules are gone, if they are."""
+        """Return that rules are missing, or None."""
         rules = _POSTGRES.read_text("utf-8")
         made = sum(map(rules.count, ("CHECK (", "CREATE TRIGGER", "UNIQUE", "PRIMARY KEY")))
         with self.transaction() as execute:
@@ -310,7 +310,7 @@ Store = SqliteStore | PostgresStore
 def _limit(connection: Any, lock: float) -> None:
     """Set time limits and durability for the open transaction.
 
-    A writer that stands still is ended by the server, so that it does not keep others out.
+    The server ends an idle writer, so that it does not block others.
     """
     connection.execute(
         "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true),"

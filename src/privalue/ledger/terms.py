@@ -1,18 +1,18 @@
-"""Say whom a total protects, and what a release costs it.
+"""Define whom a total protects, and compute the cost of a release.
 
 ::
 
-    symbol       code                          what it is
-    eps, delta   promise                       what a release promises, under its own relation
-    L            max_trajectories_per_person   of any person, as whoever declared the total vouches
+    symbol       code                          meaning
+    eps, delta   promise                       of a release, under its own neighbouring relation
+    L            max_trajectories_per_person   asserted by the custodian who declares the total
     k            steps                         of the release's relation for one of the total's
 
 Epsilons of different units or relations do not add. A path of k steps between two data sets makes
 (eps, delta) per step into (k eps, delta (1 + e^eps + ... + e^{(k-1) eps})) over the whole: group
 privacy, tight (docs/proofs/ledger.md). A release without such a path is refused.
 
-In a plain total epsilons and deltas are summed. In a Gaussian one mu^2 is, for releases that have a
-mu: Gaussian noise of one public sigma, or pure epsilon. dp-lsw and dp-lsl have none:
+A plain total sums epsilon and delta. A Gaussian total sums mu^2, for releases that have a mu:
+Gaussian noise of one public sigma, or pure epsilon-DP. dp-lsw and dp-lsl have none:
 (epsilon, delta)-DP with delta > 0 implies no mu-Gaussian-DP, whatever their alpha is.
 """
 
@@ -34,7 +34,7 @@ _HOPELESS = 42 * EPSILON  # e^42 > 1e18: even one unit of delta becomes a delta 
 
 @dataclass(frozen=True, kw_only=True)
 class Protection:
-    """Whom a promise protects: the unit, and the relation between neighbours."""
+    """The unit that a promise protects, and the neighbouring relation."""
 
     unit: str
     neighbours: str
@@ -54,10 +54,10 @@ class Protection:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetTerms(Protection):
-    """What a dataset's total promises to whom, and how costs add up."""
+    """Whom a dataset's total protects, and how its costs add up."""
 
-    max_trajectories_per_person: int | None = None  # None: nobody vouched for one
-    accounting: str = PLAIN  # epsilons and deltas add up; or mu^2 does
+    max_trajectories_per_person: int | None = None  # None: no bound was asserted
+    accounting: str = PLAIN  # plain: epsilon and delta add up; Gaussian: mu^2 adds up
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +75,7 @@ class BudgetTerms(Protection):
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "BudgetTerms":
-        """Return the terms that an entry states; raise KeyError, or UsageError for none."""
+        """Return the terms that an entry states; raise KeyError or UsageError if it has none."""
         return cls(**{field.name: said[field.name] for field in fields(cls)})
 
     def __str__(self) -> str:
@@ -85,11 +85,11 @@ class BudgetTerms(Protection):
 
     @property
     def is_gaussian(self) -> bool:
-        """Return whether mu^2 adds up."""
+        """Return whether the accounting sums mu^2."""
         return self.accounting == GAUSSIAN
 
     def total(self, promise: Amount) -> Amount:
-        """Return what may be spent so that everything together keeps a promise."""
+        """Return the total amount that all releases may spend together under a promise."""
         return Amount(mu2=gaussian.mu2_total(*promise.as_floats())) if self.is_gaussian else promise
 
     def allows(self, total: Amount, promise: Amount) -> bool:
@@ -101,7 +101,7 @@ class BudgetTerms(Protection):
         )
 
     def price(self, promise: Amount, steps: int, alpha: float | None) -> Amount:
-        """Return what a release costs, rounded up.
+        """Return the cost of a release, rounded up.
 
         Args:
             promise: epsilon and delta of the release.
@@ -115,7 +115,7 @@ class BudgetTerms(Protection):
             return over_steps(promise, steps)
         if alpha is not None:
             if not gaussian.is_certified(alpha, *promise.as_floats()):
-                raise BudgetError(f"alpha = {alpha!r} is less than {promise} takes")
+                raise BudgetError(f"alpha = {alpha!r} is too small for {promise}")
             return Amount(mu2=gaussian.mu2_of_alpha(alpha, steps))
         if promise.delta:
             raise BudgetError(
@@ -142,7 +142,9 @@ class BudgetTerms(Protection):
         if release == self.protection:
             return 1
         if self.unit == "trajectory" and release.unit == "person":
-            raise BudgetError("a promise to persons is none to trajectories; declare persons")
+            raise BudgetError(
+                "a promise to persons does not protect trajectories; declare a total for persons"
+            )
         if release.neighbours == "replace-one":
             if self.neighbours == "add-remove":
                 raise BudgetError("replace-one does not hide a presence; release with add-remove")
@@ -158,8 +160,8 @@ class BudgetTerms(Protection):
             return steps
         if self.max_trajectories_per_person is None:
             raise BudgetError(
-                "nobody vouched for how many trajectories a person has; release for persons, or "
-                "declare max_trajectories_per_person with the total"
+                "the trajectories of a person are not bounded; release for persons, or declare "
+                "max_trajectories_per_person with the total"
             )
         return steps * self.max_trajectories_per_person
 
@@ -171,11 +173,11 @@ def _require_one_of(name: str, value: object, allowed: tuple[str, str]) -> None:
 
 
 def over_steps(promise: Amount, steps: int) -> Amount:
-    """Return what (eps, delta) for each of k steps costs over all of them.
+    """Return the group-privacy cost of (eps, delta) over k steps.
 
     The cost is (k eps, delta (e^{k eps} - 1)/(e^eps - 1)), with delta rounded up to a unit. For
     k > 1 and delta > 0 that delta is never a whole number of units (e^eps is transcendental), so
-    rounding up has one result, whatever computes it.
+    rounding up has the same result on every machine.
     """
     epsilon = steps * promise.epsilon
     if steps == 1 or promise.delta == 0:
@@ -184,7 +186,7 @@ def over_steps(promise: Amount, steps: int) -> Amount:
         return Amount(epsilon, DELTA)
     with localcontext(Context(prec=60, rounding=ROUND_CEILING)):
         one = Decimal(promise.epsilon) / EPSILON
-        # exp rounds to the nearest: the next number up or down is a bound.
+        # exp rounds to the nearest: the next larger or smaller decimal is a bound.
         above = (one * steps).exp().next_plus() - 1
         below = one.exp().next_minus() - 1
         delta = int((promise.delta * (above / below)).to_integral_value(ROUND_CEILING))

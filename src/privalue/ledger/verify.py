@@ -1,7 +1,7 @@
 """Check a ledger: every entry, every sum, every price, every stored release.
 
-The walk reads a page to a transaction, so that nobody is kept waiting; entries never change, so
-that pages fit together.
+Each page of entries is read in a transaction of its own, so that writers do not wait; entries never
+change, so that the pages are consistent.
 """
 
 import math
@@ -18,7 +18,7 @@ from privalue.ledger.entries import Balance, LedgerEntry, last_entry, parse_obje
 from privalue.ledger.store import AMOUNTS, GENESIS, Store
 from privalue.ledger.terms import BudgetTerms, Protection
 
-_PAGE, _FEW = 2_000, 50  # entries, releases at a time: a ledger is never in memory as a whole
+_PAGE, _FEW = 2_000, 50  # entries, and releases, in memory at a time
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _COMMON = {"format", "previous", "kind", "dataset", "at", "author", "salt", "releases", *AMOUNTS}
 _PROMISE = {"promise", "unit", "neighbours"}
@@ -33,7 +33,7 @@ _KEYS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """What is known of a ledger that passed its check."""
+    """The number of entries and the head of a ledger that passed its check."""
 
     entries: int
     head: str
@@ -41,7 +41,7 @@ class Verified:
 
 @dataclass(kw_only=True)
 class _Dataset:
-    """What the entries so far say of a dataset."""
+    """The state of a dataset after the entries so far."""
 
     terms: BudgetTerms
     largest: Amount
@@ -50,7 +50,7 @@ class _Dataset:
 
 @dataclass
 class _Walk:
-    """What the entries so far come to."""
+    """The state of all datasets after the entries so far."""
 
     number: int = 0
     head: str = GENESIS
@@ -58,7 +58,7 @@ class _Walk:
     unpublished: dict[int, str] = field(default_factory=dict)  # charges, and their datasets
 
     def check(self, entry: LedgerEntry) -> None:
-        """Go on by one entry; raise ValueError if it does not follow from those before it."""
+        """Check the next entry; raise ValueError if it does not follow from the earlier entries."""
         if entry.number != self.number + 1 or entry.said.get("previous") != self.head:
             raise ValueError("it does not follow the one before it")
         _check_form(entry)
@@ -73,11 +73,11 @@ class _Walk:
             if not entry.said["is_foreign"]:
                 self.unpublished[entry.number] = entry.dataset
         elif self.unpublished.pop(entry.said["charge"], None) != entry.dataset:
-            raise ValueError("there is no such charge, or it has another release")
+            raise ValueError("its charge does not exist, or has another release")
         if entry.kind != "charge" and entry.cost != NOTHING:
             raise ValueError("it costs something")
         if entry.balance != known.balance or not entry.balance.spent.fits(entry.balance.total):
-            raise ValueError("its balance is another, or overdrawn")
+            raise ValueError("its balance is wrong or overdrawn")
         self.number, self.head = entry.number, entry.hash
 
 
@@ -85,9 +85,9 @@ def verify(store: Store, heads: Iterable[str], releases: Iterable[str]) -> Verif
     """Walk the whole ledger; raise LedgerError with the first thing that is wrong.
 
     Args:
-        store: that keeps it.
-        heads: hashes that must be on the record.
-        releases: texts that must be on the record.
+        store: of the ledger.
+        heads: hashes that the ledger must contain.
+        releases: texts that the ledger must contain.
     """
     walk, is_more = _Walk(), True
     while is_more:
@@ -114,7 +114,7 @@ def _failed(store: Store, why: str) -> LedgerError:
 
 
 def _check_form(entry: LedgerEntry) -> None:
-    """Raise ValueError unless an entry has the form in which this program writes its kind."""
+    """Raise ValueError unless an entry has exactly the fields that ``append`` writes."""
     said = entry.said
     if said.get("format") != entries.FORMAT:
         raise ValueError("it is of another format")
@@ -123,7 +123,7 @@ def _check_form(entry: LedgerEntry) -> None:
     stated = [said[name] for name in ("kind", "dataset", "releases", *AMOUNTS)]
     total, spent, releases = entry.balance
     if stated != [entry.kind, entry.dataset, releases, *entry.cost, *spent, *total]:
-        raise ValueError("its columns say something else")
+        raise ValueError("its columns differ from its body")
     promises = [entry.promise(key) for key in ("promise", "largest") if key in said]
     if any(type(number) is not int or number < 0 for number in [*stated[2:], *sum(promises, ())]):
         raise ValueError("an amount is not a whole number")
@@ -131,12 +131,12 @@ def _check_form(entry: LedgerEntry) -> None:
     for name in {"previous", "salt", "request", "release", "token"} & said.keys():
         entries.check_hash(said[name])
     if _TIME.fullmatch(said["at"]) is None:
-        raise ValueError("its time is none")
+        raise ValueError("its time is not a time")
     datetime.fromisoformat(said["at"])
 
 
 def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
-    """Return what is known of a dataset once its total is declared."""
+    """Return the state of a dataset after a declaration."""
     terms, promise = BudgetTerms.of(entry.said), entry.promise()
     now = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
     if before is not None:
@@ -148,29 +148,29 @@ def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
             if terms != before.terms:
                 raise ValueError("whom its total protects changed")
     if now.largest != entry.promise("largest"):
-        raise ValueError("it states another promise than all releases keep")
+        raise ValueError("its largest promise is wrong")
     if not terms.allows(entry.balance.total, promise):
         raise ValueError("its total is more than it promises")
     return now
 
 
 def _check_price(entry: LedgerEntry, terms: BudgetTerms) -> None:
-    """Raise ValueError if a charge costs less than what it promises."""
+    """Raise ValueError if a charge costs less than its promise."""
     said = entry.said
     alpha = None if said["alpha"] is None else float(said["alpha"])
     if alpha is not None and not (0 < alpha < math.inf and repr(alpha) == said["alpha"]):
-        raise ValueError("its alpha is none")
+        raise ValueError("its alpha is not a positive number")
     steps = terms.steps(Protection(unit=said["unit"], neighbours=said["neighbours"]))
     if said["steps"] != steps:
-        raise ValueError("its steps are others")
+        raise ValueError("its number of steps is wrong")
     if not terms.covers(entry.cost, entry.promise(), steps, alpha):
         raise ValueError("its price is too low")
     if said["is_foreign"] and said["request"] != sha256(said["what"]):
-        raise ValueError("its request is not the hash of what it says")
+        raise ValueError("its request is not the hash of its text")
 
 
 def release_fault(text: str, charge: LedgerEntry) -> str | None:
-    """Return what keeps a text from being the release of a charge, or None if nothing does.
+    """Return why a text cannot be the release of a charge, or None if it can.
 
     Args:
         text: JSON that states the hash of its charge as ``ledger_head``, and its promise.
@@ -178,7 +178,7 @@ def release_fault(text: str, charge: LedgerEntry) -> str | None:
     """
     said = parse_object(text)
     if charge.said.get("is_foreign"):
-        return "another tool spent that charge"
+        return "the charge is for a release of another tool"
     if said.get("ledger_head") != charge.hash:
         return "it states another charge, or none"
     if "privacy" not in said:
@@ -187,12 +187,12 @@ def release_fault(text: str, charge: LedgerEntry) -> str | None:
         privacy = said["privacy"]
         stated: list[Any] = [*cost_of(privacy["epsilon"], privacy["delta"])[:2]]
         stated += [privacy["unit"], privacy["neighbours"]]
-        # Its price on a Gaussian total rests on alpha.
+        # Its price on a Gaussian total depends on alpha.
         stated += [repr(said["noise"]["alpha"]) if said.get("mechanism") == "dp-ssp" else None]
         paid = [*charge.said["promise"], *map(charge.said.get, ("unit", "neighbours", "alpha"))]
     except (KeyError, TypeError, UsageError):
         return "it does not state its promise"
-    return None if stated == paid else "it promises something else than was paid for"
+    return None if stated == paid else "its promise differs from the charge's"
 
 
 def _check_releases(store: Store) -> None:

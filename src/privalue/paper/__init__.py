@@ -1,6 +1,7 @@
-"""Reproduce and surpass the paper's experiments; ``theory`` has its theorems.
+"""Reproduce the paper's experiments, and compare with better methods; ``theory`` has its theorems.
 
-Everything is made up and seeded: nothing here is private. ``docs/reproduction.md`` has the results.
+All data are simulated with fixed seeds: nothing here is private. ``docs/reproduction.md`` has the
+results.
 """
 
 from privalue.paper.chain import chain_statistics

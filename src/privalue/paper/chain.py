@@ -17,14 +17,14 @@ q              return_steps     (N,)         sum_t H_s(t) q(G_t), on a grid of 2
 The histograms form a Markov chain from s = N - 1, where H(0) = m, down to 0. Given H_{s+1}:
 
 1. each visitor of s + 1 started there with probability mu_{s+1} / (mu_0 + ... + mu_{s+1}),
-   independently of its T, since where it started says nothing about later waiting times: those
-   did not visit s, and are taken out by a binomial draw from each cell;
+   independently of its T, since the start says nothing about later waiting times: these visitors
+   did not visit s, and are removed by a binomial draw from each cell;
 2. for each of the others T_s = T_{s+1} + W with W geometric, P[W = w] = p^{w-1} (1 - p). The
-   geometric law has no memory: at each t all those who wait leave with probability 1 - p,
-   however long they have waited, so H_s(t) is one binomial draw from all who wait at t.
+   geometric distribution has no memory: at each t every waiting trajectory leaves with
+   probability 1 - p, however long it has waited, so H_s(t) is one binomial draw from all of them.
 
-Both steps are exact, so the counts and the sums of all states have *jointly* the law that they
-have for m simulated trajectories, at a cost that grows with log m only.
+Both steps are exact, so the counts and the sums of all states have the same *joint* distribution
+as for m simulated trajectories, at a cost that grows with log m only.
 """
 
 from typing import NamedTuple
@@ -60,7 +60,7 @@ def chain_statistics(
         The counts of all states, and their sums of returns in steps.
 
     Raises:
-        UsageError: if the world is another one, or a number is not allowed.
+        UsageError: if the world is not a chain, or a number is not allowed.
     """
     if world.name != "chain":
         raise UsageError(f"the world is {world.text!r}; direct statistics are for 'chain' only")
@@ -108,7 +108,7 @@ def _waited(arriving: Integers, leave: float, generator: np.random.Generator) ->
 
 
 def _powers(discount: float, count: int) -> Vector:
-    """Return G_t for t below count, by the recursion G <- r + gamma G and no other rounding."""
+    """Return G_t for t below count, with the rounding of the recursion G <- r + gamma G."""
     powers = np.empty(count)
     value = 1.0
     for t in range(count):

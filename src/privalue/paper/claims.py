@@ -1,9 +1,9 @@
-"""Decide the paper's claims about its experiments: for each sentence a test, and its verdict.
+"""Test the paper's claims about its experiments, sentence by sentence.
 
-``claims.toml`` is the table: sentences, the curves that they are about, and which test decides. The
-tests are here, functions of curves that return whether the sentence holds (None where the runs are
-too few) and the numbers that say so. The verdict follows from the cases: "holds" if all do, "does
-not hold" if none does, "holds in part" otherwise.
+``claims.toml`` lists the sentences, the curves that each is about, and its test. The tests are
+here: functions of curves that return whether the sentence holds (None if the runs are too few) and
+the numbers behind it. The verdict follows from the cases: "holds" if it holds in all, "does not
+hold" if in none, "holds in part" otherwise.
 """
 
 import math
@@ -49,7 +49,7 @@ def decide(tables: Mapping[str, Results]) -> list[dict[str, Any]]:
 def _judge(
     tables: Mapping[str, Results], case: Mapping[str, Any], shared: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a case is called, whether it holds, and the numbers that say so."""
+    """Return the name of a case, whether the claim holds in it, and the numbers behind it."""
     curves = [
         tables[case["panel"]].curve(**keys).between(*case.get("between", ANY))
         for curve in case["curves"]
@@ -62,14 +62,14 @@ def _judge(
 
 
 def _each(keys: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield one mapping for each combination of values, where a key has a list of them."""
+    """Yield one mapping for each combination of the values that keys list."""
     values = [value if isinstance(value, list) else [value] for value in keys.values()]
     for chosen in product(*values):
         yield dict(zip(keys, chosen, strict=True))
 
 
 def verdict(parts: Sequence[bool | None]) -> str:
-    """Return the verdict over those parts that could be decided."""
+    """Return the verdict over the parts that could be decided."""
     decided = set(parts) - {None}
     if not decided:
         return "undecided"
@@ -82,7 +82,7 @@ def verdict(parts: Sequence[bool | None]) -> str:
 
 
 def stable(curves: Sequence[Curve], threshold: float) -> Finding:
-    """Test that the RMSE hardly varies over runs."""
+    """Test that the standard deviation of the RMSE over runs is below the threshold."""
     spread = max(float(curve.values.std(axis=0, ddof=1).max()) for curve in curves)
     return spread < threshold, {"spread": spread}
 
@@ -130,7 +130,7 @@ def faster(curves: Sequence[Curve]) -> Finding:
 
 
 def alike(curves: Sequence[Curve], threshold: float) -> Finding:
-    """Test whether a private algorithm ends as well as its twin, and find from which m on."""
+    """Test whether a private algorithm's error at the largest m is that of its non-private twin."""
     private, plain = curves
     ratios = private.values / plain.values
     last = evidence.estimate(ratios[:, -1])
@@ -145,7 +145,7 @@ def alike(curves: Sequence[Curve], threshold: float) -> Finding:
 
 
 def alike_at_best_ridge(curves: Sequence[Curve], threshold: float) -> Finding:
-    """Test whether DP-LSL with the best lambda is as good as LSW."""
+    """Test whether DP-LSL with the best lambda is as accurate as LSW."""
     private, plain = curves
     ratio = evidence.lowest(private.at, private.mean)[1] / float(plain.mean[-1])
     return ratio <= threshold, {"ratio": ratio}
@@ -159,7 +159,7 @@ def crosses(curves: Sequence[Curve]) -> Finding:
 
 
 def useful_before(curves: Sequence[Curve]) -> Finding:
-    """Test that DP-LSL beats a constant before DP-LSW beats it."""
+    """Test that DP-LSL beats a constant estimate at a smaller m than DP-LSW beats DP-LSL."""
     lsw, lsl = curves
     constant = methods.rmse(np.full(len(methods.truth()), 0.5))
     useful = evidence.reached(lsl.at, lsl.mean, constant)
@@ -190,9 +190,9 @@ def sqrt_schedule(curves: Sequence[Curve], threshold: float) -> Finding:
 
 
 def schedule_loss(curves: Sequence[Curve], sizes: Sequence[int], exponent: float) -> float:
-    """Return min over c, max over m of RMSE(c m^a)/min RMSE: what one schedule loses at worst.
+    """Return min over c, max over m of RMSE(c m^a)/min RMSE: the worst loss of the best schedule.
 
-    Between the lambdas that were run a cubic spline of the logarithms is taken.
+    Between the lambdas that were run, logarithms are interpolated by a cubic spline.
     """
     constants = np.linspace(-15.0, 15.0, 3001)
     worst = np.zeros(len(constants))
@@ -222,7 +222,7 @@ def larger_at_last(curves: Sequence[Curve]) -> Finding:
 
 
 def aggregation_helps(curves: Sequence[Curve]) -> Finding:
-    """Test that the excess falls with each step of aggregation, at the one m of the curves."""
+    """Test that the excess falls with each step of aggregation, at the single m of the curves."""
     steps = [
         evidence.estimate(np.log(finer.values[:, 0] / coarser.values[:, 0]), comparisons=3)
         for finer, coarser in pairwise(curves)
@@ -285,7 +285,7 @@ TESTS: dict[str, Callable[..., Finding]] = {
 }
 
 
-# How numbers are written
+# Formats of numbers
 
 
 def _m(number: float) -> str:

@@ -1,14 +1,14 @@
-"""Measure what decides a claim: differences, slopes and crossings, with uncertainty over runs.
+"""Estimate the differences, slopes and crossings that decide a claim, with intervals over runs.
 
 | symbol | here           | meaning                                                           |
 |--------|----------------|-------------------------------------------------------------------|
 | d_i    | ``ln(a/b)``    | a paired difference in run i: both from the same batch            |
 | b_i    | ``slope``      | the least-squares slope of ln y against ln x in run i             |
-| t      | ``half``/error | the quantile of Student's distribution, one degree less than runs |
+| t      | ``half``/error | the quantile of Student's t with (runs - 1) degrees of freedom    |
 
-Runs are independent, so the mean over runs plus or minus t standard errors is a 95% interval. Where
-k comparisons are made at once, each interval is a (1 - 0.05/k) one (Bonferroni): all of them hold
-at once, 19 times in 20.
+Runs are independent, so the mean over runs plus or minus t standard errors is a 95% interval. For k
+simultaneous comparisons each interval has level 1 - 0.05/k (Bonferroni), so that all of them hold
+together with probability 95%.
 """
 
 import math
@@ -35,22 +35,22 @@ class Estimate:
 
     @property
     def above_zero(self) -> bool | None:
-        """Return whether the mean is above 0; None where the interval holds 0."""
+        """Return whether the mean is above 0; None if the interval contains 0."""
         return True if self.low > 0 else False if self.high < 0 else None
 
 
 def estimate(values: ArrayLike, *, comparisons: int = 1) -> Estimate:
-    """Estimate the mean of independent runs and its interval, as one of several comparisons."""
+    """Estimate the mean of independent runs; the interval is corrected for all comparisons."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or len(x) < 2 or not np.isfinite(x).all():
-        raise UsageError(f"an estimate needs two or more finite runs, and not {x!r}")
+        raise UsageError(f"an estimate needs two or more finite runs, not {x!r}")
     mean, error = float(x.mean()), float(x.std(ddof=1)) / math.sqrt(len(x))
     half = float(stats.t.ppf(1 - 0.025 / comparisons, len(x) - 1)) * error
     return Estimate(value=mean, error=error, low=mean - half, high=mean + half)
 
 
 def above(a: Curve, b: Curve) -> list[bool | None]:
-    """Return whether a is above b, point by point; None where the runs do not decide it."""
+    """Return whether a is above b, point by point; None where the difference is insignificant."""
     if not np.array_equal(a.at, b.at):
         raise UsageError("two curves can be compared only at the same points")
     logs = np.log(a.values / b.values)
@@ -65,9 +65,9 @@ def slope(curve: Curve) -> Estimate:
 
 
 def reached(x: Vector, y: Vector, level: float) -> float:
-    """Return the x from which on y stays at most at the level; infinite if it ends above.
+    """Return the least x from which y stays at or below the level; infinite if it ends above.
 
-    Between points the curve is a straight line in the logarithms of both.
+    Between points the curve is interpolated linearly in both logarithms.
     """
     above = np.flatnonzero(~(y <= level))
     if len(above) == 0:
@@ -81,9 +81,10 @@ def reached(x: Vector, y: Vector, level: float) -> float:
 
 
 def crossing(a: Curve, b: Curve) -> tuple[float, bool]:
-    """Return where a goes below b for good, and whether both are certain: above first, then below.
+    """Return the x from which a stays below b, and whether the crossing is significant.
 
-    At each point paired differences of logarithms decide.
+    It is significant if a is significantly above b at some x and below b at the last, by paired
+    differences of logarithms.
     """
     signs, logs = above(a, b), np.log(a.values / b.values)
     at = reached(a.at, np.exp(logs.mean(axis=0)), 1.0)
@@ -91,9 +92,9 @@ def crossing(a: Curve, b: Curve) -> tuple[float, bool]:
 
 
 def lowest(at: Vector, mean: Vector) -> tuple[float, float]:
-    """Return place and height of the minimum.
+    """Return position and height of the minimum.
 
-    It is that of a parabola through the lowest point and its neighbours, in logarithms.
+    Both are those of a parabola through the lowest point and its neighbours, in logarithms.
     """
     i = int(np.argmin(mean))
     if i in {0, len(at) - 1}:
@@ -113,14 +114,14 @@ def resampled_slope(
 ) -> Estimate:
     """Estimate the slope of ln(argmin) against ln x, with a bootstrap over runs (Efron 1979).
 
-    The lambda that is best on average is a property of all runs together, so they are drawn again,
+    The lambda with the least mean error is a property of all runs together, so runs are resampled,
     the same ones for all x: batches of different sizes are independent anyway.
 
     Args:
         curves: the error along lambda, a curve for each x.
         x: the batch sizes.
-        draws: how often runs are drawn again.
-        seed: of those draws.
+        draws: the number of bootstrap samples.
+        seed: of the bootstrap.
     """
     runs = len(curves[0].values)
     generator = np.random.default_rng(seed)

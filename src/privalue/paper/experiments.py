@@ -1,4 +1,4 @@
-"""Define the paper's four panels and two of ours: which cases are run, and their results.
+"""Define and run six experiments: the paper's four panels, and two with our methods.
 
 A case is one algorithm at one m with one measure; an experiment is a list of cases. ``run_all``
 computes every case in every run, on the same batches.
@@ -26,14 +26,14 @@ TARGETS = (0.05, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much of the paper's protocol is run."""
+    """The number of runs and of batch sizes; ``FULL`` is the paper's protocol."""
 
     name: str
     runs: int
     per_decade: int  # batch sizes in each decade
 
     def sizes(self, largest: int = 10**7) -> tuple[int, ...]:
-        """Return batch sizes m from 10, evenly on a logarithmic scale.
+        """Return batch sizes m from 10, evenly spaced on a logarithmic scale.
 
         >>> QUICK.sizes(1000)
         (10, 100, 1000)
@@ -48,10 +48,10 @@ QUICK = Effort(name="quick", runs=5, per_decade=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One number of every run: of an algorithm, its features, m, and a measure.
+    """One result of every run: a measure of an algorithm with its features, at one m.
 
-    Measures are "rmse", "clipped" (the RMSE of values clipped to the public bounds, which is
-    post-processing and kind to large noise) and "excess" (the excess empirical risk).
+    Measures are "rmse", "clipped" (the RMSE of values clipped to the public bounds, a
+    post-processing that favours large noise) and "excess" (the excess empirical risk).
     """
 
     method: Method
@@ -70,7 +70,7 @@ class Case:
 
     @property
     def key(self) -> dict[str, Any]:
-        """Return what identifies the case, for tables and curves."""
+        """Return the fields that identify the case, for tables and curves."""
         return {
             "algorithm": self.method.name,
             "schedule": self.method.schedule,
@@ -102,19 +102,19 @@ def panel_1(effort: Effort) -> Iterator[Case]:
             yield Case(method=method, features=Features(aggregation=aggregation), trajectories=m)
 
 
-REGULARISED = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 8 * 10**9)  # as far as sums stay exact
+REGULARISED = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 8 * 10**9)  # up to the core's limit of m
 
 
 def panel_2(effort: Effort) -> Iterator[Case]:
     """All four algorithms, tabular, RMSE against lambda."""
-    # Below ||Phi||^2 = 1 the paper's DP-LSL does not exist.
+    # The paper's DP-LSL needs lambda > ||Phi||^2 = 1.
     lambdas = _lambdas(2.0, 8, 2 * effort.per_decade)
     ridges = [*map(methods.plain_lsl, lambdas), *map(methods.dp_lsl, lambdas)]
     for bound, m, method in product(BOUNDS, REGULARISED, [LSW, DP_LSW, *ridges]):
         yield Case(method=method, features=Features(bound=bound), trajectories=m)
 
 
-# lambda grows like sqrt(m), as in the paper, which does not give the constant.
+# lambda grows as sqrt(m), as in the paper, which does not give the constant.
 AGGREGATED = ("10 sqrt(m)", "100 sqrt(m)", "1000 sqrt(m)")
 BEST_AGGREGATED = {methods.WIDE: "1000 sqrt(m)", methods.TIGHT: "100 sqrt(m)"}
 
@@ -131,19 +131,19 @@ def panel_3(effort: Effort) -> Iterator[Case]:
             yield Case(method=method, features=features, trajectories=m)
 
 
-SQRT, LINEAR = "100 sqrt(m)", "10 m"  # what the paper recommends, and what its theory likes best
+SQRT, LINEAR = "100 sqrt(m)", "10 m"  # the paper's recommendation; the optimum of its bound
 
 
 def panel_4(effort: Effort) -> Iterator[Case]:
     """Excess empirical risk against m, for several aggregations."""
-    # m goes a decade further than in the other panels, so that the rates show.
+    # m goes a decade further than in the other panels, so that asymptotic rates are visible.
     for bound, size, m in product(BOUNDS, SIZES, effort.sizes(10**8)):
         features = Features(bound=bound, aggregation=size)
         case = Case(method=DP_LSW, features=features, trajectories=m, measure="excess")
         yield case
         for method in _scheduled(methods.dp_lsl, (SQRT, LINEAR), m):
             yield replace(case, method=method)
-            if size > 1:  # features of norm 1: aggregation does not change their ||Phi||
+            if size > 1:  # with features of norm 1, aggregation does not change ||Phi||
                 yield replace(case, method=method, features=replace(features, normalised=True))
 
 
@@ -158,7 +158,7 @@ EXACT, PSEUDO, SSP_PLAIN, SSP, SSP_PRIOR = OURS = (
 
 
 def our_methods() -> list[Method]:
-    """Return the algorithms beyond the paper; unvisited states get the middle of the bounds."""
+    """Return our algorithms; they give unvisited states the middle of the bounds."""
     ssp = (("mechanism", "dp-ssp"),)
     made = [
         replace(EXACT_LSW, name=EXACT),
@@ -174,8 +174,8 @@ SURPASSED = (Features(), Features(aggregation=2), Features(bound=methods.WIDE))
 
 
 def surpassed(effort: Effort) -> Iterator[Case]:
-    """The same batches and guarantee beyond the paper: trajectories to reach an RMSE."""
-    # Always four batch sizes in each decade: lines are drawn between them, and some are steep.
+    """The paper's algorithms and ours on the same batches and guarantee: RMSE against m."""
+    # Always four batch sizes per decade: curves are interpolated, and some are steep.
     sizes = replace(effort, per_decade=4).sizes(10**7 if effort.per_decade == 1 else 10**9)
     scales = _lambdas(10.0, 3, effort.per_decade)  # lambda over sqrt(m)
     for features, m in product(SURPASSED, sizes):
@@ -185,11 +185,11 @@ def surpassed(effort: Effort) -> Iterator[Case]:
 
 
 def again(effort: Effort) -> Iterator[Case]:
-    """Panels 2 and 4 with exact calibration and DP-SSP."""
+    """Panels 2 and 4 again, with exact calibration and DP-SSP."""
     thinner = replace(effort, per_decade=max(effort.per_decade // 2, 1))
     for m in (10**4, 10**6):
         ridges = []
-        for ridge in _lambdas(0.1, 8, thinner.per_decade):  # the sharper bound allows 0.1
+        for ridge in _lambdas(0.1, 8, thinner.per_decade):  # our sharper bound allows 0.1
             makers = (methods.plain_lsl, methods.exact_lsl, methods.ssp_lsl)
             ridges += [make(ridge) for make in makers]
             ridges += [methods.dp_lsl(ridge)] if ridge > 1 else []
@@ -215,11 +215,11 @@ EXPERIMENTS: dict[str, Callable[[Effort], Iterator[Case]]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
-    """One algorithm's numbers along m or lambda: ``values`` has a row for each run."""
+    """One algorithm's results along m or lambda: ``values`` has a row for each run."""
 
     at: Vector
     values: Vector
-    keys: Mapping[str, Any] = field(default_factory=dict)  # what its cases have in common
+    keys: Mapping[str, Any] = field(default_factory=dict)  # fields that its cases share
 
     @property
     def mean(self) -> Vector:
@@ -238,17 +238,17 @@ class Curve:
 
 
 class Results:
-    """The numbers of an experiment: of every case a number for each run."""
+    """The results of an experiment: a number for each run and case."""
 
     def __init__(self, cases: Sequence[Case], values: Vector) -> None:
         self.keys = [case.key for case in cases]
         self.values = values  # runs by cases
 
     def curve(self, along: str = "trajectories", *, best: str = "", **where: Any) -> Curve:
-        """Return all cases that fit, in order of ``along``; they may differ in nothing else.
+        """Return the cases with these fields, in order of ``along``, as one curve.
 
-        With ``best``, they may differ in that, too: at each place the one whose mean over runs is
-        the least is taken.
+        They may differ in no other field but ``best``, if that is given: at each position the case
+        with the least mean over runs is taken.
         """
         fits: dict[float, list[int]] = {}
         for place, key in enumerate(self.keys):
@@ -261,7 +261,7 @@ class Results:
         return Curve(at=np.array(at, dtype=np.float64), values=self.values[:, chosen], keys=where)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield every number with its case and its run."""
+        """Yield every result with the fields of its case and its run."""
         for run, numbers in enumerate(self.values.tolist()):
             for key, value in zip(self.keys, numbers, strict=True):
                 yield {**key, "run": run, "value": value}
@@ -278,9 +278,9 @@ def run_all(
     """Run every experiment, and return its results by its name.
 
     Args:
-        effort: how many runs, and of what size.
-        processes: how many to use; with 1 everything happens in this one.
-        progress: called with runs done, and runs in all.
+        effort: the number of runs and of batch sizes.
+        processes: the number of worker processes; 1 for no workers.
+        progress: called with the finished runs and the total.
     """
     tasks = list(product(EXPERIMENTS, range(effort.runs)))
     report = progress or (lambda done, total: None)

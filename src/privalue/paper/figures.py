@@ -1,4 +1,4 @@
-"""Draw the results: ``figures.toml`` says what, and ``figures.mplstyle`` how it looks."""
+"""Plot the results, as ``figures.toml`` describes, in the style of ``figures.mplstyle``."""
 
 import math
 import tomllib
@@ -19,7 +19,7 @@ Tables = Mapping[str, Results]
 
 
 def draw_all(tables: Tables, folder: Path) -> dict[str, list[Path]]:
-    """Write every figure as PNG and SVG, the same bytes for the same results; by their names."""
+    """Write every figure as PNG and SVG (reproducible byte by byte); return files by figure."""
     files: dict[str, list[Path]] = {}
     package = resources.files("privalue.paper")
     described = tomllib.loads(package.joinpath("figures.toml").read_text("utf-8"))
@@ -57,9 +57,9 @@ def _figure(table: Results, wanted: Mapping[str, Any], styles: Mapping[str, Any]
 
 
 def _draw(axes: Axes, curve: Curve, line: Mapping[str, Any], style: Mapping[str, Any]) -> None:
-    """Draw a line with its standard errors as a band, which is mostly thinner than the line."""
+    """Draw a line with its standard errors as a band, which is usually thinner than the line."""
     at, mean, error = curve.at, curve.mean, curve.error
-    if len(at) == 1:  # LSW has no lambda: a level, as wide as what is there
+    if len(at) == 1:  # LSW has no lambda: a horizontal line over the range of the other curves
         at, mean, error = np.array(axes.dataLim.intervalx), np.repeat(mean, 2), np.repeat(error, 2)
     if line.get("faint"):
         axes.plot(at, mean, color=style["color"], linewidth=1, alpha=0.6)
@@ -77,7 +77,7 @@ def _draw(axes: Axes, curve: Curve, line: Mapping[str, Any], style: Mapping[str,
 def _decorate(
     axes: Axes, table: Results, part: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> None:
-    """Add what is no curve: ticks, levels to compare with, slopes, arrows and the legend."""
+    """Add everything but the curves: ticks, reference levels, slopes, arrows and the legend."""
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(base=10, numticks=12))
         axis.set_minor_locator(NullLocator())
@@ -109,7 +109,7 @@ def _tick(y: float, _: object = None) -> str:
 
 
 def _point_out_savings(axes: Axes, table: Results, keys: Mapping[str, Any]) -> None:
-    """Draw at each target how far our curve is from the better one of the paper's two."""
+    """Draw an arrow at each target from our curve to the better of the paper's two."""
     curves = {name: table.curve(best="ridge", algorithm=name, **keys) for name in (*PUBLISHED, SSP)}
     for target in TARGETS:
         needed = {name: reached(curve.at, curve.mean, target) for name, curve in curves.items()}

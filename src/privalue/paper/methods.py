@@ -1,4 +1,4 @@
-"""Run the algorithms that are compared, each through the mechanism that a release goes through.
+"""Run the compared algorithms; the private ones use the mechanisms of a real release.
 
 The paper's setting ([BGP16] section 6):
 
@@ -6,20 +6,20 @@ The paper's setting ([BGP16] section 6):
 |----------------|--------------------------|-------------------------------------------|
 | N, p, gamma    | ``WORLD``                | 40, 0.5, 0.99; the start is uniform       |
 | epsilon, delta | ``EPSILON``, ``DELTA``   | 0.1, 0.1                                  |
-| Rmax/(1-gamma) | ``WIDE``                 | 100: what rewards in [0, 1] imply         |
-| F_max          | ``TIGHT``                | 1: no return exceeds it, and it is public |
+| Rmax/(1-gamma) | ``WIDE``                 | 100: implied by rewards in [0, 1]         |
+| F_max          | ``TIGHT``                | 1: a public bound of all returns          |
 | lambda         | ``method.ridge``         | (lambda/2m) ||theta||^2 beside the mean loss |
 | theta_X        | ``outcome.clean``        | the estimate before noise                 |
-| theta_X + eta  | ``outcome.theta``        | what would be released                    |
+| theta_X + eta  | ``outcome.theta``        | the estimate that would be released       |
 
-m and the number of the run identify a batch. Its first-visit statistics are drawn directly, with
-the joint law that m trajectories give them, so that ten million cost as much as ten. With another
-bound of returns the same batch is counted on another grid. The noise has a seed of its own, and
-every algorithm gets the same standard normal numbers, scaled to its own sigma, so that algorithms
-do not differ by chance. LSW and LSL are theta_X itself. DP-LSW and DP-LSL "of the paper" have the
-constants of Lemma 1 and isotropic noise: Algorithms 1 and 2 to the letter.
+m and the number of the run identify a batch. Its first-visit statistics are drawn directly from
+their joint distribution over m trajectories, so that ten million cost as much as ten. With another
+bound of returns the same batch is rounded to another grid. The noise has its own seed, and every
+algorithm gets the same standard normal numbers, scaled to its sigma (common random numbers), so
+that algorithms do not differ by chance. LSW and LSL are theta_X itself. "DP-LSW" and "DP-LSL" have
+the constants of Lemma 1 and isotropic noise: they are the paper's Algorithms 1 and 2 unchanged.
 
-Everything is made up and seeded: nothing here is private.
+All data are simulated with fixed seeds: nothing here is private.
 """
 
 import math
@@ -97,7 +97,7 @@ def batch(trajectories: int, run: int, bound: float) -> Statistics:
 
 
 def normals(trajectories: int, run: int, count: int) -> Vector:
-    """Return standard normal numbers; a longer sequence begins with the shorter one."""
+    """Return standard normal numbers; a shorter sequence is a prefix of a longer one."""
     return np.random.default_rng(_seed(trajectories, run, 1)).standard_normal(count)
 
 
@@ -105,8 +105,8 @@ def normals(trajectories: int, run: int, count: int) -> Vector:
 class Features:
     """The public inputs of the algorithms: the bound of returns, and the features.
 
-    ``aggregation`` adjacent states share a value. Features are 0 or 1, or, if ``normalised``,
-    columns of norm 1, which span the same values.
+    Groups of ``aggregation`` adjacent states share a value. Features are 0 or 1; if ``normalised``,
+    each column is scaled to norm 1, which spans the same values.
     """
 
     bound: float = TIGHT
@@ -116,15 +116,15 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """An algorithm, by its name and the keywords of a study; without them it is not private.
+    """An algorithm: its name, and the keywords of its study; without keywords it is not private.
 
-    With a ``prior`` the chain's true visit probabilities are public, and part of the study.
+    With ``prior``, the study has the chain's true visit probabilities as public knowledge.
     """
 
     name: str
     keys: Keys = ()
     ridge: float | None = None
-    schedule: str = ""  # where the ridge comes from, e.g. "100 sqrt(m)"
+    schedule: str = ""  # the formula of the ridge, e.g. "100 sqrt(m)"
     prior: bool = False
     unvisited: float = 0.0
 
@@ -138,7 +138,7 @@ EXACT_LSW = Method(name="DP-LSW, exact", keys=(("mechanism", "dp-lsw"),))
 
 
 def plain_lsl(ridge: float, schedule: str = "") -> Method:
-    """Return LSL, not private."""
+    """Return LSL without privacy."""
     return Method(name="LSL", ridge=ridge, schedule=schedule)
 
 
@@ -150,7 +150,7 @@ def _private_lsl(name: str, keys: Keys) -> Callable[..., Method]:
 
 
 dp_lsl = _private_lsl("DP-LSL", (("mechanism", "dp-lsl"), ("calibration", "nissim")))
-exact_lsl = _private_lsl("DP-LSL, exact", (("mechanism", "dp-lsl"),))  # by the sharper bound
+exact_lsl = _private_lsl("DP-LSL, exact", (("mechanism", "dp-lsl"),))  # with our sharper bound
 ssp_lsl = _private_lsl("DP-SSP, ridge", (("mechanism", "dp-ssp"),))  # LSL of noisy statistics
 
 
@@ -167,7 +167,7 @@ def scheduled_ridge(schedule: str, trajectories: int) -> float:
 
 
 class Outcome(NamedTuple):
-    """One algorithm's estimate from one batch."""
+    """An algorithm's estimate from one batch: values, parameters with noise, and without."""
 
     values: Vector
     theta: Vector
@@ -176,7 +176,7 @@ class Outcome(NamedTuple):
 
 @cache
 def design_of(features: Features) -> Design:
-    """Return Phi and uniform weights."""
+    """Return the design: Phi, and uniform weights."""
     return design(_study(LSW, features))
 
 
@@ -215,7 +215,7 @@ def _study(method: Method, features: Features) -> Study:
 
 
 def outcome(method: Method, features: Features, trajectories: int, run: int) -> Outcome:
-    """Return the algorithm's estimate from one batch, with seeded noise; not clipped."""
+    """Return the algorithm's estimate from one batch, with seeded noise and without clipping."""
     phi, statistics = design_of(features), batch(trajectories, run, features.bound)
     if method.ridge is None:
         clean = lsw(statistics.mean_returns(method.unvisited), phi)
@@ -242,7 +242,7 @@ def lsl_excess(phi: Design, counts: Any, ridge: float, eta: Vector, m: int) -> f
 
 
 def excess(method: Method, features: Features, trajectories: int, run: int) -> float:
-    """Return the excess empirical risk of an estimate: J is quadratic, and theta_X its minimum."""
+    """Return the excess empirical risk of an estimate: J is quadratic with minimum at theta_X."""
     found, phi = outcome(method, features, trajectories, run), design_of(features)
     eta = found.theta - found.clean
     if method.ridge is None:

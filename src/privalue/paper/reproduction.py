@@ -1,12 +1,12 @@
-"""Reproduce everything into a folder: the paper's four panels, the claims, and what surpasses them.
+"""Reproduce the paper's four panels and claims, and the comparison with our methods, in a folder.
 
 | file                            | holds                                              |
 |---------------------------------|----------------------------------------------------|
-| ``panel-1.csv``, ...            | the number of every case in every run              |
-| ``panel-1.png``, ``.svg``, ...  | the pictures                                       |
+| ``panel-1.csv``, ...            | the result of every case in every run              |
+| ``panel-1.png``, ``.svg``, ...  | the figures                                        |
 | ``claims.json``                 | each sentence of the paper, its test, its verdict  |
 | ``savings.json``                | trajectories that each algorithm needs             |
-| ``report.md``                   | all of it on a page                                |
+| ``report.md``                   | a summary on one page                              |
 """
 
 import csv
@@ -38,7 +38,7 @@ LABELS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reproduction:
-    """The results of a reproduction, and the files that hold them; plain values for JSON."""
+    """The results of a reproduction, as plain values for JSON, and the files written."""
 
     folder: Path
     effort: Effort
@@ -91,8 +91,8 @@ def reproduce(
 def savings(table: Results) -> list[dict[str, Any]]:
     """Return how many trajectories every algorithm needs to reach every target, in every case.
 
-    An RMSE is reached at the m from which on the mean over runs stays below it; ``factor`` is how
-    many times fewer that is than the lesser of the paper's two.
+    A target is reached at the least m from which the mean RMSE over runs stays below it; ``factor``
+    is how many times fewer trajectories that is than for the better of the paper's two algorithms.
     """
     found = []
     for features in experiments.SURPASSED:
@@ -121,7 +121,7 @@ def savings(table: Results) -> list[dict[str, Any]]:
 def _report(
     effort: Effort, claims: Sequence[Any], savings: Sequence[Any], pictures: Iterable[str]
 ) -> str:
-    """Return the page, in Markdown: verdicts, tests and figures, trajectories, pictures."""
+    """Return the summary in Markdown: verdicts with their tests, trajectories needed, figures."""
     needed: dict[str, dict[str, str]] = {}  # by algorithm, then by case and target
     for saving in savings:
         size = "tabular" if saving["aggregation"] == 1 else "pairs"

@@ -1,7 +1,7 @@
-"""State what the paper proves about privacy and utility, as published and corrected, in its order.
+"""Compute the paper's bounds on privacy and utility, as published and corrected, in its order.
 
-**A name that ends in ``_as_published`` is a false statement of [BGP16]**, kept so that it can be
-refuted (docs/errata.md); nothing may rely on it. The others are proved in docs/proofs/utility.md.
+**A function ending in ``_as_published`` is a false statement of [BGP16]**, kept so that tests can
+refute it (docs/errata.md); do not use it. All others are proved in docs/proofs/utility.md.
 Labels such as ap:lem:max are those of the paper's source.
 
 | symbol                | here                   | shape | public                                  |
@@ -18,7 +18,7 @@ Labels such as ap:lem:max are those of the paper's source.
 
 *Excess* is J(theta_X + eta) - J(theta_X), in expectation over the noise eta. Given counts it is
 **private**; in expectation over X it is a property of the policy. For DP-LSW the returns may lie in
-any interval of width F. Written shorter: pbar_{s,s'} = p_s - p_{s,s'}, K = ||Phi||^2 ||rho||_inf^2.
+any interval of width F. Abbreviations: pbar_{s,s'} = p_s - p_{s,s'}, K = ||Phi||^2 ||rho||_inf^2.
 """
 
 import math
@@ -79,7 +79,7 @@ class Setting:
     trajectories: int
     largest: float
     joint: Vector | None = None  # for DP-LSL
-    ridge: float = math.inf  # for DP-LSL, which then needs a finite one
+    ridge: float = math.inf  # for DP-LSL, which needs a finite one
 
     def __post_init__(self) -> None:
         n, largest = self.design.states, self.largest
@@ -109,10 +109,11 @@ class Bounds:
 
 
 def lemma_1_delta(epsilon: float, delta: float, dimension: int) -> Profile:
-    """Return the true delta of the constants that Lemma 1 (lem:Gaussian) has for (epsilon, delta).
+    """Return the true delta of Lemma 1's constants (lem:Gaussian) for (epsilon, delta).
 
-    alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))). The lemma says that
-    it is at most delta, for every epsilon; ``calibration.published`` refuses where it is not.
+    alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))). The lemma claims
+    that it is at most delta for every epsilon; ``calibration.published`` refuses constants for
+    which it is not.
     """
     _require(0 < delta < 1, f"delta is {delta}; it must be above 0 and below 1")
     _require(0 < epsilon < math.inf, f"epsilon is {epsilon}; it must be above 0 and finite")
@@ -166,7 +167,7 @@ def lsw_excess_given_counts(
 def largest_lsw_term_as_published(a: float, b: float) -> float:
     """Return "max of e^{-b x}/(a - x)^2 on [0, a - 1]", which is FALSE (ap:lem:max).
 
-    It is rather the minimum.
+    It is the minimum instead.
     """
     _require(a >= 1 and b > 0, f"a is {a} and b is {b}; they must be at least 1, and above 0")
     if b < 2 / a:
@@ -199,8 +200,7 @@ def lsw_term_bound_as_published(chances: ArrayLike, trajectories: int, beta: flo
 def lsw_term_bound(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return 6/(p^2 (m+1)(m+2)) + e^beta (1 - (1-e^-beta) p)^m.
 
-    It bounds E[max_k e^{-k beta}/max(B - k, 1)^2], which is never above 1 either; that settles
-    p = 0.
+    It bounds E[max_k e^{-k beta}/max(B - k, 1)^2], which is at most 1; the case p = 0 follows.
     """
     p = _checked(chances, trajectories, beta)
     tail = np.exp(np.minimum(beta + special.xlog1py(trajectories, math.expm1(-beta) * p), 0))
@@ -218,7 +218,7 @@ def lsw_term_short_bound_as_published(chances: ArrayLike, trajectories: int, bet
 
 
 def lsw_term_short_bound(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """Return 6/(p m)^2 + 2 (1 - beta p/2)^m, which is a bound as well for beta <= 1/2."""
+    """Return 6/(p m)^2 + 2 (1 - beta p/2)^m, which bounds the same for beta <= 1/2."""
     p = _checked(chances, trajectories, beta, most=0.5)
     tail = 2 * _power(beta / 2 * p, trajectories)
     return np.minimum(_six_over(p, trajectories**2) + tail, 1.0)
@@ -227,12 +227,12 @@ def lsw_term_short_bound(chances: ArrayLike, trajectories: int, beta: float) -> 
 def expected_lsw_term(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return E[max_k e^{-k beta}/max(B - k, 1)^2] for B ~ B_{m,p}, to a relative 1e-10.
 
-    The maximum is 1 at B = 0, else max{B^-2, e^{-beta (B - 1)}}. Where the second is the larger, it
-    is summed over another binomial: e^{-beta n} P[B_{m,p} = n] = E[e^{-beta B}] P[B_{m,q} = n] with
-    q = p e^-beta / (1 - (1 - e^-beta) p).
+    The maximum is 1 at B = 0, else max{B^-2, e^{-beta (B - 1)}}. Where the second term is larger,
+    it is summed over another binomial: e^{-beta n} P[B_{m,p} = n] = E[e^{-beta B}] P[B_{m,q} = n]
+    with q = p e^-beta / (1 - (1 - e^-beta) p).
     """
     checked = _checked(chances, trajectories, beta)
-    beta = min(beta, 2.0)  # above 2 ln 2 the second is never the larger: all such beta are alike
+    beta = min(beta, 2.0)  # above 2 ln 2 the second term is never larger: the result is constant
 
     def term(p: float) -> float:
         lost = -math.expm1(-beta) * p
@@ -266,10 +266,10 @@ def lsw_excess_short_bound(setting: Setting, noise: Noise = "isotropic") -> floa
 
 
 def expected_lsw_excess(setting: Setting, noise: Noise = "isotropic") -> Bounds:
-    """Return C^2 E[psi_X^w] between two sums over binomials; nothing is simulated.
+    """Return bounds of C^2 E[psi_X^w] by sums over binomials, without simulation.
 
-    E[psi] <= sum_s w_s T_s with T_s from ``expected_lsw_term``, and both w_s T_s, for any s, and
-    e^{-k beta} sum_s w_s E[max(|X_s| - k, 1)^-2], for any k, are at most E[psi].
+    E[psi] <= sum_s w_s T_s with T_s from ``expected_lsw_term``. E[psi] >= w_s T_s for any s, and
+    E[psi] >= e^{-k beta} sum_s w_s E[max(|X_s| - k, 1)^-2] for any k.
     """
     p, m, beta = setting.chances, setting.trajectories, setting.calibration.beta
     places = np.unique(np.maximum(np.round(m * p) - 1, 0))
@@ -300,8 +300,8 @@ def lsl_factor(setting: Setting) -> float:
 def lsl_excess_given_counts(setting: Setting, counts: Integers) -> float:
     """Return (lambda d/(2 m) + (1/m) sum_s rho_s ||phi_s||^2 |X_s|) C_lambda^2 psi_X^lambda.
 
-    It equals the expectation over eta of J_X^lambda(theta + eta) - J_X^lambda(theta); it is not
-    just a bound (ap:lem:totalexpl).
+    It equals E_eta[J_X^lambda(theta + eta) - J_X^lambda(theta)]: an equality, not a bound
+    (ap:lem:totalexpl).
     """
     slope, offset = _slope_and_offset(setting)
     rho, m, beta = setting.design.weights, setting.trajectories, setting.calibration.beta
@@ -313,7 +313,7 @@ def lsl_excess_given_counts(setting: Setting, counts: Integers) -> float:
 def largest_lsl_term_as_published(a: float, b: float, m: float) -> float:
     """Return "max of e^{-2 b x} (a + x) on [0, m - a]", which is FALSE (appendix E, lemma).
 
-    Its cases are mixed up.
+    Its cases are interchanged.
     """
     _require(0 <= a <= m and b > 0, f"a is {a}, b is {b}; a must be in [0, {m}], and b above 0")
     if b < a / 2:
@@ -348,7 +348,7 @@ def _lsl_moments(p: float, m: int, beta: float) -> Vector:
 
 
 def lsl_excess_bound_as_published(setting: Setting) -> float:
-    """Return the bound with |X_s| + 1{|X_s| = 0}/(2 e beta) for the maximum.
+    """Return the bound that replaces the maximum by |X_s| + 1{|X_s| = 0}/(2 e beta).
 
     It is FALSE (appendix E, theorem).
     """
@@ -361,10 +361,10 @@ def lsl_excess_bound_as_published(setting: Setting) -> float:
 
 
 def lsl_excess_bound(setting: Setting) -> float:
-    """Return the bound of E[excess] with |X_s| + h for the maximum: appendix E, corrected.
+    """Return the bound of E[excess] that replaces the maximum by |X_s| + h: appendix E, corrected.
 
-    In its terms: (1-p_s)^m/(2 e beta) and pbar_{s,s'} (1-p_s')^{m-1}/(2 e beta), s != s', become h
-    and p_s h, all s and s'. h = 1/(e beta) once m >= 1/beta.
+    The paper's terms (1-p_s)^m/(2 e beta) and pbar_{s,s'} (1-p_s')^{m-1}/(2 e beta), s != s',
+    become h and p_s h, for all s and s'. h = 1/(e beta) once m >= 1/beta.
     """
     p, m = setting.chances, setting.trajectories
     h = largest_lsl_term(0.0, setting.calibration.beta, m)
@@ -372,11 +372,11 @@ def lsl_excess_bound(setting: Setting) -> float:
 
 
 def lsl_excess_summed_bound(setting: Setting) -> float:
-    """Return the bound of E[excess] with the maximum itself, summed over binomials.
+    """Return the bound of E[excess] with the exact maximum, summed over binomials.
 
     It is at most ``lsl_excess_bound``.
 
-    E[|X_s| G_s'] needs no more than B = |X_s'|: given B, the mean of |X_s| is
+    E[|X_s| G_s'] depends on B = |X_s'| alone: given B, the mean of |X_s| is
     B p_{s,s'}/p_s' + (m - B) pbar_{s,s'}/(1 - p_s').
     """
     p, m, joint = setting.chances, setting.trajectories, _joint(setting)
@@ -442,9 +442,9 @@ def _weighted(setting: Setting, term: Callable[[ArrayLike, int, float], Vector])
 
 
 def _binomial(p: float, m: int, least: int = 1) -> tuple[Vector, Vector]:
-    """Return the n >= least that matter, and P[B_{m,p} = n].
+    """Return the n >= least of non-negligible probability, and P[B_{m,p} = n].
 
-    A mass of e^{-45}/(m+1)^2 is left out (Bernstein's inequality).
+    The mass left out is at most e^{-45}/(m+1)^2 (Bernstein's inequality).
     """
     exponent = 45 + 2 * math.log(m + 1)
     reach = math.sqrt(2 * exponent * m * p * (1 - p)) + exponent
@@ -454,7 +454,7 @@ def _binomial(p: float, m: int, least: int = 1) -> tuple[Vector, Vector]:
 
 
 def _each(function: Callable[[float], ArrayLike], p: Vector) -> Vector:
-    """Return the function at every entry of p, computed once for equal ones."""
+    """Return the function at every entry of p, computed once per distinct value."""
     distinct, where = np.unique(p, return_inverse=True)
     return np.array([function(float(x)) for x in distinct])[where.reshape(p.shape)]
 

@@ -1,8 +1,7 @@
-"""Say what to expect of a release before any data is opened, and refuse what is useless for sure.
+"""Predict the error of a release before any data is opened, and refuse a useless release.
 
-A plan uses public numbers only. ``half_width`` has the one formula that is written down, the
-published interval's own; overall errors are predicted by sending made-up statistics through the
-real mechanism.
+A plan uses public numbers only. ``half_width`` computes the width of the published interval from
+its formula; overall errors are predicted by sending made-up statistics through the real mechanism.
 
 >>> import privalue as pv
 >>> study = pv.Study(states=5, discount=0.99, returns=(0, 1), epsilon=1.0, delta=1e-6,

@@ -1,13 +1,13 @@
-"""Try to break the guarantee of a study, on made-up neighbours.
+"""Audit the guarantee of a study empirically, on made-up neighbouring data sets.
 
-For two neighbouring data sets let P and Q be the laws of what is released. For every event E,
-delta >= P(E) - e^epsilon Q(E). Counting how often an event happens in independent draws of either
+For two neighbouring data sets let P and Q be the distributions of the output. For every event E,
+delta >= P(E) - e^epsilon Q(E). Counting how often E happens in independent draws of P and of Q
 bounds delta from below:
 
     delta >= (lower bound of P(E)) - e^epsilon (upper bound of Q(E)),
 
 each bound by Clopper and Pearson (1934). A claim is rejected if the lower bound exceeds it. An
-audit can only reject: that it accepts proves nothing, and proofs are elsewhere. It finds bugs.
+audit finds bugs; that it does not reject proves nothing. The proofs are in docs/proofs.
 """
 
 import math
@@ -20,17 +20,17 @@ import scipy
 from privalue import core
 from privalue.study import Study, resolve
 
-PLANTED = 0.95  # of the noise: what the audit must reject to be worth anything
-DRAWS = 60_000  # of either data set; enough to see that a twentieth of the noise lacks
-APART = 3.0  # how many standard deviations apart made-up data sets should be for that
-_LONG, _FEW = 1000, 20  # rows after which a return is as large as it gets; keys that are moved
-_MADE_UP = 1000  # trajectories, where the study declares none
-_PEOPLE = [2**k for k in range(11)]  # whose returns differ, until the data sets are far apart
+PLANTED = 0.95  # the planted mistake: this share of the noise, which the audit must reject
+DRAWS = 60_000  # of either data set; enough to detect that a twentieth of the noise is missing
+APART = 3.0  # the distance of the made-up data sets, in standard deviations, that this takes
+_LONG, _FEW = 1000, 20  # rows after which a return stops growing; keys whose sums differ
+_MADE_UP = 1000  # trajectories, if the study declares none
+_PEOPLE = [2**k for k in range(11)]  # with different returns, until the data sets are far apart
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """A claimed delta beside what draws say of it: bounds, and an estimate."""
+    """A claimed delta, with the bounds and the estimate that draws give."""
 
     epsilon: float
     claimed: float
@@ -46,34 +46,34 @@ class Audit:
 
 @dataclass(frozen=True, kw_only=True)
 class StageAudit:
-    """One stage of a study's mechanism: made-up data sets so many people apart."""
+    """The audit of one stage of a mechanism, on data sets that differ in ``people`` people."""
 
     stage: str
     people: int
-    sound: Audit  # its own noise; ``claimed`` is the exact delta of this pair
-    planted: Audit  # a twentieth less, which must be rejected
+    sound: Audit  # with the stage's own noise; ``claimed`` is the exact delta of this pair
+    planted: Audit  # with a twentieth less noise, which must be rejected
     promised: float  # delta of the study
     worst: float  # what delta of made-up neighbours is at least, at the study's epsilon
 
     @property
     def rejected(self) -> bool:
-        """Return whether the study's own noise is not what it should be."""
+        """Return whether the study's own noise is smaller than claimed."""
         return self.sound.rejected or self.worst > self.promised * (1 + 1e-6) + 1e-12
 
 
 def audit_study(
     study: Study, *, draws: int = DRAWS, entropy: core.Entropy | None = None
 ) -> list[StageAudit]:
-    """Try to break the guarantee of a study, on made-up neighbours; reads no data.
+    """Audit the guarantee of a study on made-up neighbouring data sets; reads no data.
 
     A delta such as 1e-6 is too small to be measured. So the draws are of data sets that differ in
-    several people: the exact delta of that pair is large, and noise that lacks a twentieth shows.
-    The noise is drawn by the code that draws a release's.
+    several people: the exact delta of that pair is large, and a missing twentieth of the noise is
+    detected. The noise is drawn by the same code as in a release.
 
     Args:
-        study: whose mechanism, with its own epsilon, delta, limits and size, is audited.
-        draws: how many of either data set.
-        entropy: where noise comes from; the operating system, if left out.
+        study: the study; its mechanism is audited with its own epsilon, delta, limits and size.
+        draws: how many draws of either data set.
+        entropy: the source of randomness; the operating system, if left out.
 
     Returns:
         An audit of each stage.
@@ -94,7 +94,7 @@ def audit_study(
             apart = pair([1] * people, [0] * people, _FEW)
             if apart.distance >= APART / math.sqrt(2):
                 break
-        # One person among others, all of whose returns flip; or who is not there at all.
+        # One person among others: all returns of this person flip, or the person is removed.
         gone = [] if terms.limits.add_remove else [0]
         neighbours = (
             pair([1, *others], [*gone, *others], terms.limits.keys)
@@ -143,9 +143,9 @@ def audit_events(
 
 
 def _make_up(limits: core.Limits, ends: list[int], keys: int) -> core.Statistics:
-    """Return the statistics of people, the returns of each as large (1) or small (0) as can be.
+    """Return the statistics of people whose returns are the largest (1) or smallest (0) possible.
 
-    Each has one trajectory more than may count, and visits more keys than may.
+    Each has one trajectory more than the limit allows, and visits more keys than the limit allows.
     """
     path = np.arange(min(limits.keys // limits.arms, keys + 1))
     path = np.concatenate([path, np.full(_LONG, path[-1])])
@@ -162,24 +162,24 @@ def _make_up(limits: core.Limits, ends: list[int], keys: int) -> core.Statistics
 
 
 class _Pair:
-    """The laws of what a stage releases of two data sets, here and there."""
+    """The output distributions of a stage on two data sets, ``here`` and ``there``."""
 
     def __init__(self, here: core.Perturbation, there: core.Perturbation) -> None:
         self.here, self.there = here, there
         scales = [float(scale) for scale in here.laplace] or here.deviations
         self.units = np.broadcast_to(np.asarray(scales, dtype=np.float64), here.center.shape)
         self.shift = (there.center.astype(np.float64) - here.center) / self.units
-        # With Laplace noise that of the number which moves most: the others can only add to it.
+        # With Laplace noise, the distance in the coordinate that differs most; others only add.
         self.distance = float(np.linalg.norm(self.shift, np.inf if here.laplace else 2))
 
     def exact_delta(self, epsilon: float) -> float:
-        """Return the exact delta of the two laws; of Laplace noise, of the number that moves most.
+        """Return the exact delta; with Laplace noise, of the coordinate that differs most.
 
         For Laplace noise of scale 1, s apart, it is 1 - e^{(epsilon - s)/2}, or 0 if s <= epsilon.
         """
         if self.here.laplace:
             return max(0.0, -math.expm1((epsilon - self.distance) / 2))
-        # One ratio for all numbers: scales are public, or there is one scale.
+        # The same ratio in every coordinate: scales are public, or there is one scale.
         ratio = float(np.max(self.there.deviations / self.here.deviations))
         return max(
             core.divergence(epsilon, len(self.shift), scale, distance).estimate
@@ -197,9 +197,9 @@ class _Pair:
         return max(self.exact_delta(epsilon), together if self.here.laplace else 0.0)
 
     def audit(self, share: float, draws: int, entropy: core.Entropy) -> Audit:
-        """Count how often the loss exceeds a level, in draws of both with this share of the noise.
+        """Count how often the privacy loss exceeds a level, with this share of the noise.
 
-        The two laws have the same scales, so that numbers which do not move tell nothing.
+        Both distributions have the same scales: a coordinate that is equal in both has no loss.
         """
         shift, distance, laplace = abs(self.shift), self.distance, self.here.laplace
         epsilon = 0.0 if laplace else max(0.0, distance * (distance - APART) / 2)

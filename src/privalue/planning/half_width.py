@@ -2,11 +2,11 @@
 
 | symbol | here             | public | meaning                                               |
 |--------|------------------|--------|-------------------------------------------------------|
-| n      | ``visits``       | yes    | visits that count, after H and L; per arm, per pair   |
+| n      | ``visits``       | yes    | first visits within H and L; per arm, per pair        |
 | s_T    | ``sum_noise``    | yes    | standard deviation of the noise of a sum of returns   |
 | s_n    | ``count_noise``  | yes    | standard deviation of the noise of a count            |
 | R      | ``reach``        | yes    | range of returns                                      |
-| L      | ``alike``        | yes    | trajectories of one unit, which may be alike          |
+| L      | ``alike``        | yes    | trajectories of one unit; they may all be identical   |
 | z      | ``z``            | yes    | normal quantile of the study's level                  |
 | h(n)   | ``HalfWidth.at`` | yes    | half the width of the interval                        |
 
@@ -17,7 +17,7 @@ The interval that dp-ssp publishes for V is the set of v with
 
     h(n) = z sqrt((s_T^2 + L n R^2/4) / (n^2 + z^2 (L n - s_n^2)))
 
-or R/2 where that is more, or the denominator is not positive. Nothing is assumed of visits,
+or R/2 if that is less, or if the denominator is not positive. Nothing is assumed about visits,
 returns or m. Half of all noisy counts are below n, and one in twenty is below n - 1.645 s_n.
 """
 
@@ -36,7 +36,7 @@ ONE_IN_TWENTY = float(special.ndtri(0.95))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HalfWidth:
-    """The half-width of an interval as a function of visits: of one key, or of every key."""
+    """The half-width of an interval as a function of visits, for one key or for every key."""
 
     sum_noise: Vector
     count_noise: Vector
@@ -68,7 +68,7 @@ class HalfWidth:
         return np.minimum(half, self.reach / 2)
 
     def surely(self, visits: ArrayLike) -> Vector:
-        """Return h(n - 1.645 s_n), which 95% of releases keep to."""
+        """Return h(n - 1.645 s_n): in 95% of releases the interval is no wider."""
         return self.at(np.asarray(visits, np.float64) - ONE_IN_TWENTY * self.count_noise)
 
     def visits_for(self, half_width: float) -> Vector:
@@ -83,16 +83,16 @@ class HalfWidth:
 
     @property
     def middle(self) -> "HalfWidth":
-        """Return the half-width of the key with the median noise; without a prior all are alike."""
+        """Return the half-width of the key with the median noise; without a prior all are equal."""
         order = np.argsort(self.sum_noise, kind="stable")
         key = order[len(order) // 2]
         return replace(self, sum_noise=self.sum_noise[key], count_noise=self.count_noise[key])
 
     def within(self, share: float) -> "HalfWidth":
-        """Return the same where a stage chooses a share of the range: noise shrinks with it."""
+        """Return the half-widths if a stage chooses this share of the range; noise shrinks too."""
         return replace(self, sum_noise=self.sum_noise * share, reach=self.reach * share)
 
     @property
     def without_privacy(self) -> "HalfWidth":
-        """Return the same without noise: Wilson's interval at the middle, where L is 1."""
+        """Return the half-widths without noise: Wilson's interval at the middle, if L is 1."""
         return replace(self, sum_noise=0 * self.sum_noise, count_noise=0 * self.count_noise)

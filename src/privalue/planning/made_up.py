@@ -3,17 +3,17 @@
 | symbol | here         | shape | public                                             |
 |--------|--------------|-------|----------------------------------------------------|
 | p_s    | ``visits``   | N     | yes: the chance that a trajectory counts for a key |
-| V      | ``values``   | N     | yes: what is to be estimated; NaN where there is none |
+| V      | ``values``   | N     | yes: the values to estimate; NaN where there is none |
 | B      | ``batches``  |       | yes: equal batches of simulated trajectories       |
 
 Statistics are whole numbers that add up. So a data set of m trajectories of a world is a sum of
 batches, drawn with replacement from B batches that were simulated once and counted by the core's
-own code: whatever varies together in a batch varies together in the sum, under the study's limits
-and bounds. The simulated trajectories are the population, and V is their own mean where nothing is
-clamped, so that the error of the simulation cancels.
+own code under the study's limits and bounds: correlations within a batch carry over to the sum.
+The simulated trajectories are the population, and V is their own mean, computed without clamping,
+so that the error of the simulation cancels.
 
-Where nothing but visits is known, counts are binomial, values are spread evenly over the bounds,
-and returns are at one of the bounds, which is the most that they can vary (Bhatia and Davis 2000).
+If only visits are known, counts are binomial, values are spread evenly over the bounds, and every
+return is at one of the bounds, which is the largest variance (Bhatia and Davis 2000).
 """
 
 from dataclasses import dataclass, replace
@@ -30,8 +30,8 @@ from privalue.study import Study
 
 SEED = 20160620
 _MOST_ROWS, _MOST_TRAJECTORIES, _PILOT = 4_000_000, 200_000, 500  # simulated
-_MOST_CELLS = 2**22  # numbers by batch, key and level that are held at once
-_FEWEST_BATCHES, _SUMMED = 256, 64  # to draw from; that a data set is the sum of
+_MOST_CELLS = 2**22  # numbers by batch, key and level, held in memory at once
+_FEWEST_BATCHES, _SUMMED = 256, 64  # batches to draw from; batches that a data set is the sum of
 _BY_KEY = (
     "counts",
     "return_steps",
@@ -40,23 +40,23 @@ _BY_KEY = (
     "weight_steps",
     "weighted_steps",
 )
-_FEW = 10_000  # simulated visits, below which their mean is too far from an exact value
+_FEW = 10_000  # with fewer simulated visits, the exact value replaces their mean
 _GOLDEN = (5**0.5 - 1) / 2
 
 
 class FromVisits:
-    """Statistics of which only the visits are known."""
+    """Made-up statistics if only the probabilities of visits are known."""
 
     def __init__(self, study: Study, visits: Vector) -> None:
         self._study = study
         low, high = study.return_bounds
         self.visits: Vector = np.tile(visits / study.arm_count, study.arm_count)
-        # Neighbours get values far apart, and all together are spread evenly.
+        # The golden ratio spreads values evenly, and sets those of neighbouring states far apart.
         self._shares = (0.5 + _GOLDEN * np.arange(len(self.visits))) % 1
         self.values: Vector = np.asarray(low + (high - low) * self._shares, np.float64)
 
     def rounded(self, trajectories: int) -> int:
-        """Return m."""
+        """Return m as it is: any number can be made up."""
         return trajectories
 
     def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
@@ -77,12 +77,12 @@ class FromWorld:
             everything.counts / everything.trajectories / study.arm_count, study.arm_count
         )
         weight = float(everything.weight_steps.sum()) * study.limits.clip / GRID_STEPS
-        self.kept = weight / everything.trajectories  # of another policy's weight
+        self.kept = weight / everything.trajectories  # importance weight that clipping retains
         self.values: Vector = np.tile(self._rows.values(study.limits), study.arm_count)
         self._batches = lru_cache(maxsize=4)(self._simulated_batches)
 
     def _size(self, trajectories: int) -> int:
-        """Return how many trajectories a batch has: a power of two, so that few sizes occur."""
+        """Return the trajectories of a batch: a power of two, so that only a few sizes occur."""
         cells = self._rows.keys * (1 + 2 * self._study.limits.levels)
         most = max(self._rows.trajectories // _FEWEST_BATCHES, 1)
         least = -(-self._rows.trajectories * cells // _MOST_CELLS)
@@ -96,16 +96,16 @@ class FromWorld:
 
     def _simulated_batches(self, size: int) -> dict[str, Integers]:
         """Return the statistics of all batches, batch by batch."""
-        # The core takes a batch for an arm: nobody is in two.
+        # The core counts each batch as an arm: no trajectory is in two.
         batches, limits = self._rows.trajectories // size, self._study.limits
         limits = replace(limits, arms=batches, keys=batches * self._rows.keys)
         summed = self._rows.add_up(limits, size=size, batches=batches)
         arrays = {name: getattr(summed, name) for name in _BY_KEY}
-        found = {name: part.reshape(batches, -1) for name, part in arrays.items() if part.size}
-        return {**found, "largest_levels": summed.largest_levels}
+        sums = {name: part.reshape(batches, -1) for name, part in arrays.items() if part.size}
+        return {**sums, "largest_levels": summed.largest_levels}
 
     def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
-        """Return the statistics of a made-up data set; arms are alike, and about equally large."""
+        """Return the statistics of a made-up data set; its arms have one distribution."""
         size, arms = self._size(trajectories), self._study.arm_count
         batches = dict(self._batches(size))
         largest = batches.pop("largest_levels")
@@ -126,13 +126,13 @@ MadeUp: TypeAlias = FromVisits | FromWorld
 
 
 def _add_up(times: Integers, batches: Integers) -> Integers:
-    """Return the sum of batches, each so many times; most of them never."""
-    some = np.flatnonzero(times)
-    return np.asarray(times[some] @ batches[some])
+    """Return the sum of batches, batch b ``times[b]`` times; most of these are 0."""
+    used = np.flatnonzero(times)
+    return np.asarray(times[used] @ batches[used])
 
 
 def _statistics(study: Study, trajectories: int, **arrays: Any) -> Statistics:
-    """Return made-up statistics; everybody has as many trajectories as count."""
+    """Return made-up statistics; every person has as many trajectories as the limit allows."""
     return Statistics(
         limits=study.limits,
         trajectories=trajectories,
@@ -144,7 +144,7 @@ def _statistics(study: Study, trajectories: int, **arrays: Any) -> Statistics:
 
 @lru_cache(maxsize=2)
 def _simulated(world: World, choosing: bool) -> Episodes:
-    """Simulate as many trajectories as there is room for; rewards are discounted later."""
+    """Simulate as many trajectories as fit in memory; rewards are not yet discounted."""
 
     def rows(trajectories: int) -> Episodes:
         return simulate_episodes(world, trajectories=trajectories, seed=SEED, actions=choosing)
@@ -155,7 +155,7 @@ def _simulated(world: World, choosing: bool) -> Episodes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Rows:
-    """Simulated rows, as a study sees them."""
+    """Simulated rows, with the keys and ratios of a study."""
 
     trajectory: Integers
     step: Integers
@@ -164,7 +164,7 @@ class _Rows:
     ratio: Vector | None
     trajectories: int
     keys: int  # of one arm
-    exact: Vector  # values, where a key is one state or pair of the world; else NaN
+    exact: Vector  # exact values of keys that are one state or pair of the world; else NaN
 
     @classmethod
     def of(cls, study: Study, world: World) -> "_Rows":
@@ -202,12 +202,12 @@ class _Rows:
         )
 
     def add_up(self, limits: Limits, *, size: int = 0, batches: int = 1) -> Statistics:
-        """Return the statistics of all rows, by the code that counts real ones.
+        """Return the statistics of all rows, counted by the code that counts real rows.
 
         Args:
-            limits: of one trajectory, with the keys of all batches.
-            size: of a batch, in trajectories; 0 for one batch of all.
-            batches: how many.
+            limits: the study's, with the keys of all batches.
+            size: trajectories of a batch; 0 for a single batch of all trajectories.
+            batches: how many batches.
         """
         some = slice(None, int(np.searchsorted(self.trajectory, size * batches)) if size else None)
         ids, key = self.trajectory[some], self.key[some]
@@ -215,7 +215,7 @@ class _Rows:
             key = key + ids // size * self.keys
         contributions = Contributions(limits)
         contributions.add(
-            ids[:, None, None],  # also of persons: each has one trajectory
+            ids[:, None, None],  # also as the person: every person has one trajectory
             self.step[some],
             key.astype(np.int32),
             self.reward[some],
@@ -224,11 +224,11 @@ class _Rows:
         return contributions.finish()
 
     def values(self, limits: Limits) -> Vector:
-        """Return V: the mean return of the same trajectories where nothing is clamped.
+        """Return V: the mean return of the same trajectories without clamping.
 
-        Where states are merged, V is the mean over all first visits, so that no limit of states
-        holds; a single state's mean is V whichever first visits count. Where few visit a single
-        state, and for another policy, it is the exact value.
+        If the study merges states, V is the mean over all first visits, without a limit of states
+        per trajectory; the mean of an unmerged state is V whichever first visits count. For a
+        state with few visits, and for another policy, it is the exact value.
         """
         if self.ratio is not None:
             return self.exact
@@ -253,9 +253,9 @@ class _Rows:
 
 
 def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
-    """Return for each state of a world the state of the study that it belongs to.
+    """Return the study's state for each state of a world.
 
-    It is -1 where the study has none, which is allowed only for states that no trajectory visits.
+    It is -1 for a state that the study lacks; only states that no trajectory visits may be lacking.
     """
     states = process.states
     if study.raw_labels is None or (
@@ -272,9 +272,9 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
 
 
 def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
-    """Return for each pair of a world, numbered s A + a, the pair of the study that it belongs to.
+    """Return the study's pair for each pair of a world, numbered s A + a.
 
-    It is -1 where the study has none, which is allowed only for pairs that nobody takes.
+    It is -1 for a pair that the study lacks; only pairs of probability 0 may be lacking.
     """
     (mdp, policy), pairs = world.decisions, study.pairs
     assert pairs is not None
@@ -282,7 +282,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     if names.count != mdp.actions:
         raise StudyError(say("world", "actions", theirs=mdp.actions, ours=names.count))
     numbers = [names.positions.get(str(action)) for action in range(mdp.actions)]
-    # Other labels than the numbers of the world's actions are matched by position.
+    # If the labels are not the numbers of the world's actions, they are matched by position.
     action_of = np.array([at if None in numbers else numbers[at] for at in range(mdp.actions)])
     codes = state_of[:, None] * mdp.actions + action_of
     places = np.searchsorted(pairs.codes, codes)
@@ -305,7 +305,7 @@ def _policies(study: Study, world: World, key_of: Integers) -> tuple[Vector, Vec
 
 
 def _target_values(mdp: MDP, target: Vector, *, by_start: bool) -> Vector:
-    """Return the target's exact value in every state, or from the world's start; NaN if none."""
+    """Return the target's exact value in every state, or at the world's start; NaN if undefined."""
     try:
         process = mdp.under(target.reshape(mdp.states, mdp.actions))
     except (StudyError, UsageError):  # it never ends, or takes no action somewhere
@@ -314,7 +314,7 @@ def _target_values(mdp: MDP, target: Vector, *, by_start: bool) -> Vector:
 
 
 def _single(values: Vector, key_of: Integers, keys: int) -> Vector:
-    """Return the values of keys that stand for one state or pair of the world, and else NaN."""
+    """Return the values of keys that are a single state or pair of the world; NaN for others."""
     known = key_of >= 0
     times = np.bincount(key_of[known], minlength=keys)
     found = np.full(keys, np.nan)

@@ -1,22 +1,22 @@
-"""Bound from below what clipping keeps of another policy's weight, and the error from above.
+"""Bound the importance weight that clipping retains (below) and the off-policy error (above).
 
 | symbol  | here           | public | meaning                                              |
 |---------|----------------|--------|------------------------------------------------------|
 | pi, b   | ``target``, ``behaviour`` | yes | probabilities of actions, by state              |
 | w       |                | **no** | product of pi/b over the rows of a trajectory        |
 | C       | ``clip``       | yes    | weights are clipped at C                             |
-| kappa   | ``kept``       | yes here | E min(w, C), the mass that is kept                 |
-| tau     | 1 - kappa      | yes here | what is clipped, or lost where b is 0              |
+| kappa   | ``kept``       | yes here | E min(w, C), the weight that clipping retains      |
+| tau     | 1 - kappa      | yes here | the weight clipped, or lost where b is 0           |
 | T       | ``steps``      | yes    | the most rows of a trajectory                        |
-| V_t(x)  |                | yes    | least mass kept of t more rows, x = ln w so far      |
+| V_t(x)  |                | yes    | least weight retained over t more rows; x = ln w     |
 
-Under pi, kappa is the mean of min(1, C/w). Whatever the states are that a trajectory comes to,
+Under pi, kappa is the mean of min(1, C/w). Whatever states a trajectory visits,
 
     V_0(x) = min(1, C e^-x),   V_t(x) = min_s sum_a pi(a|s) V_{t-1}(x + ln(pi(a|s)/b(a|s)))
 
 bounds it: kappa >= V_T(0) for trajectories of at most T rows (docs/proofs/weights.md, theorem 8).
 V falls in x, so it is computed on a grid with every shift rounded up. The value's bias is at most
-tau R (theorem 4); noise and the choice of people come on top, over the kappa m that is kept.
+tau R (theorem 4); noise and sampling error, divided by the retained kappa m, come on top.
 """
 
 import math
@@ -34,32 +34,35 @@ from privalue.study import Study
 
 CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _WORK, _MOST_POINTS = 2**31, 2**15  # additions, and points of the grid of x
-_BEYOND = 14.0  # e^-14 of a weight is nothing
+_BEYOND = 14.0  # the grid of x ends where less than e^-14 of a weight is left
 _DRAWS = 2**17
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClipRow:
-    """What a clip would give, in units of returns: at worst, or in a world."""
+    """The error of an off-policy value with one clip, in units of returns.
+
+    Without a world every number is a bound (``kept`` from below); in a world it is a prediction.
+    """
 
     clip: float
-    kept: float  # at least; in a world, on average
-    bias: float  # of clipping, at most; in a world it is part of the error
-    noise: float  # and sampling, at the study's level
-    error: float  # at most, at the study's level; in a world, the root mean square error
+    kept: float  # weight that clipping retains: the least; in a world, the mean
+    bias: float  # of clipping; in a world it is part of the error
+    noise: float  # privacy noise and sampling error, at the study's level
+    error: float  # at the study's level; in a world, the root mean square error
 
     @property
     def supported(self) -> bool:
-        """Return whether enough is kept for a release to vouch for the value."""
+        """Return whether enough weight is retained for a release to call the value supported."""
         return self.kept > SUPPORTED
 
 
 def least_kept(target: Vector, behaviour: Vector, clip: float, steps: int) -> float:
-    """Return V_T(0), below which the kept mass is in no world.
+    """Return V_T(0): in every world clipping retains at least this weight.
 
     Args:
         target: pi, states x actions.
-        behaviour: b, likewise; where it is 0, what the target does is lost.
+        behaviour: b, likewise; where it is 0, the target's weight is lost.
         clip: C.
         steps: T.
     """
@@ -72,7 +75,7 @@ def least_kept(target: Vector, behaviour: Vector, clip: float, steps: int) -> fl
     step = (highest - lowest) / points
     zero = math.ceil(-lowest / step)
     moves = np.ceil(np.minimum(shifts / step, points)).astype(np.int64)
-    # How often x moves how far, state by state.
+    # The probability of each shift of x, state by state.
     moved, inverse = np.unique(moves, return_inverse=True)
     rows = np.repeat(np.arange(len(target)), target.shape[1])
     chances = sparse.csr_array(
@@ -86,20 +89,20 @@ def least_kept(target: Vector, behaviour: Vector, clip: float, steps: int) -> fl
 
 
 def _moved(kept: Vector, by: int) -> Vector:
-    """Return V(x + shift) on the grid: 0 above it, its first number below it."""
+    """Return V(x + shift) on the grid: 0 above the grid, its first number below the grid."""
     if by >= 0:
         return np.append(kept[by:], np.zeros(min(by, len(kept))))
     return np.append(np.full(min(-by, len(kept)), kept[0]), kept[: max(len(kept) + by, 0)])
 
 
 def cautious_row(study: Study, trajectories: float, clip: float, steps: int | None) -> ClipRow:
-    """Return the error that a clip has at most, at the study's level; R without a bound of rows.
+    """Return a bound of the error at the study's level; it is R without a bound on the rows.
 
     Args:
         study: with dp-ope.
-        trajectories: m, of one start where each has a number of its own.
+        trajectories: m; with a value per start, those of one start.
         clip: C.
-        steps: the most rows of a trajectory; None where nobody knows.
+        steps: the most rows of a trajectory; None if there is no public bound.
     """
     low, high = study.return_bounds
     reach, policies, pairs = high - low, study.policies, study.pairs
@@ -117,10 +120,10 @@ def cautious_row(study: Study, trajectories: float, clip: float, steps: int | No
 
 
 def _noise_and_people(study: Study, trajectories: float, kept: float) -> float:
-    """Return the level's quantile of noise and sampling over what is kept, at most 1.
+    """Return the quantile of noise and sampling error, over the retained weight, at most 1.
 
     In units of R: the noise of both sums at |u| = 1/2, and a sampling variance of C n/4, each the
-    largest that there is (docs/proofs/weights.md, theorems 5 and 6).
+    largest possible (docs/proofs/weights.md, theorems 5 and 6).
     """
     mechanism = mechanism_of_study(study, None)
     assert isinstance(mechanism, Ope)
@@ -135,7 +138,7 @@ def _noise_and_people(study: Study, trajectories: float, kept: float) -> float:
 
 
 def world_row(study: Study, trajectories: int, clip: float, world: World) -> ClipRow:
-    """Return what a clip gives in a world, by made-up releases."""
+    """Return the error of a clip in a world, predicted by made-up releases."""
     changed = with_clip(study, clip)
     made_up = FromWorld(changed, world)
     found = predict(changed, made_up, trajectories)

@@ -1,8 +1,8 @@
 """Plan a release before any data is opened: ``pv.plan``.
 
-What a plan says first assumes nothing: the half-width of a state's interval by the number of people
-who come to the state. With visits or a public world it has the states themselves, and an overall
-error. For dp-ope it has what clips keep, and the error at most.
+Every plan has the half-width of a state's interval by the number of people who visit the state,
+which needs no assumptions. With visits or a public world it has a row for each state and an overall
+error. For dp-ope it has the retained weight and a bound of the error, for several clips.
 """
 
 import math
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VISITS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-SHARES = (0.5, 0.1, 0.01)  # of the range of returns, that an interval is narrower than
-MOST_STATES = 100_000  # whose overall error is predicted
-_EPSILONS = (0.25, 1.0, 4.0)  # times the study's own, in a plot
-_VARIES = 2.0  # times the mean error, that one release in twenty reaches
+SHARES = (0.5, 0.1, 0.01)  # widths of intervals, as shares of the range of returns
+MOST_STATES = 100_000  # an overall error is predicted for at most this many states
+_EPSILONS = (0.25, 1.0, 4.0)  # in a plot, as multiples of the study's own
+_VARIES = 2.0  # a notice warns if one release in twenty exceeds this multiple of the mean error
 
 
 @dataclass(frozen=True, kw_only=True)
 class VisitsRow:
-    """How wide the interval of a state with so many visits will be."""
+    """The half-width of the interval of a state with this many visits."""
 
     visits: int
-    half_width: float  # of half the releases at most
-    half_width_95: float  # of 95% of the releases at most
+    half_width: float  # in half of the releases it is at most this
+    half_width_95: float  # in 95% of the releases it is at most this
     without_privacy: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
-    """From how many visits on an interval is narrower than a share of the range of returns."""
+    """The least visits that make an interval narrower than a share of the range of returns."""
 
     share: float
     visits: int
@@ -58,7 +58,7 @@ class Threshold:
 
 @dataclass(frozen=True, kw_only=True)
 class StateRow:
-    """What to expect of one state, in its arm or with its action."""
+    """The expected visits and half-width of one state, in its arm or with its action."""
 
     state: str
     arm: str | None = None
@@ -69,22 +69,22 @@ class StateRow:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """What to expect of a study; everything in it is public.
+    """The predicted accuracy of a study's release; everything in it is public.
 
     Attributes:
         study: the study.
-        trajectories: m, where it was given or declared.
+        trajectories: m, if it was given or declared.
         relative: whether widths and errors are shares of the range that a stage will choose.
-        reach: the range of returns that widths are for; a half-width of half of it is useless.
-        by_visits: half-widths by the number of visits; empty where the mechanism has none.
-        useful: from how many visits on intervals are narrow.
-        states: the states themselves, where visits or a world are known.
-        rmse: the overall error, likewise.
-        without_privacy: the same without noise.
-        clips: of dp-ope: what clips keep, and the error; the study's own among them.
-        answer: what a target takes.
-        notices: what else there is to know.
-        setting: what was given beside the study.
+        reach: the range of returns that widths refer to; a half-width of half of it is useless.
+        by_visits: half-widths by the number of visits; empty if the mechanism has no intervals.
+        useful: the least visits for narrow intervals.
+        states: a row for every state, if visits or a world are known.
+        rmse: the overall error, if visits or a world are known.
+        without_privacy: the overall error without noise.
+        clips: for dp-ope, the retained weight and the error by clip, the study's own included.
+        answer: the people, trajectories or epsilon that a target needs.
+        notices: assumptions and warnings.
+        setting: the other arguments of ``plan``.
     """
 
     study: Study
@@ -103,14 +103,14 @@ class Plan:
 
     @cached_property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """Return what would help most, at most four; each is measured, which takes a while."""
+        """Return the changes that help most, at most four; to measure them takes a while."""
         if self.clips:
             return tuple(_clip_suggestions(self))
         return suggestions(self.study, self.setting)
 
     @property
     def headline(self) -> str:
-        """Return the one sentence to begin with."""
+        """Return a summary of the plan in one sentence."""
         m = plural(self.trajectories or 0, "trajectory")
         if self.clips:
             name = "policy" if self.rmse is None else "policy-in-a-world"
@@ -136,7 +136,7 @@ class Plan:
         return notebook_html(describe_plan(self), plan="The plan")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain values, as ``plan --json`` prints it."""
+        """Return the plan as a dict for JSON, as ``plan --json`` prints it."""
 
         def rows(items: Sequence[Any]) -> list[dict[str, Any]]:
             return [{k: v for k, v in asdict(item).items() if v is not None} for item in items]
@@ -153,7 +153,7 @@ class Plan:
         }
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the half-width against the people who come to a state, for several epsilon.
+        """Plot the half-width against the people who visit a state, for several epsilon.
 
         Args:
             ax: Matplotlib axes to draw into; new ones, if left out.
@@ -169,17 +169,17 @@ class Plan:
         return plot_plan(self, ax)
 
     def half_widths(self, visits: Vector) -> dict[float, Vector]:
-        """Return the half-widths at numbers of visits, by the epsilon: the study's, and others."""
-        found = {}
+        """Return half-widths at these visits, by epsilon: a quarter, one and four times its own."""
+        by_epsilon = {}
         for times in _EPSILONS:
             try:
                 study = self.study.replace(epsilon=times * self.study.privacy.epsilon)
                 widths = _widths(study, self.trajectories, relative=self.relative)
-            except StudyError:  # an epsilon that no study may have
+            except StudyError:  # an epsilon out of the range that a study allows
                 continue
             assert widths is not None
-            found[study.privacy.epsilon] = widths.middle.at(visits)
-        return found
+            by_epsilon[study.privacy.epsilon] = widths.middle.at(visits)
+        return by_epsilon
 
 
 def plan(
@@ -194,25 +194,25 @@ def plan(
     solve: Literal["trajectories", "epsilon"] | None = None,
     steps: int | None = None,
 ) -> Plan:
-    """Say what to expect of a study before any data is opened; nothing is spent.
+    """Predict the accuracy of a study before any data is opened; nothing is spent.
 
     Args:
-        study: what is public.
-        trajectories: how many are planned; as the study declares, if left out.
-        visits: how probable a visit of each state is, as ``Study`` takes it; the study's own prior,
-            if left out. It does not change the study.
+        study: the study.
+        trajectories: how many are planned; the number that the study declares, if left out.
+        visits: the probability that a trajectory visits each state, in any form that ``Study``
+            takes; the study's own prior, if left out. It does not change the study.
         world: a public MDP that the data will resemble, e.g. "chain" or "gym:FrozenLake-v1".
-        half_width: of a state's interval, to be reached: ``answer`` says with how many people, or
-            with ``people`` with which epsilon.
-        people: who come to a state, for ``half_width``.
-        target_rmse: the overall error to be reached, with visits or a world: ``answer`` says with
-            how many trajectories.
-        solve: what may change to reach it: "trajectories" (the default) or "epsilon".
-        steps: the most rows of a trajectory, where that is public.
+        half_width: a target for a state's interval: ``answer`` has the number of people that it
+            needs, or, if ``people`` is given, the epsilon.
+        people: how many people visit a state, for ``half_width``.
+        target_rmse: a target for the overall error, with visits or a world: ``answer`` has the
+            number of trajectories that it needs.
+        solve: what may change to reach ``target_rmse``: "trajectories" (default) or "epsilon".
+        steps: the most rows of a trajectory, if that is public.
 
     Raises:
         UsageError: a number or a choice is missing, or not allowed.
-        StudyError: the study asks for what cannot be done.
+        StudyError: the study is infeasible.
 
     >>> import privalue as pv
     >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
@@ -237,7 +237,7 @@ def plan(
         assert made_up is not None
         quantity = solve or "trajectories"
         answer = solvers.solve_error(study, made_up, m, target_rmse, quantity)
-        if m is None:  # the plan is for as many as it takes
+        if m is None:  # plan with the number that the answer found
             m = int(answer.value or MOST_TRAJECTORIES)
             setting = replace(setting, trajectories=m)
     staged = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
@@ -278,7 +278,7 @@ def _setting(
     world: Any,
     steps: int | None,
 ) -> Setting:
-    """Check what was given beside the study."""
+    """Check the arguments of a plan besides the study."""
     m = study.study.trajectories if trajectories is None else trajectories
     whole = isinstance(m, int) and not isinstance(m, bool)
     if m is not None and not (whole and 1 <= m <= MOST_TRAJECTORIES):
@@ -339,7 +339,7 @@ def _useful(widths: HalfWidth) -> tuple[Threshold, ...]:
 
 
 def _prediction(study: Study, setting: Setting) -> Prediction | None:
-    """Return what made-up releases give, where something is known of visits."""
+    """Return the error of made-up releases; None if nothing is known of visits."""
     m = setting.trajectories
     if m is None or study.key_count > MOST_STATES:
         return None
@@ -352,8 +352,8 @@ def _states(
 ) -> tuple[StateRow, ...]:
     """Return a row for every key.
 
-    The half-width is that of the interval at the expected visits; of a mechanism without intervals
-    it is how far off the value is, at the study's level.
+    The half-width is that of the interval at the expected visits; for a mechanism without intervals
+    it is the quantile of the value's error at the study's level.
     """
     visits = prediction.visits
     halves = prediction.by_key / unit if widths is None else widths.at(visits)
@@ -384,7 +384,7 @@ def _require_question(
     target_rmse: float | None,
     solve: str | None,
 ) -> None:
-    """Refuse what cannot be asked, before anything takes time."""
+    """Refuse combinations of arguments that have no answer, before anything takes time."""
     name, m = study.mechanism.name, setting.trajectories
     staged = name == "dp-ssp" and "bounds" in study.stages
     known = setting.world is not None or (setting.visits is not None and not staged)
@@ -408,13 +408,13 @@ def _require_question(
 def _notices(
     study: Study, setting: Setting, prediction: Prediction | None, share_of: float | None
 ) -> Iterator[PlanNotice]:
-    """Yield what there is to know of values by state.
+    """Yield the notices on values by state.
 
     Args:
-        study: what is public.
-        setting: what is known beside it.
-        prediction: of the error, where there is one.
-        share_of: the range that errors are shares of; None where they are none.
+        study: the study.
+        setting: the other arguments of the plan.
+        prediction: of the error, if there is one.
+        share_of: the range that errors are shares of; None if errors are in units of returns.
     """
     if study.mechanism.name in SMOOTH and prediction is None:
         yield notice("needs-visits-or-world", name=study.mechanism.name)
@@ -428,7 +428,7 @@ def _notices(
         if prediction.worst > _VARIES * prediction.rmse:
             unit = share_of or 1.0
             yield notice("varies", rmse=prediction.rmse / unit, worst=prediction.worst / unit)
-        nobody = [study.key_names[at] for at in np.flatnonzero(prediction.visits == 0)]
+        nobody = [study.key_label(int(at)) for at in np.flatnonzero(prediction.visits == 0)]
         if nobody:
             more = f" and {len(nobody) - 5:,} more" if len(nobody) > 5 else ""
             yield notice("unvisited", names=", ".join(map(str, nobody[:5])) + more)
@@ -438,7 +438,7 @@ def _notices(
 
 
 def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
-    """Yield what a release would refuse or warn of."""
+    """Yield the notices on what a release would refuse or warn about."""
     try:
         mechanism = mechanism_of_study(study, trajectories)
     except StudyError as problem:  # a rule needs m, for example
@@ -452,7 +452,7 @@ def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
 
 
 def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
-    """Yield that a release would be refused, or that few of its states may be of use."""
+    """Yield a notice if a release would be refused, or if few of its values may be useful."""
     if found.useless:
         yield notice("useless", text=found.text, trajectories=found.people)
     elif found.risky:
@@ -463,7 +463,7 @@ def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
 
 
 def _policy_plan(study: Study, setting: Setting) -> Plan:
-    """Return what to expect of another policy's value, by clip."""
+    """Return the plan of a study with dp-ope, with a row for each clip."""
     m, world, own = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
     if m is None:
         raise question("trajectories-missing")

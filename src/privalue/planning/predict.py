@@ -1,7 +1,7 @@
 """Predict the error of a release by sending made-up statistics through the real mechanism.
 
-No formula of an error is written down here: statistics go through the code that a release goes
-through, sensitivity, noise, stages and fit, so that a prediction cannot drift from it.
+There is no formula for the error: statistics go through the same code as a release (sensitivity,
+noise, stages and fit), so that a prediction cannot drift from it.
 """
 
 import math
@@ -32,34 +32,34 @@ from privalue.study import Study, declared_size, resolve, ridge_of
 
 NOISES = 2  # draws of noise for each draw of statistics
 _FEWEST, _MOST = 16, 400  # made-up data sets
-_MOST_VALUES = 3_000_000  # that are held at once
-_PRECISE = 0.015  # of the mean error: a standard error that is small enough
+_MOST_VALUES = 3_000_000  # held in memory at once
+_PRECISE = 0.015  # sampling stops at this standard error, relative to the mean error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prediction:
-    """The error to expect, over the keys that have a value and a weight above 0."""
+    """The predicted error, over the keys that have a value and a weight above 0."""
 
     trajectories: int
     rmse: float
     without_privacy: float
     errors: Vector  # of every made-up release: rmse is their mean
-    worst: float  # of nineteen releases in twenty
-    visits: Vector  # to expect, of every key
-    by_key: Vector  # the distance to V that a release keeps to, at the study's level
-    reach: float  # the range of returns that counts, which a stage may have chosen
+    worst: float  # 95% of releases have at most this error
+    visits: Vector  # expected visits of every key
+    by_key: Vector  # quantile of |released value - V| at the study's level, for every key
+    reach: float  # range between the bounds of returns, which a stage may have chosen
 
 
 def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism:
     """Return the mechanism that a release of m trajectories would use.
 
     Args:
-        study: what is public.
-        trajectories: m; as the study declares it, or not known, if None. Each person is taken to
-            have as many as the study allows.
+        study: the study.
+        trajectories: m; if None, the number that the study declares, if any. Each person is assumed
+            to have as many as the study allows.
 
     Raises:
-        StudyError: a rule of the mechanism needs m, or the study asks for what cannot be done.
+        StudyError: a rule of the mechanism needs m, or the study is infeasible.
     """
     size = declared_size(study)
     if trajectories is not None:
@@ -72,14 +72,14 @@ def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism:
 def predict(
     study: Study, made_up: MadeUp, trajectories: int, *, draws: int | None = None
 ) -> Prediction:
-    """Predict the error with m trajectories; the same numbers give the same answer.
+    """Predict the error with m trajectories; the same arguments give the same answer.
 
     Args:
-        study: what is public.
-        made_up: where statistics come from.
+        study: the study.
+        made_up: the source of made-up statistics.
         trajectories: m.
-        draws: how many data sets are made up; if left out, 400, or what the memory holds, or, with
-            a single stage, as many as it takes for a standard error of 1.5% of the mean.
+        draws: how many data sets are made up; if left out, 400, or as many as fit in memory, or,
+            with a single stage, enough for a standard error of 1.5% of the mean.
     """
     m = made_up.rounded(trajectories)
     mechanism = mechanism_of_study(study, m)
@@ -92,7 +92,7 @@ def predict(
     released, clean, reach = list[Vector](), list[Vector](), list[float]()
     errors, errors_clean = list[float](), list[float]()
     most = int(np.clip(_MOST_VALUES // len(made_up.values), _FEWEST, _MOST))
-    # A stage's rare choices are most of what is uncertain, and are not seen in a few data sets.
+    # A stage's rare choices cause most of the uncertainty, and a few data sets do not show them.
     goes_on = draws is not None or len(mechanism.stages) > 1
     while len(clean) < (draws or most) and (goes_on or not _is_precise(errors)):
         statistics = made_up.statistics(m, generator)
@@ -118,7 +118,7 @@ def predict(
 
 
 def _is_precise(errors: list[float]) -> bool:
-    """Return whether enough data sets were made up for their mean error to be known."""
+    """Return whether the mean error of these data sets has a small standard error."""
     if len(errors) < NOISES * _FEWEST:
         return False
     by_data_set = np.reshape(errors, (-1, NOISES)).mean(axis=1)
@@ -127,15 +127,14 @@ def _is_precise(errors: list[float]) -> bool:
 
 
 def _error(off: Vector, counts: NDArray[np.bool_]) -> float:
-    """Return the root mean square over the keys that count."""
+    """Return the root mean square over the keys in ``counts``."""
     return float(np.sqrt(np.mean(np.square(off[counts]))))
 
 
 def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Statistics) -> Vector:
-    """Return theta as the same fit gives it without noise or shrinkage. PRIVATE.
+    """Return theta, fitted without noise or shrinkage. PRIVATE if the statistics are real.
 
-    It is for plans, and for the curator alone: the core computes nothing that a release does not
-    need.
+    Only plans and the curator use it: the core computes nothing that a release does not need.
     """
     if isinstance(mechanism, Lsw):
         return lsw(mechanism.mean_returns(statistics), mechanism.design)
@@ -148,7 +147,7 @@ def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Sta
 
 
 def _without_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -> Vector:
-    """Return the values that the same fit gives without noise or shrinkage."""
+    """Return the values, fitted without noise or shrinkage."""
     if isinstance(mechanism, Ssp | Lsw | Lsl):
         theta = theta_before_noise(study, mechanism, statistics)
         return np.asarray(mechanism.design.values(theta))
@@ -158,10 +157,10 @@ def _without_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -
 def _draw(
     mechanism: Mechanism, statistics: Statistics, generator: np.random.Generator | None
 ) -> Draw:
-    """Return what a release would draw, stage by stage; without a generator, no noise.
+    """Draw what a release would draw, stage by stage; without a generator, add no noise.
 
-    Only a world says where returns lie: without one the stage for bounds is left out, and the whole
-    range stands for what it chooses.
+    Only a world says where returns lie: without one the stage for bounds is left out, and results
+    are relative to the range that it would choose.
     """
     released: dict[str, Vector] = {}
     for name in mechanism.stages:
@@ -187,7 +186,7 @@ def _values(study: Study, mechanism: Mechanism, draw: Draw) -> Vector:
 
 
 def _bounds(mechanism: Mechanism, draw: Draw) -> tuple[float, float]:
-    """Return the bounds between which returns count, which a stage may have chosen."""
+    """Return the bounds to which returns are clamped, which a stage may have chosen."""
     if isinstance(mechanism, Ssp):
         return mechanism.noise_at(mechanism.level(draw)).bounds
     return mechanism.terms.limits.return_bounds

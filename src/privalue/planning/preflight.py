@@ -1,18 +1,18 @@
-"""Refuse, before it is paid for, a release that is useless for sure or has a large delta.
+"""Refuse a release that is certainly useless or has a large delta, before it spends budget.
 
 | refused                                                     | unless                 |
 |-------------------------------------------------------------|------------------------|
 | 2 h(m) > R/2: even a state that everybody visits gets an    | ``accept_useless``     |
 | interval wider than half the range                          |                        |
-| dp-lsw, dp-lsl, dp-ope: the noise alone makes it so, at the | ``accept_useless``     |
-| best counts that m allows                                   |                        |
+| dp-lsw, dp-lsl, dp-ope: the noise alone makes the interval  | ``accept_useless``     |
+| that wide, at the best counts that m allows                 |                        |
 | delta >= 1/m                                                | ``accept_large_delta`` |
 
-Everything here depends on public numbers only. The number of trajectories m is the counted one
-where that is public, or the one that the study declares; without either nothing is refused.
-Whether the states could be told apart is the release's own verdict. Notes are Python warnings, and
-they come before anything is charged. With a stage for bounds R is the range that it will choose:
-noise and range shrink together, so that nothing here depends on the choice.
+Everything here depends on public numbers only. The number of trajectories m is counted if the size
+is public, and otherwise declared in the study; without either nothing is refused. Whether noise
+hides the differences between states is reported by the release itself. Notes are Python warnings,
+issued before the ledger is charged. With a stage for bounds, R is the range that the stage will
+choose: noise and range shrink together, so that nothing here depends on the choice.
 """
 
 import logging
@@ -33,36 +33,36 @@ from privalue.planning.sentences import say
 from privalue.releases import Accepted
 from privalue.study import Study
 
-OF_USE = 0.5  # of the range of returns: an interval that is narrower is of use
+OF_USE = 0.5  # an interval narrower than this share of the range of returns is useful
 _log = logging.getLogger("privalue")
-_ROOM = 5  # times the visits that make a state of use; with fewer trajectories a note says so
+_ROOM = 5  # a note warns if m is below this multiple of the visits that a useful value needs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usefulness:
-    """From how many visits on a value will be of use, and whether m trajectories can give them."""
+    """How many visits make a value useful, and whether m trajectories can provide them."""
 
-    visits: float | None  # None where the noise does not go by the visits of a state
-    trajectories: int | None  # m, where it is public or declared
+    visits: float | None  # None if the noise does not depend on the visits of a state alone
+    trajectories: int | None  # m, if it is public or declared
     useless: bool
 
     @property
     def risky(self) -> bool:
-        """Return whether a state needs more than a fifth of all trajectories to be of use."""
+        """Return whether a useful value needs visits from more than a fifth of all trajectories."""
         if self.useless or self.visits is None or self.trajectories is None:
             return False
         return self.trajectories < _ROOM * self.visits
 
     @property
     def text(self) -> str:
-        """Return in a line from how many visits on a value will be of use, or that none will."""
+        """Return a line that says how many visits make a value useful, or that noise drowns all."""
         if self.visits is None:
             return say("use", "drowned")
         return say("use", "visits", visits=math.ceil(self.visits))
 
     @property
     def few(self) -> str:
-        """Return what to say where there are few trajectories."""
+        """Return the warning about few trajectories."""
         share = (self.visits or 0) / (self.trajectories or 1)
         return say("use", "few", text=self.text, trajectories=self.people, share=share)
 
@@ -73,12 +73,12 @@ class Usefulness:
 
 
 def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | None) -> Usefulness:
-    """Judge a release by public numbers.
+    """Judge from public numbers whether a release can be useful.
 
     Args:
-        study: what is public.
-        mechanism: with its constants; None where they depend on an m that is not known.
-        trajectories: m, counted where that is public, or declared.
+        study: the study.
+        mechanism: its mechanism; None if its constants depend on an unknown m.
+        trajectories: m, counted if the size is public, or declared.
     """
     visits = None
     useless = False
@@ -86,7 +86,7 @@ def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | No
         widths = HalfWidth.of(study, mechanism)
         visits = float(widths.visits_for(OF_USE / 2 * widths.reach).min())
     elif isinstance(mechanism, Ope):
-        # At the middle of the bounds, with all of the weight kept and everybody in one group.
+        # At the middle of the bounds, with all of the weight retained and everybody in one group.
         scale = mechanism.scales[0] * mechanism.terms.limits.clip / GRID_STEPS
         visits = scale * -math.log1p(-study.report.level) * 2 / OF_USE
     elif isinstance(mechanism, Lsw | Lsl) and trajectories is not None:
@@ -97,9 +97,10 @@ def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | No
 
 
 def _drowns(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> bool:
-    """Return whether noise that follows the data is too large even at the best counts.
+    """Return whether data-dependent noise is too large even at the best possible counts.
 
-    m trajectories count for H keys each: the least visited key has the most where all are alike.
+    m trajectories count for H keys each: the least visited key is visited most often if all keys
+    are visited equally.
     """
     share = min(study.limits.max_states_per_trajectory, study.keys_per_arm) / study.key_count
     best = np.full(study.key_count, max(math.ceil(trajectories * share), 1), dtype=np.int64)
@@ -116,10 +117,10 @@ def require_useful(
     *,
     accepted: bool,
 ) -> list[Accepted]:
-    """Refuse a release that is useless for sure; return what was accepted, for it to say.
+    """Refuse a release that is certainly useless; return the code of an accepted one.
 
     Raises:
-        StudyError: it would be useless, and that is not accepted.
+        StudyError: the release would be useless, and ``accepted`` is false.
     """
     found = usefulness(study, mechanism, trajectories)
     if found.useless and not accepted:
@@ -137,14 +138,14 @@ def require_useful(
 
 @dataclass(frozen=True, kw_only=True)
 class LargeDelta:
-    """The message about a delta that is not small, and whether such a delta is refused."""
+    """The message about a large delta, and whether that delta is refused."""
 
     text: str
     refused: bool
 
 
 def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
-    """Compare delta with 1/m; return None if it is at most a tenth of that, or m is not known."""
+    """Compare delta with 1/m; return None if it is at most a tenth of 1/m, or m is unknown."""
     delta, units = study.privacy.delta, size.units or size.trajectories
     if units is None or delta * units * 10 <= 1:
         return None
@@ -173,7 +174,7 @@ def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> li
 
 
 def warn_caller(text: str, code: str = "note") -> None:
-    """Warn the caller outside the package: the warning points at the line that called us."""
+    """Issue a warning that points at the line outside this package that called it."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("privalue."):
         level, frame = level + 1, frame.f_back
@@ -181,7 +182,10 @@ def warn_caller(text: str, code: str = "note") -> None:
 
 
 def noise_factors(mechanism: Lsw | Lsl) -> Vector:
-    """Return the standard deviation of every value, over sigma: ||W^{-T} phi_s||, or ||phi_s||."""
+    """Return the standard deviation of each value, divided by sigma.
+
+    It is ||W^{-T} phi_s|| with whitened features, and ||phi_s|| without.
+    """
     rows = mechanism.design.phi
     if isinstance(mechanism, Lsw) and mechanism.constants.whitened:
         root = mechanism.design.weighted_features.root

@@ -1,4 +1,4 @@
-"""Say what plans and releases say before any data is opened: sentences from ``sentences.toml``."""
+"""Format the sentences of ``sentences.toml``, which plans and checks before a release print."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,19 +13,19 @@ def _sentences() -> dict[str, Any]:
 
 
 def say(section: str, sentence: str, /, **about: Any) -> str:
-    """Return a sentence, with what it is about filled in."""
+    """Return a sentence, with the names in braces replaced."""
     return str(_sentences()[section][sentence].format(**about))
 
 
 def question(code: str, **about: Any) -> UsageError:
-    """Return the error of a question that cannot be answered."""
+    """Return the error for a combination of arguments that no plan answers."""
     hint = read_texts(__file__, "sentences.toml")["hint"].get(code, "")
     return UsageError(say("question", code, **about), code=code, hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanNotice:
-    """Something that a reader should know."""
+    """A remark on a plan, with a stable code."""
 
     code: str
     severity: Severity
@@ -34,6 +34,6 @@ class PlanNotice:
 
 def notice(code: str, **about: Any) -> PlanNotice:
     """Return the notice of a code."""
-    found = _sentences()["notices"][code]
-    text = found["text"].format(**about)
-    return PlanNotice(code=code, severity=found["severity"], text=text)
+    entry = _sentences()["notices"][code]
+    text = entry["text"].format(**about)
+    return PlanNotice(code=code, severity=entry["severity"], text=text)

@@ -1,4 +1,4 @@
-"""Find what a target takes: people, epsilon or trajectories."""
+"""Find the people, the epsilon or the trajectories that a target accuracy needs."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _PRECISION = 0.01  # of a logarithm
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The least number that reaches a target; None where nothing that is allowed does."""
+    """The least number that reaches a target; None if no allowed number does."""
 
     quantity: str  # "people", "epsilon" or "trajectories"
     measure: str  # "half_width" or "rmse"
@@ -54,14 +54,14 @@ def people_for(widths: HalfWidth, half_width: float) -> Answer:
 def epsilon_for_half_width(
     study: Study, trajectories: int | None, people: int, half_width: float, reach: float
 ) -> Answer:
-    """Return the least epsilon with which so many people give an interval of this half-width.
+    """Return the least epsilon at which this many people give an interval of this half-width.
 
     Args:
-        study: whose epsilon may change.
-        trajectories: m, where it is known.
-        people: who come to a state.
+        study: the study; its epsilon is replaced.
+        trajectories: m, if it is known.
+        people: how many people visit a state.
         half_width: of the interval.
-        reach: the range of returns that the half-width is for.
+        reach: the range of returns that the half-width refers to.
     """
     _require_target(half_width, reach / 2)
 
@@ -77,12 +77,12 @@ def epsilon_for_half_width(
 def solve_error(
     study: Study, made_up: MadeUp, trajectories: int | None, rmse: float, quantity: str
 ) -> Answer:
-    """Return the least m or epsilon with which the predicted error is at most so much.
+    """Return the least m or epsilon at which the predicted error is at most ``rmse``.
 
     Args:
-        study: what is public.
-        made_up: where statistics come from.
-        trajectories: m, where epsilon may change.
+        study: the study; its epsilon is replaced if that may change.
+        made_up: the source of made-up statistics.
+        trajectories: m, if epsilon may change.
         rmse: the error to reach.
         quantity: what may change, "trajectories" or "epsilon".
     """
@@ -110,10 +110,10 @@ def least(
     *,
     sure: Callable[[float], float] | None = None,
 ) -> float | None:
-    """Return about the least argument at which a falling function is at most the target.
+    """Return approximately the least argument at which a falling function is at most the target.
 
-    It is rounded up to three digits, so that people can copy it, and checked by ``sure``, which is
-    the same function computed with more care; None where even ``high`` does not reach the target.
+    The result is rounded up to three digits, so that people can copy it, and verified by ``sure``,
+    the same function computed more precisely. It is None if even ``high`` misses the target.
     """
     check = falling if sure is None else sure
     if check(high) > target:

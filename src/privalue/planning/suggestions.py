@@ -1,8 +1,8 @@
-"""Suggest what would help most: one change at a time, with the study's own mechanism.
+"""Suggest changes of a study that would reduce its error, one at a time, mechanism unchanged.
 
-Each change is measured: by the overall error where a world or visits say what to expect, and else
-by the number of people that a state needs for an interval narrower than a tenth of the range of
-returns as it is declared now.
+Each change is measured by the overall error if a world or visits are given, and otherwise by the
+number of people that a state needs for an interval narrower than a tenth of the range of returns
+as it is declared now.
 """
 
 import math
@@ -22,15 +22,15 @@ from privalue.simulation import World, return_range
 from privalue.study import Study, implied_returns
 
 MOST_SUGGESTIONS = 4
-_WORTH_SAYING = 0.95  # of what there is: a change that leaves more is not worth saying
-_FEW_STATES = 2  # that a trajectory is suggested to count for, where nothing else is known
+_WORTH_SAYING = 0.95  # a change that leaves more than this share of the error is not suggested
+_FEW_STATES = 2  # the suggested limit of states per trajectory if nothing else is known
 _DRAWS = 40
-_FAR_TOO_WIDE = 0.25  # of the bounds of returns, that returns may really need
+_FAR_TOO_WIDE = 0.25  # returns may need only this share of their declared bounds
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One change of the study, and what it would gain."""
+    """One change of the study, and how much it would help."""
 
     code: str
     text: str
@@ -40,23 +40,23 @@ class Suggestion:
 
     @property
     def gain(self) -> str:
-        """Return what it would gain, in a few words."""
+        """Return how much it would help, in a few words."""
         return say("gain", self.measure, before=self.before, after=self.after)
 
 
 class _Change:
-    """A change of a study, by the code of the sentence that asks for it."""
+    """A changed study, and the sentence that suggests the change."""
 
     def __init__(self, code: str, study: Study, *, reach: float = 1.0, **about: Any) -> None:
         self.code = code
         self.study = study
-        self.reach = reach  # the share of the range of returns that a stage is taken to choose
+        self.reach = reach  # the share of the range of returns that a stage is assumed to choose
         self.text = say("suggestions", code, **about)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """What a plan knows beside the study."""
+    """The public arguments of a plan besides the study."""
 
     trajectories: int | None = None
     visits: np.ndarray | None = None  # by key of one arm
@@ -65,11 +65,11 @@ class Setting:
 
     @property
     def knows_visits(self) -> bool:
-        """Return whether anything is known of how often states are visited."""
+        """Return whether visits or a world say how often states are visited."""
         return self.world is not None or self.visits is not None
 
     def made_up(self, study: Study) -> MadeUp | None:
-        """Return where made-up statistics of a study come from; None where nothing is known."""
+        """Return the source of made-up statistics; None without visits and without a world."""
         if self.world is not None:
             return FromWorld(study, self.world)
         return None if self.visits is None else FromVisits(study, self.visits)
@@ -93,7 +93,7 @@ def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
 
 
 def _rmse(study: Study, setting: Setting, *_: float) -> float:
-    """Return the overall error that a study would have."""
+    """Return the predicted overall error of a study."""
     made_up, m = setting.made_up(study), setting.trajectories
     assert made_up is not None
     assert m is not None
@@ -108,7 +108,7 @@ def _people(study: Study, setting: Setting, declared: float, reach: float = 1.0)
 
 
 def _possible(study: Study, setting: Setting) -> Iterator[_Change]:
-    """Yield the changes that the study's other keys allow."""
+    """Yield the candidate changes; one that makes the study invalid is left out."""
     makers = (_fewer_states, _fewer_trajectories, _tighter_returns, _more_epsilon)
     for make in makers:
         try:
@@ -118,7 +118,7 @@ def _possible(study: Study, setting: Setting) -> Iterator[_Change]:
 
 
 def _fewer_states(study: Study, setting: Setting) -> Iterator[_Change]:
-    """Yield smaller limits of states per trajectory, where these lower the noise."""
+    """Yield smaller limits of states per trajectory, which lower the noise."""
     what = "states" if study.pairs is None else "pairs"
     candidates = dict[int, str]()
     if setting.world is not None:

@@ -1,10 +1,9 @@
-"""Bring rows in, from wherever they are, to the core's boundary.
+"""Read rows from files, frames, recordings and databases, and pass them to the core.
 
-A source (files, frames, recordings, databases) yields Arrow batches. An engine encodes rows as
-numbers and hands whole units to the core, in order: as they come if rows are in order, brought
-together by unit if they are not, on one machine or with Spark. The core trusts a reader with one
-thing only: the numbers of each row come from that row alone. It checks the rest. An error here may
-quote the data: it is for the curator, before anything has been computed.
+A source yields Arrow batches. An engine (one machine, or Spark) encodes rows as numbers, groups
+them by unit unless they are sorted, and passes whole units to the core in order. The core relies on
+one property of readers: the numbers of each row depend on that row alone. It checks everything
+else. An error here may quote the data: it is for the curator, and nothing has been released yet.
 """
 
 from privalue.readers.local import default_memory

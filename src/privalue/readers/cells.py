@@ -1,10 +1,10 @@
-"""Convert the cells of an Arrow column to numbers, as the study declares, each cell by itself.
+"""Convert the cells of an Arrow column to numbers, each cell independently of the others.
 
-Every function takes a column of any physical type and returns for each cell a value and a status
-(``OK``, ``MISSING`` or ``INVALID``). What a cell becomes depends on that cell and on the
-declaration, never on the column: not on its scale, unit or time zone, not on other cells. Arrow's
-casts are exact and strict, and fail as a whole: where one fails, its halves are cast, and a few
-cells at last in Python, so that an error cannot leave its cell.
+Every function takes a column of any physical type and returns a value and a status (``OK``,
+``MISSING`` or ``INVALID``) for each cell. The result for a cell depends on that cell and the
+declaration only: not on the column's scale, unit or time zone, and not on other cells. Arrow's
+casts are exact and strict, and fail as a whole: if one fails, its halves are cast, and the last few
+cells in Python, so that an error is confined to its cell.
 
 **Sort keys.** An id becomes a few int64 numbers. Two ids have the same key exactly if they are
 equal, and keys compare as ids do. A whole number of up to 18 digits, written in the usual way, is
@@ -13,9 +13,9 @@ goes on with its bytes, seven to a number: 9 comes before 10, and both before ev
 Zeros at the end (``pad``) change neither equality nor order.
 
 **Canonical text.** With ``id_type = "text"`` an id is its canonical text, so that the same id is
-equal in CSV, Parquet and a database: a text as it is, a number without trailing zeros, true and
-false as 1 and 0, a time in UTC as ISO writes it (a date alone if it is midnight). A Python object
-becomes its canonical text too (``from_objects``), and is read as a text is.
+equal in CSV, Parquet and a database: a text unchanged, a number without trailing zeros, true and
+false as 1 and 0, a time in UTC in ISO format (a date alone at midnight). A Python object is
+converted to its canonical text, too (``from_objects``), and then read like a text.
 """
 
 import re
@@ -35,12 +35,12 @@ from privalue.core import Integers
 OK, MISSING, INVALID = range(3)
 LONGEST_ID = 255  # bytes
 TEXT = 2**63 - 1  # the first number of the key of an id that is not a whole number
-BLANKS = " \t\n\v\f\r"  # the white space that is no part of a cell: that of ASCII
-NO_TEXT = b"\xff"  # not UTF-8, so invalid in every role: a cell that has no text
+BLANKS = " \t\n\v\f\r"  # ASCII white space, which is stripped from cells
+NO_TEXT = b"\xff"  # a cell without a text; it is not UTF-8, and so invalid in every role
 
 Status = NDArray[np.uint8]
 
-_FEW = 32  # cells that are read in Python, rather than halved once more
+_FEW = 32  # parts of at most this many cells are read in Python instead of being halved
 _LONGEST_NUMBER = 400  # characters
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _USUAL = r"^(0|-?[1-9][0-9]{0,17})$"
@@ -59,11 +59,11 @@ class Cells(NamedTuple):
 
     @property
     def failed(self) -> NDArray[np.bool_] | None:
-        """Return which cells have no value; None if all have one."""
+        """Return which cells have no value; None if all have a value."""
         return self.status != OK if self.status.any() else None
 
     def mark(self, where: NDArray[np.bool_], status: int) -> "Cells":
-        """Return the same cells, with a status for those of ``where`` that had a value."""
+        """Return the same cells, with a new status for those of ``where`` that were ``OK``."""
         if not where.any():
             return self
         new = np.where(where & (self.status == OK), np.uint8(status), self.status)
@@ -76,41 +76,41 @@ class Cells(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What means that a cell is missing: the listed texts, and numbers equal to a listed one."""
+    """The markers of missing cells: the listed texts, and numbers equal to a listed text."""
 
     texts: pa.Array
     numbers: NDArray[np.float64]
 
     @classmethod
     def of(cls, listed: Sequence[str], decimal: str = ".") -> "Missing":
-        """Return what these texts mean, in cells of any type; a blank always means missing.
+        """Return the markers for these texts, in cells of any type; a blank is always one.
 
-        A word that is a number means that number: whether a cell is compared as a text or as a
-        number depends on its neighbours in the batch, and must make no difference.
+        A marker that is a number also matches equal numbers: whether a cell arrives as a text or as
+        a number depends on its neighbours in the batch, and must make no difference.
         """
         words = pa.array(sorted({text.strip(BLANKS) for text in listed} | {""}))
         read = [_double(word) for word in _with_points(words, decimal).to_pylist()]
         return cls(words, np.array([one for one in read if one is not None], float))
 
     def mark(self, found: Cells) -> Cells:
-        """Mark the numbers that mean missing."""
+        """Mark numbers that stand for missing cells."""
         if len(self.numbers) == 0:
             return found
         return found.mark(np.isin(found.values, self.numbers), MISSING)
 
 
-# What a text means
+# Texts as numbers
 
 
 def _with_points(texts: pa.Array, decimal: str) -> pa.Array:
-    """Return texts with a point for their decimal mark; a point is then no mark."""
+    """Return texts with a point for their decimal mark; original points become invalid."""
     if decimal == ".":
         return texts
     return pc.replace_substring(pc.replace_substring(texts, ".", "?"), decimal, ".")
 
 
 def _whole(text: str) -> int | None:
-    """Return the whole number that a text means, if any: 3, 3.0, 1e+05, true."""
+    """Return the whole number that a text represents, if any: 3, 3.0, 1e+05, true."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     significant = text.lstrip("+-").lstrip("0")  # Arrow reads any number of leading zeros
@@ -126,7 +126,7 @@ def _whole(text: str) -> int | None:
 
 
 def _double(text: str) -> float | None:
-    """Return the double nearest to what a text means, if any; one too large is infinite."""
+    """Return the double nearest to a text's number, if it is one; infinite if too large."""
     word = _WORDS.get(text.lower())
     return float(word) if word is not None else float(text) if _NUMBER.fullmatch(text) else None
 
@@ -138,7 +138,7 @@ BLANK = Missing.of(())
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """Return the same cells without dictionary or runs; texts as strings, booleans as 1 and 0."""
+    """Return the cells without dictionary or run encoding; texts as strings, booleans as 1, 0."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):
@@ -149,7 +149,7 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the cells themselves, also for a dictionary or for runs."""
+    """Return the type of the cells, also under a dictionary or run encoding."""
     encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
     return kind.value_type if encoded else kind
 
@@ -166,12 +166,12 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Return whether cells are dates or moments; a time of day and a span of time are neither."""
+    """Return whether cells are dates or timestamps; times of day and durations are neither."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _nulls(column: pa.Array) -> Status:
-    """Return the status of cells before they are read: nulls are missing."""
+    """Return the initial status of cells: nulls are missing."""
     if not column.null_count:
         return np.zeros(len(column), np.uint8)
     return _flags(column.is_null()) * np.uint8(MISSING)
@@ -188,7 +188,7 @@ def _filled(column: pa.Array) -> NDArray[Any]:
 
 
 def _unreadable(column: pa.Array) -> Cells:
-    """Return cells of a type that holds nothing of the kind."""
+    """Return the cells of a column of the wrong type: all are invalid or missing."""
     found = Cells(np.zeros(len(column), np.int64), _nulls(column))
     return found.mark(np.ones(len(column), np.bool_), INVALID)
 
@@ -197,7 +197,7 @@ def _unreadable(column: pa.Array) -> Cells:
 
 
 def _from_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: str = ".") -> Cells:
-    """Return the numbers that texts mean, as int64 or doubles."""
+    """Return the numbers that texts represent, as int64 or doubles."""
     written = _with_points(texts, decimal)
     if kind == pa.int64() and pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():  # 0x10
         written = pc.replace_substring_regex(written, "[xX]", "?")
@@ -207,11 +207,11 @@ def _from_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: s
         status = _nulls(texts)
         status[_flags(pc.is_in(pc.ascii_trim_whitespace(texts), missing.texts))] = MISSING
         written = pc.if_else(pa.array(status == OK), pc.ascii_trim_whitespace(written), "0")
-        if kind == pa.int64():  # 1.0, as pandas writes whole numbers where some are missing
+        if kind == pa.int64():  # 1.0: pandas writes whole numbers so if some are missing
             written = pc.replace_substring_regex(written, r"^(-?\d+)\.0{0,9}$", r"\1")
         values, good = _cast(written, kind, _whole if kind == pa.int64() else _double)
         found = Cells(values, status).mark(~good, INVALID)
-    # Arrow reads "nan", which is no number.
+    # Arrow reads "nan", which is not a number.
     return found if kind == pa.int64() else found.mark(np.isnan(found.values), INVALID)
 
 
@@ -222,8 +222,8 @@ def _cast(
 
     Args:
         column: the cells.
-        kind: what to cast to.
-        read: reads a text, where a cast of several fails.
+        kind: the type to cast to.
+        read: reads one text, if a cast of several fails.
     """
     if read is not None and len(column) <= _FEW:
         found = [read(_text(cell)) for cell in column]
@@ -253,10 +253,7 @@ def _text(cell: pa.Scalar) -> str:
 
 
 def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> Cells:
-    """Return whole numbers within 64 bits, in whatever way they are written.
-
-    Those of a column of int32 stay what they are.
-    """
+    """Return whole numbers within 64 bits, however they are written; int32 columns stay int32."""
     column = plain(column)
     kind = column.type
     if is_text(kind):
@@ -264,7 +261,7 @@ def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = "."
     elif pa.types.is_floating(kind):
         exact = _exact_floats(column)
         exact = exact.mark(np.floor(exact.values) != exact.values, INVALID)
-        # 0 where it is no whole number, as of a text.
+        # 0 for cells that are not whole numbers, as for texts.
         found = Cells(np.where(exact.status == OK, exact.values, 0).astype(np.int64), exact.status)
     elif pa.types.is_int32(kind):
         found = Cells(_filled(column), _nulls(column))
@@ -277,7 +274,7 @@ def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = "."
 
 
 def numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> Cells:
-    """Return finite doubles, each the one nearest to what is written; floats of 32 bits stay."""
+    """Return finite doubles, each nearest to the written number; 32-bit floats stay as they are."""
     column = plain(column)
     kind = column.type
     if is_text(kind):
@@ -298,7 +295,7 @@ def numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> C
 
 
 def _exact_floats(column: pa.Array) -> Cells:
-    """Return floats that are small enough to be exact whole numbers, with 0 for the others.
+    """Return floats in the range in which all whole numbers are exact; others are invalid.
 
     From 2^53 on (2^24 for 32 bits) floats skip whole numbers, so that two ids could become one.
     """
@@ -370,13 +367,13 @@ def _not_utf8(texts: pa.Array) -> NDArray[np.bool_]:
 
 
 def pad(keys: Integers, numbers: int) -> Integers:
-    """Return the same keys with so many numbers each: zeros are added at the end."""
+    """Return the same keys, extended by zeros to this many numbers each."""
     absent = numbers - keys.shape[-1]
     return np.pad(keys, [(0, 0)] * (keys.ndim - 1) + [(0, absent)]) if absent else keys
 
 
 def episode_keys(ids: Cells) -> Cells:
-    """Return positions as keys that no row has: a number's key has nothing or zeros after it."""
+    """Return positions as keys, with a 1 appended: keys of numbers in rows end, or go on with 0."""
     return Cells(np.column_stack([ids.values, np.ones(len(ids.values), np.int64)]), ids.status)
 
 
@@ -394,7 +391,7 @@ def id_of(key: Integers, id_type: str) -> int | str:
 
 
 def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
-    """Return the canonical text of each cell, and which cells have none."""
+    """Return the canonical text of each cell, and the status of each."""
     column = plain(column)
     kind, status = column.type, _nulls(column)
     if is_text(kind):
@@ -422,7 +419,7 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
 def _each(
     values: Sequence[Any], text: Callable[[Any], str | None], status: Status
 ) -> tuple[pa.Array, Status]:
-    """Return the text of each value by itself; a value without a text is invalid."""
+    """Return the text of each value; a value without a text is invalid."""
     found = [text(value) if status[at] == OK else None for at, value in enumerate(values)]
     absent = np.array([one is None for one in found], np.bool_) & (status == OK)
     return pa.array(found, pa.string()), np.where(absent, np.uint8(INVALID), status)
@@ -436,7 +433,7 @@ def _decimal_text(value: Decimal) -> str:
 
 
 def _iso(microseconds: int) -> str | None:
-    """Return a moment as ISO writes it, in UTC; None for a year that Python does not have."""
+    """Return a timestamp in ISO format in UTC; None for years beyond Python's range."""
     try:
         moment = (_EPOCH + timedelta(microseconds=microseconds)).replace(tzinfo=None)
     except OverflowError:
@@ -450,27 +447,27 @@ def _iso(microseconds: int) -> str | None:
 
 
 def from_objects(values: Sequence[Any], decimal: str = ".") -> pa.Array:
-    """Return objects as Arrow cells: a whole column of plain numbers as these, else texts.
+    """Return objects as Arrow cells: as numbers if all are plain numbers, else as texts.
 
-    Numbers of which a column is made are read as their canonical texts are, in every role.
+    In every role, a number is read with the same result as its canonical text.
 
     Args:
         values: a column.
-        decimal: the mark that texts are read with, and so numbers are written with.
+        decimal: the decimal mark with which texts are read later.
     """
     kinds = set(map(type, values))
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return pa.array(values, pa.int64())
     if kinds == {float} and decimal == ".":
         found = np.array(values, np.float64)
-        if not (np.abs(found[np.isfinite(found)]) >= 2.0**53).any():  # these are no ids
+        if not (np.abs(found[np.isfinite(found)]) >= 2.0**53).any():  # larger ones are not exact
             return pa.array(found, from_pandas=True)
     cells = [_canonical(value, decimal) for value in values]
-    return pa.array(cells, pa.binary()).view(pa.string())  # some may not be valid UTF-8
+    return pa.array(cells, pa.binary()).view(pa.string())  # without validation of UTF-8
 
 
 def _canonical(value: Any, decimal: str) -> bytes | None:
-    """Return the canonical text of an object; None if it means missing."""
+    """Return the canonical text of an object; None if it is a missing value."""
     try:
         return _canonical_text(value, decimal)
     except Exception:  # an object of any class: its methods may raise anything
@@ -495,7 +492,7 @@ def _canonical_text(value: Any, decimal: str) -> bytes | None:
     if isinstance(value, date):
         return date(value.year, value.month, value.day).isoformat().encode()
     if isinstance(value, bytes | bytearray | memoryview):
-        return f"x'{bytes(value).hex()}'".encode()  # as in SQL, and not a number
+        return f"x'{bytes(value).hex()}'".encode()  # as in SQL, so that it is not a number
     return str(value).encode() if isinstance(value, UUID) else NO_TEXT
 
 
@@ -507,7 +504,8 @@ def _float_text(value: float | Decimal) -> bytes | None:
         return NO_TEXT
     digits = _decimal_text(number)
     if isinstance(value, float) and abs(value) >= 2.0**53:
-        # As in a column of floats: a number, which is too long for an id or a whole number.
+        # As in a column of floats, it may be a number, but neither an id nor a whole number: the
+        # added digits make the text too long for those.
         digits += "." + "0" * _LONGEST_NUMBER
     return digits.encode()
 
@@ -522,18 +520,18 @@ def steps(
     missing: Missing = BLANK,
     decimal: str = ".",
 ) -> Cells:
-    """Return steps as whole numbers, which compare in the order of the steps.
+    """Return steps as whole numbers in the order of the steps.
 
     Args:
         column: the cells.
         step_type: "integer", "number", "date" or "datetime", as the study declares.
-        step_format: how dates are written in text, if not as ISO does.
-        missing: what means that a cell is missing.
+        step_format: the format of dates in texts, if it is not ISO.
+        missing: the markers of missing cells.
         decimal: the decimal mark of texts.
 
     Returns:
-        Whole numbers as they are; doubles by their bits, reordered; days or microseconds since
-        1970.
+        Whole numbers unchanged; doubles as order-preserving 64-bit integers; dates as days, and
+        times as microseconds, since 1970.
     """
     if step_type == "integer":
         return whole_numbers(column, missing, decimal)
@@ -564,7 +562,7 @@ def step_text(step: int, step_type: str) -> str:
 
 
 def _moments(column: pa.Array) -> Cells:
-    """Return dates and times of any unit and zone as microseconds; finer ones are invalid."""
+    """Return dates and times of any unit and zone as microseconds; finer times are invalid."""
     kind = pa.timestamp("us", getattr(column.type, "tz", None))
     values, good = _cast(column, kind)
     return Cells(values, _nulls(column)).mark(~good, INVALID)
@@ -573,11 +571,11 @@ def _moments(column: pa.Array) -> Cells:
 def _written_moments(
     texts: pa.Array, status: Status, step_format: str | None, missing: Missing
 ) -> Cells:
-    """Return the same for texts; each different text is parsed once."""
+    """Return texts of dates and times as microseconds; each distinct text is parsed once."""
     coded = texts.dictionary_encode()
     known = pc.ascii_trim_whitespace(coded.dictionary)
     read = [parse_time(_text(cell), step_format) for cell in known]
-    at = _filled(coded.indices)  # that of nulls is any
+    at = _filled(coded.indices)  # nulls have an arbitrary index
     values = np.array([moment or 0 for moment in read] or [0], np.int64)[at]
     gone = np.append(_flags(pc.is_in(known, missing.texts)), False)[at]
     odd = np.array([moment is None for moment in read] or [True])[at]
@@ -591,7 +589,7 @@ def parse_time(text: str, step_format: str | None) -> int | None:
             try:
                 return _since_1970(datetime.strptime(text, step_format))
             except ValueError:
-                # A cell that was a date, not a text, was written as ISO does: it is read below.
+                # A cell of type date was converted to ISO format: it is parsed below.
                 if not (len(text) == 10 or text.endswith("Z")):
                     return None
         return None if _FINER.search(text) else _since_1970(datetime.fromisoformat(text))
@@ -610,8 +608,7 @@ def _since_1970(moment: datetime) -> int:
 def label_codes(column: pa.Array, labels: pa.Array, missing: Missing = BLANK) -> Cells:
     """Return the position of each cell's canonical text among ``labels``.
 
-    Blanks around a text do not count. A label that the study lists is one, even if it is also
-    listed as missing.
+    Surrounding blanks are ignored. A label of the study takes precedence over a missing marker.
     """
     texts, status = canonical_texts(column)
     texts = pc.ascii_trim_whitespace(texts)
@@ -627,6 +624,6 @@ _TRUTHS = pa.array([*_YES, *_NO])
 
 
 def truths(column: pa.Array, missing: Missing = BLANK) -> Cells:
-    """Return whether each cell says yes: true, yes or 1; false, no or 0 say no."""
+    """Return whether each cell is true: true, yes or 1; or false: false, no or 0."""
     found = label_codes(column, _TRUTHS, missing)
     return Cells((found.values < len(_YES)) & (found.status == OK), found.status)

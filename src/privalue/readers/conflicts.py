@@ -1,7 +1,7 @@
-"""Hand whole units to the core, and name the two rows that it cannot both take.
+"""Pass whole units to the core, and locate two rows that contradict each other.
 
-After a sort rows have no places. Where two of them are in conflict, the source is read once more to
-find out where they are, if it can be: that takes time only where there is a mistake.
+Sorted rows no longer know their place in the source. If two of them are in conflict, the source is
+read once more to locate them, if possible: that takes time only if the data have a mistake.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,15 +18,15 @@ from privalue.readers.messages import data_error
 from privalue.readers.rows import Encoder, Rows
 from privalue.readers.source import Batch
 
-Wanted = Callable[[Rows], NDArray[np.bool_]]  # says which rows are wanted
-Find = Callable[[Wanted], list[str]]  # returns where the first two of these are, if it can
+Wanted = Callable[[Rows], NDArray[np.bool_]]  # returns which rows to locate
+Find = Callable[[Wanted], list[str]]  # returns the places of the first two, if possible
 
 
 class ConflictError(Exception):
-    """Two rows that cannot both be right, by what the core says of them.
+    """Two rows that cannot both be right.
 
-    ``reason`` is "order", "duplicate", "arm", "ended" or "stateless"; ``pair`` has the earlier row
-    and the later one.
+    ``reason`` is the core's: "order", "duplicate", "arm", "ended" or "stateless"; ``pair`` has the
+    earlier row and the later one.
     """
 
     def __init__(self, reason: str, pair: Rows) -> None:
@@ -35,7 +35,7 @@ class ConflictError(Exception):
 
 
 def add_to_core(rows: Rows, total: Contributions, declaration: Declaration, **span: Any) -> None:
-    """Add whole units in order, with the ratios of policies where another policy is valued."""
+    """Add whole units in order, with importance ratios if the study values another policy."""
     columns: list[Any] = [rows.ids, rows.steps, rows.keys, rows.rewards]
     if declaration.ratios is not None:
         columns[2], ratios = declaration.ratios.apply(rows.keys, rows.probabilities)
@@ -54,7 +54,7 @@ def add_to_core(rows: Rows, total: Contributions, declaration: Declaration, **sp
 
 
 def name_rows(batch: Batch, encoder: Encoder, wanted: Wanted) -> Iterator[str]:
-    """Yield where the wanted rows of a batch are."""
+    """Yield the places of the wanted rows of a batch."""
     rows = encoder(batch)
     for at in np.flatnonzero(wanted(rows)).tolist():
         yield batch.where(at if rows.positions is None else int(rows.positions[at]))
@@ -81,7 +81,7 @@ def explain(conflict: ConflictError, declaration: Declaration, find: Find) -> Da
 
 
 def _shown(rows: Rows, at: int, declaration: Declaration) -> str:
-    """Return the ids and the step of a row as a message quotes them."""
+    """Return the ids and the step of a row for a message."""
     columns, data = declaration.columns, declaration.study.data
     shown = [
         f"{columns[role]} = {cells.id_of(key, data.id_type)!r}"

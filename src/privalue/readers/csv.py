@@ -1,10 +1,10 @@
-"""Read CSV files: a physical line is a row, whatever is in it.
+"""Read CSV files: every physical line is one row.
 
-A file is cut into blocks at ends of lines, in several threads if it is neither compressed nor in
-another encoding. Arrow splits a block into cells if every quote in it opens or closes a cell of its
-own line, so that no quote of one row can swallow another. Any other block goes to Python's csv line
-by line: one that is no row is left out, and it is not known whose it is. The delimiter follows from
-the heading alone.
+A file is split into blocks at ends of lines, in several threads if it is uncompressed UTF-8. Arrow
+splits a block into cells if every quote in it opens or closes a cell of its own line, so that a
+quote in one row cannot swallow another row. All other blocks are parsed by Python's csv, line by
+line; a malformed line is left out, since its unit is unknown. The heading alone determines the
+delimiter.
 """
 
 import codecs
@@ -31,17 +31,17 @@ MOST_HEADING = 1 << 22  # bytes
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
 _MARKS = (",", ";", "\t", "|")
 
-# Arrow has no limit: else a long cell would be read or not by what other rows of its block hold.
+# No limit, as in Arrow; otherwise reading a long cell would depend on the other rows of its block.
 csv.field_size_limit(2**31 - 1)
 
 
 class EncodingError(DataError):
-    """The heading is not in the encoding that it was read in."""
+    """The heading is not valid in the declared encoding."""
 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file, its heading read."""
+    """A CSV file with its heading."""
 
     path: Path
     names: list[str]
@@ -52,22 +52,22 @@ class CsvFile:
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the columns, which have no types."""
+        """Return the columns, all as texts."""
         return texts(self.names)
 
     @property
     def shown(self) -> dict[str, str]:
-        """Return what the heading shows."""
+        """Return the delimiter and the encoding of the heading."""
         return {"delimiter": self.delimiter, "encoding": self.encoding}
 
     @property
     def divisible(self) -> bool:
-        """Return whether every line can be found without reading those before it."""
+        """Return whether any part of the file can be read without the parts before it."""
         return self.encoding == "utf-8" and self.path.suffix.lower() not in _PACKED
 
     @property
     def parts(self) -> int:
-        """Return how many parts there are that can be read by themselves."""
+        """Return the number of parts that can be read independently."""
         return len(self._begins()) if self.divisible else 1
 
     def tasks(self, types: Types, first: int = 0, last: int | None = None) -> Iterator[Task]:
@@ -82,7 +82,7 @@ class CsvFile:
             line += text.count(b"\n")
 
     def _begins(self) -> range:
-        """Return where the blocks of the file begin."""
+        """Return the offsets at which blocks of the file begin."""
         return range(self.heading, self.path.stat().st_size, BLOCK_BYTES)
 
     def _block(self, types: Types, begin: int) -> Batch:
@@ -96,7 +96,7 @@ class CsvFile:
         return self._batch(types, text, partial(self._line_at, begin - 1 + len(before)))
 
     def _line_at(self, byte: int) -> int:
-        """Return the number of the line that begins at a byte; it is asked for messages only."""
+        """Return the number of the line that begins at a byte; used in messages only."""
         line = 1
         with self.path.open("rb") as file:
             while byte > 0 and (block := file.read(min(BLOCK_BYTES, byte))):
@@ -123,7 +123,7 @@ class CsvFile:
             yield b"".join(parts)
 
     def _batch(self, types: Types, text: bytes, first_line: Callable[[], int]) -> Batch:
-        """Return lines as rows; leave out those that are none."""
+        """Return lines as rows, without malformed lines."""
         plain = b"x" not in text and b"X" not in text  # Arrow would read 0x10 as a number
         bad: list[int] = []
         rows = None
@@ -146,11 +146,11 @@ class CsvFile:
         return Batch(rows, where, left_out=len(bad), problem=problem)
 
     def _split(self, text: bytes, types: Types) -> pa.RecordBatch | None:
-        """Return the cells of sound lines; None if a line, or a cell, is not what it should be."""
+        """Return the cells of sound lines; None if Arrow refuses a line or a cell."""
         empty = pa.record_batch([pa.nulls(0, pa.string()) for _ in types], names=list(types))
         if not text.strip(b"\r\n"):
             return empty
-        if text.startswith(codecs.BOM_UTF8):  # part of a cell: Arrow would drop it as a file's mark
+        if text.startswith(codecs.BOM_UTF8):  # part of a cell here, but Arrow would drop it
             text = b"\n" + text
         try:
             table = pacsv.read_csv(
@@ -174,11 +174,11 @@ class CsvFile:
         batch = (table.combine_chunks().to_batches() or [empty])[0]
         for column in batch.columns:
             if pa.types.is_float64(column.type) and pc.any(pc.is_nan(column)).as_py():
-                return None  # "nan", which is no number
+                return None  # Arrow reads "nan" as a number, and we do not
         return batch
 
     def _read_lines(self, text: bytes, types: Types, bad: list[int]) -> pa.RecordBatch:
-        """Return the rows of lines, each by itself; ``bad`` gets the positions of other lines."""
+        """Return rows, line by line; append the positions of malformed lines to ``bad``."""
         wanted = [self.names.index(name) for name in types]
         columns: list[list[str]] = [[] for _ in wanted]
         for number, line in enumerate(_lines(text)):
@@ -191,7 +191,7 @@ class CsvFile:
         return pa.record_batch([pa.array(one, pa.string()) for one in columns], names=list(types))
 
     def _cells(self, line: bytes) -> list[str] | None:
-        """Return the cells of a line; None if it is no row."""
+        """Return the cells of a line; None if it is malformed."""
         try:
             (cells,) = csv.reader([line.decode()], delimiter=self.delimiter, strict=True)
         except (UnicodeDecodeError, csv.Error, ValueError):
@@ -200,9 +200,9 @@ class CsvFile:
 
 
 def open_csv(path: Path, dialect: Dialect) -> CsvFile:
-    """Read the heading of a file, which alone decides the delimiter.
+    """Read the heading of a file, which alone determines the delimiter.
 
-    A byte order mark at the beginning of the file wins over the declared encoding.
+    A byte order mark at the beginning of the file overrides the declared encoding.
     """
     try:
         with open_bytes(path) as file:
@@ -243,8 +243,8 @@ def open_bytes(path: Path) -> Any:
 def _decoded(file: Any, encoding: str) -> Iterator[bytes]:
     """Yield a file in UTF-8, block by block.
 
-    A byte that is not a character in the file's encoding becomes one that is not valid UTF-8, so
-    that the line that holds it is invalid, and no other line.
+    A byte that is invalid in the file's encoding becomes invalid UTF-8, so that only its line is
+    invalid.
     """
     if encoding == "utf-8":
         while block := file.read(BLOCK_BYTES):
@@ -256,14 +256,14 @@ def _decoded(file: Any, encoding: str) -> Iterator[bytes]:
         yield decoder.decode(block).encode("utf-8", "surrogatepass")
     try:
         yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:  # half a character: the last line is invalid, and no other
+    except UnicodeDecodeError:  # an incomplete character: only the last line is invalid
         yield b"\xff"
 
 
 def _is_sound(text: bytes, delimiter: str) -> bool:
-    """Return whether lines are UTF-8, without bare CRs, and close their quotes.
+    """Return whether lines are valid UTF-8 without bare CRs, and close their quotes.
 
-    Every quote opens or closes a cell of its own line, or is doubled inside of one.
+    Every quote opens or closes a cell of its own line, or is doubled inside a cell.
     """
     try:
         text.isascii() or text.decode()
@@ -283,5 +283,5 @@ def _is_sound(text: bytes, delimiter: str) -> bool:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Return lines without their ends."""
+    """Return the lines without line ends."""
     return [line.removesuffix(b"\r") for line in text.removesuffix(b"\n").split(b"\n")]

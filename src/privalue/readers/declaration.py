@@ -1,7 +1,7 @@
-"""State what a study declares of rows: columns, what their cells are, and the states.
+"""Collect what a study declares about rows: columns, types of cells, states, actions and arms.
 
-A declaration is public, complete before a row is read, and all that the engines go by. Only columns
-that the study names, or needs, are read, whatever other columns there are.
+A declaration is public and complete before a row is read; engines use nothing else of the study.
+Only columns that the study names or needs are read, whatever other columns there are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,20 +20,20 @@ ROLES = ("person", "trajectory", "step", "state", "action", "reward", "probabili
 
 @dataclass(frozen=True)
 class Declaration:
-    """How a row becomes numbers, from that row alone."""
+    """How a row is encoded as numbers, from that row alone."""
 
     study: Study
-    keys: int  # of rows: states, of each arm, or pairs with an action
-    columns: Mapping[str, str]  # role -> name of those that are read; "bin 0" where bins are states
-    ratios: Ratios | None  # of two policies' probabilities, where another policy is valued
+    keys: int  # keys of rows: the states of each arm, or the pairs of state and action
+    columns: Mapping[str, str]  # role -> name, of the columns to read; "bin 0", ... for binned ones
+    ratios: Ratios | None  # importance ratios, if the study values another policy
 
     @classmethod
     def of(cls, study: Study, keys: int) -> "Declaration":
-        """Return what a study declares.
+        """Return the declaration of a study.
 
         Args:
-            study: what is public.
-            keys: how many keys the core counts.
+            study: the study.
+            keys: the number of keys that the core counts.
         """
         data, pairs = study.data, study.pairs
         columns: dict[str, str] = {}
@@ -60,7 +60,7 @@ class Declaration:
 
     @property
     def dialect(self) -> Dialect:
-        """Return what a source may know."""
+        """Return the part of the study that sources know."""
         data = self.study.data
         return Dialect(
             delimiter=data.delimiter,
@@ -78,7 +78,7 @@ class Declaration:
 
     @property
     def drop_invalid(self) -> bool:
-        """Return whether an invalid row leaves out its unit, instead of ending the reading."""
+        """Return whether an invalid row drops its unit; otherwise it is an error."""
         return self.study.data.invalid == "drop-unit"
 
     @property
@@ -98,7 +98,7 @@ class Declaration:
 
     @property
     def text_types(self) -> dict[str, pa.DataType]:
-        """Return the columns to read, with the types that their plainly written texts have."""
+        """Return the columns to read, with the types that their texts usually have."""
         numbers = {"integer": pa.int64(), "number": pa.float64()}
         ids = numbers.get(self.study.data.id_type, pa.string())
         kinds = {
@@ -111,7 +111,7 @@ class Declaration:
 
     @property
     def labels(self) -> dict[str, Sequence[str]]:
-        """Return the labels that states, actions and arms have; none where they are numbers."""
+        """Return the labels of states, actions and arms; empty if these are numbers."""
         pairs = self.study.pairs
         return {
             "state": list(self.study.raw_labels or ()),
@@ -120,7 +120,7 @@ class Declaration:
         }
 
     def require_columns(self, place: str, schema: pa.Schema) -> None:
-        """Raise DataError unless each column is there once, with a type that can be read."""
+        """Raise DataError unless each column exists once, with a type that fits its role."""
         present = list_some(schema.names, 20)
         for role, name in self.columns.items():
             found = schema.get_all_field_indices(name)
@@ -139,7 +139,7 @@ class Declaration:
                 raise data_error("column-type", allowed=allowed, **about)
 
     def _refuse_type(self, role: str, kind: pa.DataType) -> str | None:
-        """Return what a column of this role must hold, if this type holds nothing of the kind."""
+        """Return what a column of this role must hold if its type does not fit, or None."""
         if pa.types.is_null(kind) or cells.is_text(kind):
             return None
         is_time, fits, values = cells.is_time(kind), cells.is_number(kind), {"role": role}

@@ -1,16 +1,16 @@
-"""Read episodes: lists of them, and recordings of environments as D4RL and d3rlpy have them.
+"""Read lists of episodes, and recordings of environments in the format of D4RL and d3rlpy.
 
-An iterable is read element by element, each by itself: a dict is a row, unless it has observations
-and rewards and none of the study's columns; anything else is an episode. An episode is a list of
-steps, and a step is (state, reward), or (state, action, reward) where the study has actions, with
-what the study's arm and mark of cuts are after it; or (state, action, reward), with or without next
-state, terminated and truncated after it; or a dict. Episodes have positions for ids, which serve
-nothing but to keep them apart: no row has such an id (``Batch.episode_ids``).
+An iterable is read element by element: a dict is a row, unless it has observations and rewards and
+none of the study's columns; anything else is an episode. An episode is a list of steps. A step is a
+dict; or a tuple (state, reward), (state, action, reward) if the study has actions, followed by the
+study's probability, arm and truncation mark if it has these; or (state, action, reward), followed
+by any of next state, terminated, truncated. The id of an episode is its position, marked so that it
+never equals an id of a row (``Batch.episode_ids``).
 
-A recording is a dict of ``observations`` and ``rewards``, one for each transition, and of marks
-that say where an episode ends: ``terminals`` (``terminations``, ``dones``, ``episode_terminals``)
-and ``timeouts`` (``truncations``). Where an episode ends is part of the episode. A mark that cannot
-be read would join two of them, or cut one in two: so it is an end, and what ends there is left out.
+A recording is a dict with ``observations`` and ``rewards``, one for each transition, and marks of
+the ends of episodes: ``terminals`` (``terminations``, ``dones``, ``episode_terminals``) and
+``timeouts`` (``truncations``). The last transition of an episode has the mark. An unreadable mark
+could join two episodes, or split one: it counts as an end, and its episode is left out.
 """
 
 import re
@@ -29,17 +29,18 @@ from privalue.readers.messages import data_error, one_line, word
 from privalue.readers.source import BATCH_ROWS, Batch, Dialect, Source, numbered, ready, texts
 
 RECORDING = "the recording"
-_NOTHING = object()  # a cell that is none, and so invalid
+_NOTHING = object()  # a cell that is invalid in every role
 _ENDS = ("terminals", "terminations", "terminated", "dones")
 _TRUNCATED = ("timeouts", "truncations", "truncated")
 _CUTS = (*_TRUNCATED, "episode_terminals")
-_ENVIRONMENT = ["state", "action", "reward", "next state", "terminated", "truncated"]  # gives
+# The order in which an environment's ``step`` returns them.
+_ENVIRONMENT = ["state", "action", "reward", "next state", "terminated", "truncated"]
 _OF_STEPS = ("action", "reward", "probability", "arm", "truncated")
 _RECORDED = {"step", "action", "reward", "truncated"}
 _OBSERVATION = re.compile(r"observation_(\d{1,6})")
 
 _Row = tuple[Any, ...]
-_Elements = Iterable[tuple[int, Any]]  # each with its number; an error in place of one unreadable
+_Elements = Iterable[tuple[int, Any]]  # number and element; an unreadable one is a DataError
 
 
 def open_elements(
@@ -52,10 +53,10 @@ def open_elements(
     """Return the rows of the elements of an iterable: rows that are dicts, and episodes.
 
     Args:
-        elements: returns them, with their numbers, each time anew if they are ``rereadable``.
-        dialect: what a source may know of the study.
-        recording: what messages call it, if it is one, all of episodes; else it is a list.
-        rereadable: whether the elements can be gone through more than once.
+        elements: returns numbered elements; can be called again if ``rereadable``.
+        dialect: the part of the study that sources know.
+        recording: the name in messages of a recording, which has only episodes; None for a list.
+        rereadable: whether the elements can be iterated more than once.
     """
     place, names = recording or "the list of episodes", dialect.columns
     if recording is not None:
@@ -92,7 +93,7 @@ def _no_episode(number: int, dialect: Dialect) -> DataError:
 
 @dataclass
 class _Gathered:
-    """Rows of objects on their way to a batch."""
+    """Rows of Python objects that are collected for a batch."""
 
     place: str
     dialect: Dialect
@@ -103,7 +104,7 @@ class _Gathered:
     problem: DataError | None = None
 
     def add(self, rows: list[_Row] | None, problem: DataError) -> None:
-        """Add the rows of an element; one that has none, for this problem, is left out."""
+        """Add the rows of an element; None counts as left out because of ``problem``."""
         if rows is None:
             self.left_out += 1
             self.problem = self.problem or problem
@@ -111,7 +112,7 @@ class _Gathered:
             self.rows += rows
 
     def flush(self) -> Batch:
-        """Return a batch of what there is."""
+        """Return the rows so far as a batch, and begin the next one."""
         names = list(self.dialect.columns.values())
         columns = list(zip(*self.rows, strict=True)) or [() for _ in names]
         arrays = [cells.from_objects(column, self.dialect.decimal) for column in columns]
@@ -136,7 +137,7 @@ def is_recording(data: Mapping[Any, Any]) -> bool:
 
 
 def _is_row(element: Any, dialect: Dialect) -> bool:
-    """Return whether an element is a row that has ids of its own."""
+    """Return whether an element is a row with its own ids."""
     try:
         named = isinstance(element, Mapping)
         return named and (
@@ -147,7 +148,7 @@ def _is_row(element: Any, dialect: Dialect) -> bool:
 
 
 def _row(element: Any, dialect: Dialect) -> list[_Row] | None:
-    """Return the cells of a row; one that it leaves out is missing."""
+    """Return the cells of a row; absent keys are missing cells."""
     try:
         return [tuple(element.get(name) for name in dialect.columns.values())]
     except Exception:  # an object of any class
@@ -163,7 +164,7 @@ def state_roles(dialect: Dialect) -> list[str]:
 
 
 def recorded_ids(dialect: Dialect) -> list[str]:
-    """Return the roles that an episode's position is the id of; it names no person."""
+    """Return the id roles for which an episode's position is used; never a unit's person."""
     unnamed = {"person"} if dialect.by_person else set()
     return [role for role in ("person", "trajectory") if role in dialect.columns.keys() - unnamed]
 
@@ -173,12 +174,12 @@ def _step_roles(dialect: Dialect) -> list[str]:
 
 
 def _episode(element: Any, number: int, dialect: Dialect) -> list[_Row] | None:
-    """Return the rows of an episode; None if it is none."""
+    """Return the rows of an episode; None if it is malformed."""
     if dialect.by_person:
         return None
     try:
         found = [_step(step, dialect) for step in _steps_of(element, dialect)]
-    except Exception:  # an object of any class, or a step that is none
+    except Exception:  # an object of any class, or a malformed step
         return None
     if not found:
         return None
@@ -192,7 +193,7 @@ def _episode(element: Any, number: int, dialect: Dialect) -> list[_Row] | None:
 
 
 def _steps_of(element: Any, dialect: Dialect) -> Iterable[Any]:
-    """Return the steps of an episode: of a list, a recording of one, or a d3rlpy episode."""
+    """Return the steps of an episode: a list, a recording of one episode, or a d3rlpy episode."""
     get: Callable[[str], Any]
     if isinstance(element, Mapping):
         get = element.__getitem__
@@ -208,14 +209,14 @@ def _steps_of(element: Any, dialect: Dialect) -> Iterable[Any]:
 
 
 def _step(step: Any, dialect: Dialect) -> dict[str, Any]:
-    """Return what a step says, by role; raise ValueError if it is none."""
+    """Return the cells of a step by role; raise ValueError if it is malformed."""
     if isinstance(step, Mapping):
         named = {role: step.get(name) for role, name in dialect.columns.items()}
         return {"state": step, **named}
     if isinstance(step, str | bytes):
         raise ValueError(step)
     cells_of = tuple(step)
-    # The reward has its place even where it is not read: no cell takes another's.
+    # The reward keeps its position even if it is not read.
     places = ["state", *(role for role in _OF_STEPS if role in {*dialect.columns, "reward"})]
     if len(cells_of) > len(places):
         places = _ENVIRONMENT if "truncated" in dialect.columns else _ENVIRONMENT[:-1]
@@ -229,7 +230,7 @@ def _step(step: Any, dialect: Dialect) -> dict[str, Any]:
 
 
 def _state_cells(state: Any, dialect: Dialect) -> _Row:
-    """Return the cells of the state's columns; one of the wrong form has cells that are invalid."""
+    """Return the cells of the state's columns; a malformed state has invalid cells."""
     roles = state_roles(dialect)
     if roles == ["state"]:
         return (state,)
@@ -244,10 +245,10 @@ def _state_cells(state: Any, dialect: Dialect) -> _Row:
 
 
 def _places(names: list[str], size: int) -> list[int]:
-    """Return which of an observation's numbers the bins are of.
+    """Return the positions of the binned columns in an observation.
 
-    Bins of the columns ``observation_0``, ``observation_3`` are of those; bins of other columns are
-    of as many numbers as there are columns, in their order.
+    Columns named ``observation_0``, ``observation_3`` have positions 0 and 3; columns with other
+    names are all numbers of the observation, in order.
     """
     found = [_OBSERVATION.fullmatch(name) for name in names]
     places = [int(one[1]) for one in found if one]
@@ -259,14 +260,14 @@ def _places(names: list[str], size: int) -> list[int]:
 
 
 def _flatten(value: Any) -> list[Any]:
-    """Return the cells of an observation, each as it was: an array of all would change some."""
+    """Return the cells of an observation, each unchanged: one array would convert some."""
     if isinstance(value, list | tuple):
         return [cell for one in value for cell in _flatten(one)]
     return list(np.ravel(value)) if getattr(value, "ndim", 0) > 0 else [value]
 
 
 def _single(value: Any) -> Any:
-    """Return a cell, by itself or in a list of its own."""
+    """Return a cell, unwrapped if it is a list of one."""
     alone = type(value) in {list, tuple} and len(value) == 1
     return value[0] if alone else value
 
@@ -275,33 +276,33 @@ def _single(value: Any) -> Any:
 
 
 def transitions(get: Callable[[str], Any], dialect: Dialect) -> list[Sequence[Any]]:
-    """Return what a recording has of each transition: states, actions if needed, and rewards."""
+    """Return the columns of a recording: states, actions if needed, and rewards."""
     seen: Any = get("observations")
-    if isinstance(seen, Mapping):  # a space of several, each with its name
+    if isinstance(seen, Mapping):  # a dict space
         each = zip(*(_listed(column) for column in seen.values()), strict=True)
         seen = [dict(zip(seen, row, strict=True)) for row in each]
     elif state_roles(dialect) == ["state"]:
         seen = _listed(seen)
     others = {"action": "actions", "reward": "rewards"}
-    wanted = {*dialect.columns, "reward"}  # which a step always has
+    wanted = {*dialect.columns, "reward"}  # a step always has a reward
     return [seen, *(_listed(get(others[role])) for role in others if role in wanted)]
 
 
 def _listed(values: Any) -> list[Any]:
-    """Return the cells of a column; one that holds several is invalid."""
+    """Return the cells of a column, as Python values."""
     plain = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
     return [_single(value) for value in (values.tolist() if plain else values)]
 
 
 def require_truncated(place: str, dialect: Dialect) -> None:
-    """Refuse a recording with cut-off episodes if the study says nothing about them."""
+    """Refuse a recording with truncated episodes if the study does not say how to treat them."""
     if "truncated" not in dialect.columns:
         ask = word("ask-truncated")
         raise data_error("truncated-rows-missing", place=place, ask=ask)
 
 
 def require_no_rewards_of_ends(dialect: Dialect) -> None:
-    """Refuse a recording if the study gives rewards to ends: it has no rows of them."""
+    """Refuse a recording if the study gives rewards to ends: a recording has no rows for ends."""
     if dialect.ends_have_rewards:
         raise data_error("recording-without-final-rows")
 
@@ -328,7 +329,7 @@ def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
     for name in marks:
         found = cells.truths(cells.from_objects(_listed(data[name])))
         ended |= found.values
-        done |= found.values & (name in _ENDS)  # by itself, and not cut off
+        done |= found.values & (name in _ENDS)  # terminated, not truncated
         unread |= False if found.failed is None else found.failed
     ends = np.union1d(np.flatnonzero(ended | unread), np.arange(count)[-1:])
     if "truncated" in dialect.columns:

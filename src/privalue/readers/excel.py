@@ -1,7 +1,7 @@
 """Read sheets of Excel workbooks: ``FILE.xlsx::SHEET``. Extra: ``excel``.
 
-Cells come as Python values, each with its own type; the numbers of a workbook are all floats. The
-first row that is not blank is the heading. Rows are named as the sheet numbers them.
+Cells are Python values, each with its own type; all numbers of a workbook are floats. The first row
+that is not blank is the heading. Messages use the sheet's own row numbers.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 
 
 def is_workbook(path: Path) -> bool:
-    """Return whether the file's name is that of a workbook."""
+    """Return whether a file's name has the ending of a workbook."""
     return path.name.lower().endswith(ENDINGS)
 
 
 def open_excel(path: Path, sheet: str | None, decimal: str) -> Source:
-    """Return the rows of a sheet, which need not be named if the workbook has one only."""
+    """Return the rows of a sheet; its name may be left out if the workbook has only one."""
     place, found = _sheet(path, sheet)
     full = [
         (number, row)
@@ -35,14 +35,14 @@ def open_excel(path: Path, sheet: str | None, decimal: str) -> Source:
         raise data_error("table-empty", place=place)
     _, heading = full.pop(0)
     names = [str(cell).strip() for cell in heading or ()]
-    nothing = [object()] * len(names)  # is in no role a cell, so that the row belongs to nobody
+    nothing = [object()] * len(names)  # invalid in every role, also as an id: the row is left out
     columns = zip(*(nothing if row is None else row for _, row in full), strict=True)
     values = list(columns) or [() for _ in names]
     return open_columns(place, names, values, decimal, [number for number, _ in full])
 
 
 def _sheet(path: Path, sheet: str | None) -> tuple[str, list[list[Any] | None]]:
-    """Return what messages call a sheet, and its rows; None for one that cannot be read."""
+    """Return the name of a sheet for messages, and its rows; None for a row that is unreadable."""
     try:
         calamine: Any = import_module("python_calamine")
     except ImportError:
@@ -68,7 +68,7 @@ def _sheet(path: Path, sheet: str | None) -> tuple[str, list[list[Any] | None]]:
 
 
 def _each_row(rows: Iterator[list[Any]]) -> Iterator[list[Any] | None]:
-    """Yield rows; None for one with a cell that is no Python value, such as a time of 10^9 days."""
+    """Yield rows; None if Python has no value for a cell of it, such as a time of 10^9 days."""
     while True:
         try:
             yield next(rows)

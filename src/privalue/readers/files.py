@@ -36,7 +36,7 @@ def open_files(data: str | Path, dialect: Dialect) -> Source:
 
 
 def list_files(data: str | Path, dialect: Dialect) -> "list[CsvFile | ParquetFile]":
-    """Open the files that a name, a folder or a glob stands for; all are of one kind."""
+    """Open the files of a name, a folder or a glob; all must be CSV, or all Parquet."""
     files = [_open_file(path, dialect) for path in find_files(data)]
     if len({type(file) for file in files}) > 1:
         raise data_error("files-mixed", data=data)
@@ -57,7 +57,7 @@ def _open_file(path: Path, dialect: Dialect) -> "CsvFile | ParquetFile":
 
 
 def find_files(data: str | Path) -> list[Path]:
-    """Return the files that a name, a folder or a glob stands for."""
+    """Return the files of a name, a folder or a glob."""
     try:
         found = _match(data)
         for path in found:
@@ -72,11 +72,11 @@ def find_files(data: str | Path) -> list[Path]:
 
 
 def _require_plain(path: Path, written: Set[str]) -> None:
-    """Refuse files without rows, and rows one column of which is in the name of a folder.
+    """Refuse special files, and files with a column in the name of their folder (Hive partitions).
 
     Args:
         path: a file that was found.
-        written: parts of the name that the user wrote: whoever names one folder of many means it.
+        written: the parts of the name that the user wrote: to name a partition explicitly is fine.
     """
     try:
         str(path).encode()
@@ -90,7 +90,7 @@ def _require_plain(path: Path, written: Set[str]) -> None:
 
 
 def _match(data: str | Path) -> list[Path]:
-    """Do the same, and leave the system's errors to the caller."""
+    """Return the files of a name, a folder or a glob; raise OSError or ValueError."""
     path = Path(data)
     if path.is_dir():
         os.listdir(path)  # fails if it may not be read; rglob would skip it silently
@@ -102,7 +102,7 @@ def _match(data: str | Path) -> list[Path]:
         return [path]
     matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
     if not matches:
-        # Of a page: any other address was refused without being quoted.
+        # A plain web address is quoted; any other address was refused without being quoted.
         raise data_error("file-remote" if "://" in str(data) else "file-absent", data=data)
     every = (file for match in matches for file in (_match(match) if match.is_dir() else [match]))
     return list(dict.fromkeys(every))  # a pattern may match a folder and what is in it
@@ -118,7 +118,7 @@ def _holds_rows(file: Path) -> bool:
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """A Parquet file, its metadata read; pages with a checksum are checked."""
+    """A Parquet file with its metadata; checksums of pages are verified."""
 
     path: Path
     schema: pa.Schema
@@ -126,10 +126,9 @@ class ParquetFile:
 
     @classmethod
     def open(cls, path: Path) -> "ParquetFile":
-        """Read the metadata; refuse a file that does not say the same of itself everywhere.
+        """Read the metadata; refuse a file with inconsistent counts of rows.
 
-        The counts of single columns are not looked at: pyarrow ends the process where one is
-        damaged.
+        The counts of single columns are not accessed: pyarrow aborts the process if one is damaged.
         """
         with _opened(path) as file:
             opened = cls(path, file.schema_arrow, file.metadata)
@@ -149,11 +148,11 @@ class ParquetFile:
 
     @property
     def parts(self) -> int:
-        """Return how many parts there are that can be read by themselves: row groups."""
+        """Return the number of parts that can be read independently: row groups."""
         return int(self.metadata.num_row_groups)
 
     def tasks(self, types: Types, first: int = 0, last: int | None = None) -> Iterator[Task]:
-        """Yield row groups, small ones together; one that is too large to hold in parts."""
+        """Yield row groups: small ones together, large ones in several parts."""
         names, groups, rows, sizes = list(types), list[int](), 0, self.sizes
         row = 1 + sum(sizes[:first])
         for group in range(self.parts)[first:last]:
@@ -173,10 +172,10 @@ class ParquetFile:
         with _opened(self.path, self.metadata) as file:
             table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
             for at, field in enumerate(table.schema):
-                if pa.types.is_dictionary(field.type):  # its indices may be too small for all
+                if pa.types.is_dictionary(field.type):  # index types may overflow when combined
                     values = table.column(at).cast(field.type.value_type)
                     table = table.set_column(at, field.name, values)
-            batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
+            batches = table.combine_chunks().to_batches()  # one, except for gigabytes of text
             rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         _require_rows(self.path, declared, rows.num_rows)
         return Batch(rows, numbered(str(self.path), first))
@@ -193,7 +192,7 @@ class ParquetFile:
 
 @contextmanager
 def _opened(path: Path, metadata: Any = None) -> Iterator[Any]:
-    """Open a Parquet file, and turn Arrow's errors into one line with its name."""
+    """Open a Parquet file, and translate Arrow's errors into one line with its name."""
     try:
         # pre_buffer helps with remote storage; for local files it only costs one more copy.
         with pq.ParquetFile(
@@ -209,6 +208,6 @@ def _opened(path: Path, metadata: Any = None) -> Iterator[Any]:
 
 
 def _require_rows(path: Path, declared: int, count: int) -> None:
-    """Refuse a file from which another number of rows came than it declares."""
+    """Refuse a file whose number of rows differs from its metadata."""
     if count != declared:
         raise data_error("parquet-damaged", path=path, declared=declared, count=count)

@@ -1,9 +1,9 @@
-"""Bring rows that come in any order together by unit, in memory; nothing is written to a disk.
+"""Group unsorted rows by unit, in memory; nothing is written to a disk.
 
-Every unit has a hash of 64 bits (``unit_hash`` of the core), and its upper 32 bits are divided into
-equal spans, the partitions. All rows of a unit meet in one partition, wherever they come from, and
-a partition, which fits a processor's cache, is sorted by unit, trajectory and step. Two units with
-the same hash share a partition and nothing else: ids are compared. Where rows outgrow the memory,
+Every unit has a hash of 64 bits (``unit_hash`` of the core); the range of its upper 32 bits is
+divided into equal partitions. All rows of a unit are in one partition, wherever they come from. A
+partition fits a processor's cache, and is sorted by unit, trajectory and step. Two units with equal
+hashes share a partition, but are never merged: ids are compared. If rows do not fit into memory,
 the source is read several times, each time for some of the partitions.
 """
 
@@ -20,7 +20,7 @@ _MOST_BITS = 63
 
 
 def span_of(partition: int, partitions: int = PARTITIONS) -> tuple[int, int]:
-    """Return the range of hashes of a partition, the second number excluded."""
+    """Return the range of hashes of a partition, excluding its end."""
     low, high = (-(-(at << 32) // partitions) for at in (partition, partition + 1))
     return low, high
 
@@ -44,7 +44,7 @@ class Divided(Private):
         return int(self.bounds[at + 1] - self.bounds[at])
 
     def cut(self, last: int) -> "Divided":
-        """Return the rows of the partitions before ``last``, in memory of their own if some go."""
+        """Return the rows of the partitions before ``last``; copied, so that memory is freed."""
         if len(self.bounds) <= last - self.first + 1:
             return self
         bounds = self.bounds[: last - self.first + 1]
@@ -59,10 +59,10 @@ def divide(
 
     Args:
         rows: in any order.
-        unit_ids: how many of a row's ids are its unit's.
-        partitions: how many there are in all.
-        first: the first of those that are wanted.
-        last: the end of these, excluded; None: the end of all.
+        unit_ids: how many of a row's ids identify its unit.
+        partitions: the number of all partitions.
+        first: the first partition to return.
+        last: the end of the partitions to return, excluded; None for all.
     """
     last = partitions if last is None else last
     count, ids, size = rows.ids.shape
@@ -93,7 +93,7 @@ def sort(parts: Sequence[Rows]) -> Rows:
         if more:
             packed <<= np.uint64(more)
             packed |= (column.astype(np.int64, copy=False) - low).view(np.uint64)
-    return rows.part(np.argsort(packed))  # equal ones are a mistake, in whatever order
+    return rows.part(np.argsort(packed))  # equal rows are an error anyway, in any order
 
 
 @jit(nogil=True)
@@ -108,7 +108,7 @@ def _partitions(ids, unit_words, partitions, which, sizes):  # type: ignore[no-u
 
 @jit(nogil=True)
 def _place(which, free, first, places):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Write the place of each row, if rows are put in the order of their partitions."""
+    """Write the position of each row after sorting by partition."""
     for row in range(len(which)):
         partition = which[row] - first
         places[row] = free[partition]

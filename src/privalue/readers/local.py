@@ -1,10 +1,10 @@
 """Compute the statistics of a source on one machine, with a few threads.
 
 Threads read and encode batches, and one thread adds them to the core. A source that can be read
-again is always taken to be in order first: whole units go to the core as they come, and the unit
-that a batch ends with stays open until the next batch. If rows turn out not to be in order, the
-source is read again, and rows are brought together by unit (``grouping``), in memory alone: where
-they outgrow it, the source is read several times.
+again is first assumed to be sorted: whole units go to the core as they arrive, and the last unit of
+a batch stays open until the next batch. If rows turn out to be unsorted, the source is read again,
+and rows are grouped by unit (``grouping``), in memory alone: if they do not fit, the source is read
+several times.
 """
 
 import os
@@ -30,7 +30,7 @@ from privalue.readers.rows import Encoder, Rows
 from privalue.readers.source import Progress, Source, Task
 
 MOST_THREADS = 1024
-RESERVED_BYTES = 608 << 20  # the program itself, and batches on their way
+RESERVED_BYTES = 608 << 20  # for the program itself, and batches being read
 LEAST_BYTES = 1 << 24
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -39,10 +39,10 @@ _Result = TypeVar("_Result")
 
 
 def default_memory(limits: Iterable[str] = _LIMITS) -> int:
-    """Return half of the memory that this process may use, by its machine and its container.
+    """Return half of the memory of this machine, or of its container if that is smaller.
 
     Args:
-        limits: files in which the system states the limit of a container.
+        limits: files with the memory limit of a container.
     """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in limits:
@@ -60,7 +60,7 @@ def usable_cores() -> int:
 
 
 def require_threads(threads: int | None) -> int:
-    """Return the number of threads that was asked for, or one for each core; refuse any other."""
+    """Return a valid number of threads, or the number of cores for None; raise UsageError."""
     if threads is None:
         return usable_cores()
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
@@ -94,14 +94,14 @@ def read_locally(
 
 @dataclass
 class _Reading:
-    """A source on its way to the core, in either of two ways."""
+    """One reading of a source into the core, sorted or unsorted."""
 
     source: Source
     declaration: Declaration
     limits: Limits
     threads: int
     progress: Progress | None
-    done: int = 0  # rows
+    done: int = 0  # rows read so far
 
     def __post_init__(self) -> None:
         self.encoder = Encoder(self.declaration)
@@ -121,7 +121,7 @@ class _Reading:
     # In order
 
     def in_order(self) -> Statistics:
-        """Add whole units as they come; raise ConflictError where rows are not in order."""
+        """Add whole units as they arrive; raise ConflictError if rows are not in order."""
         total, open_unit, left_out = Contributions(self.limits), list[Rows](), 0
         with self._tasks() as tasks:
             for rows in _each(self._encode, tasks, self.threads):
@@ -136,7 +136,7 @@ class _Reading:
     def _add_whole_units(
         self, open_unit: list[Rows], rows: Rows, total: Contributions
     ) -> list[Rows]:
-        """Add what is complete, and return the unit that may go on in the next batch."""
+        """Add complete units, and return the last unit, which may continue in the next batch."""
         units = rows.ids[:, : self.unit_ids].reshape(len(rows), -1)
         begin = 0  # of the first new unit
         if open_unit:
@@ -160,7 +160,7 @@ class _Reading:
         return bool((pair.ids[0, : self.unit_ids] == pair.ids[1, : self.unit_ids]).all())
 
     def _require_order(self, rows: Rows, at: int) -> None:
-        """Raise ConflictError if a row does not come after the one before it."""
+        """Raise ConflictError if a row does not sort after the previous row."""
         pair = slice(at - 1, at + 1)
         earlier, later = np.column_stack([rows.ids[pair].reshape(2, -1), rows.steps[pair]]).tolist()
         if later < earlier or (later == earlier and not self.declaration.drop_invalid):
@@ -172,7 +172,7 @@ class _Reading:
     # In any order
 
     def in_any_order(self, memory: int) -> Statistics:
-        """Bring rows together by unit; read the source once for each part that fits into memory."""
+        """Group rows by unit; read the source once for each part that fits into memory."""
         total, left_out, first, self.done = Contributions(self.limits), 0, 0, 0
         room = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
         while first < grouping.PARTITIONS:
@@ -180,7 +180,7 @@ class _Reading:
         return total.finish(rows_left_out=left_out).require_data()
 
     def _add_partitions(self, first: int, room: int, total: Contributions) -> tuple[int, int]:
-        """Add the partitions from ``first`` on; return the end of these, and nobody's rows."""
+        """Add the partitions from ``first`` on; return their end, and how many rows had no unit."""
         divided, last, left_out = self._gather(first, room)
 
         def sort(partition: int) -> tuple[int, Rows]:
@@ -194,9 +194,9 @@ class _Reading:
         return last, left_out
 
     def _gather(self, first: int, room: int) -> tuple[list[Divided], int, int]:
-        """Return the rows of partitions from ``first`` on, the end of these, and nobody's rows.
+        """Return the rows of partitions from ``first`` on, their end, and how many had no unit.
 
-        Where rows outgrow the memory, half of the partitions are left to the next pass.
+        If rows do not fit into memory, half of the partitions are left to the next pass.
         """
         last, kept, size, left_out = grouping.PARTITIONS, list[Divided](), 0, 0
 
@@ -208,7 +208,7 @@ class _Reading:
         with self._tasks() as tasks:
             for divided, nobodys in _each(divide, tasks, self.threads):
                 left_out += nobodys
-                kept.append(divided.cut(last))  # it may have been begun before the last cut
+                kept.append(divided.cut(last))  # divided perhaps before ``last`` was halved
                 size += kept[-1].rows.nbytes
                 while size > room and last > first + 1:
                     if not self.source.rereadable:
@@ -219,7 +219,7 @@ class _Reading:
         return kept, last, left_out
 
     def find(self, wanted: Wanted) -> list[str]:
-        """Return where the first two of the wanted rows are, if the source can be read again."""
+        """Return the places of the first two wanted rows, if the source can be read again."""
         if not self.source.rereadable:
             return []
         with self._tasks() as tasks:
@@ -228,7 +228,7 @@ class _Reading:
 
 
 def _count_first(units: Integers) -> int:
-    """Return how many rows at the beginning are of the first one's unit."""
+    """Return how many rows at the beginning belong to the unit of the first row."""
     seen = 64
     while True:
         other = np.flatnonzero((units[:seen] != units[0]).any(axis=1))

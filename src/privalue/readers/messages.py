@@ -1,16 +1,16 @@
-"""Word the errors of the readers: a sentence for each code, in ``messages.toml``."""
+"""Format the readers' errors: a sentence for each code, in ``messages.toml``."""
 
 from privalue.errors import DataError, read_texts
 
 
 def word(code: str, **values: object) -> str:
-    """Return the sentence of a code, its braces filled in."""
+    """Return the sentence of a code, with the names in braces replaced."""
     sentence = " ".join(read_texts(__file__, "messages.toml")[code].split())
     return sentence.format(**values)
 
 
 def data_error(code: str, **values: object) -> DataError:
-    """Return the error of a code, worded with these values."""
+    """Return the error of a code, with these values in its sentence."""
     return DataError(word(code, **values), code=code)
 
 
@@ -20,5 +20,5 @@ def one_line(problem: object) -> str:
 
 
 def list_some(names: list[str], most: int = 10) -> str:
-    """Return the first of some names, as a message lists them."""
+    """Return the first ``most`` names as a list for a message."""
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")

@@ -2,9 +2,9 @@
 
 ``minari:toy/lake-v0`` is a dataset of the local Minari storage; nothing is ever downloaded. The
 folder of a dataset and a ``MinariDataset`` are accepted as well, in Minari's default storage, HDF5.
-An episode is a trajectory, and each of its transitions is a row: the observation acted on, counted
-from the first of its space, the reward received and, where the study has actions, the action taken,
-counted likewise. The final observation has no row.
+An episode is a trajectory, and each of its transitions is a row: the observation acted on, numbered
+from 0, the reward received and, if the study has actions, the action taken, numbered from 0. The
+final observation has no row.
 """
 
 import sys
@@ -52,14 +52,14 @@ def open_minari(data: Any, dialect: Dialect) -> Source | None:
             episodes = dataset.storage.get_episodes(indices)
             for index, episode in zip(indices, episodes, strict=True):
                 yield index, _acted_on(episode, state, action)
-        except _UNREADABLE as problem:  # of the storage, and not of one episode
+        except _UNREADABLE as problem:  # an error of the storage, not of a single episode
             raise data_error("minari-unreadable", place=place, problem=one_line(problem)) from None
 
     return open_elements(elements, dialect, recording=place)
 
 
 def _acted_on(episode: Mapping[str, Any], state: int, action: int) -> dict[str, Any] | None:
-    """Return an episode without its final observation; None if that cannot be."""
+    """Return an episode without its final observation; None if the episode is malformed."""
     try:
         seen, actions = episode["observations"], episode["actions"]
         if isinstance(seen, Mapping):
@@ -77,7 +77,7 @@ def _acted_on(episode: Mapping[str, Any], state: int, action: int) -> dict[str, 
 
 
 def _dataset(data: Any) -> tuple[Any, str] | None:
-    """Return the dataset and what messages call it, or None if ``data`` is not one."""
+    """Return the dataset and its name in messages, or None if ``data`` is not a dataset."""
     if not isinstance(data, str | Path):
         module = sys.modules.get("minari")  # a caller that has a dataset has imported it
         if module is None or not isinstance(data, module.MinariDataset):
@@ -93,7 +93,7 @@ def _dataset(data: Any) -> tuple[Any, str] | None:
         if named:
             return minari.load_dataset(place.removeprefix(_PREFIX), download=False), place
         return minari.MinariDataset(folder), place
-    except ImportError:  # Minari itself, or what its storage needs
+    except ImportError:  # of Minari, or of its storage
         raise MissingComponentError(word("minari-missing", place=place)) from None
     except FileNotFoundError:
         raise data_error("minari-absent", place=place) from None
@@ -111,7 +111,7 @@ def _data_folder(path: Path) -> Path | None:
 
 
 def _first(space: Any, place: str, code: str) -> int:
-    """Return the observation that is state 0, or the action that is 0: the first of the space."""
+    """Return the first observation or action of a space, which is number 0 of the study."""
     spaces: Any = import_module("gymnasium.spaces")
     if isinstance(space, spaces.Discrete):
         return int(space.start)

@@ -1,4 +1,4 @@
-"""Tell from its name alone what data is: a query, a server, or something opened by its name."""
+"""Classify data by its name alone: a query, an address of a server, or a file."""
 
 import glob
 import re
@@ -17,17 +17,17 @@ def is_query_result(data: object) -> bool:
     if package == "pyspark" and kind == "DataFrame":
         return True
     text = str(data) if isinstance(data, str | Path) else ""
-    after = (text[mark.end() :] for mark in re.finditer("::", text))  # a query has casts of its own
+    after = (text[mark.end() :] for mark in re.finditer("::", text))  # queries may hold :: casts
     return any(QUERY.match(request) for request in after)
 
 
 def is_on_server(data: str | Path) -> bool:
-    """Return whether rows are on a server; a file that has such a name is a file."""
+    """Return whether a name is the address of a server; an existing file takes precedence."""
     return names_server(str(data)) and not exists(data)
 
 
 def split_query(text: str) -> tuple[Path, str | None]:
-    """Return a file and what is wanted of it; the name of a file may hold "::" too."""
+    """Return a file, and the table, sheet or query after "::"; file names may hold "::", too."""
     if "::" not in text or isfile(text):
         return Path(text), None
     for mark in re.finditer("::", text):
@@ -38,10 +38,10 @@ def split_query(text: str) -> tuple[Path, str | None]:
 
 
 def require_showable(data: str | Path) -> None:
-    """Refuse a name that is not a file and may hold a password, before anything quotes it.
+    """Refuse a name that may hold a password, before any message quotes it.
 
     Raises:
-        DataError: it is neither a file or a folder that exists, nor a glob that finds one.
+        DataError: it looks like an address, and is no existing file or folder, and no glob of one.
     """
     text = str(data)
     if may_hold_password(text) and not exists(split_query(text)[0]) and not _finds_something(text):
@@ -49,7 +49,7 @@ def require_showable(data: str | Path) -> None:
 
 
 def _finds_something(pattern: str) -> bool:
-    """Return whether a glob stands for at least one file."""
+    """Return whether a glob matches at least one file."""
     try:
         return next(glob.iglob(pattern, recursive=True), None) is not None
     except (OSError, ValueError):  # no file can have such a name

@@ -1,4 +1,4 @@
-"""Open whatever holds rows as a source, by its name or by what it is."""
+"""Open data as a source, by its name or by the type of the object."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from os.path import isdir
@@ -22,7 +22,7 @@ from privalue.readers.names import is_on_server, require_showable, split_query
 from privalue.readers.source import Dialect, Source
 from privalue.readers.tables import open_table
 
-# What spreadsheets on Windows write in Western Europe, where they do not write UTF-8.
+# The encoding of spreadsheets on Windows in Western Europe, if it is not UTF-8.
 _FALLBACK = "cp1252"
 
 
@@ -32,10 +32,10 @@ def open_source(
     """Return the rows of a file name, folder or glob, of an object in memory, or of a recording.
 
     Args:
-        data: what holds rows.
-        dialect: what a source may know of the study.
-        threads: that a database may use.
-        memory: bytes that a database may use.
+        data: the data, in any form that ``release`` takes.
+        dialect: the part of the study that sources know.
+        threads: the most threads of a database.
+        memory: the most memory of a database, in bytes.
     """
     if isinstance(data, str | Path) and not is_on_server(data):
         require_showable(data)
@@ -60,7 +60,7 @@ def open_source(
 
 
 def _open_name(data: str | Path, dialect: Dialect, threads: int, memory: int) -> Source:
-    """Return the rows of what a name stands for: a workbook, a database, or files."""
+    """Return the rows of the workbook, database or files of this name."""
     if not str(data):
         raise data_error("name-empty")
     if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
@@ -79,9 +79,9 @@ class ColumnNames(NamedTuple):
 
 
 def column_names(data: str | Path) -> ColumnNames:
-    """Return the names of the columns: the heading of a file, or a schema; no row is read.
+    """Return the names of the columns from a file's heading or a schema, without reading a row.
 
-    A heading that is not UTF-8 is tried in one other encoding; the rows have no say in that.
+    A heading that is not UTF-8 is read in one other encoding, whatever the rows contain.
     """
     try:
         source = open_source(data, Dialect())

@@ -1,8 +1,8 @@
-"""Turn pairs of a state and an action into where a trajectory counts, and into ratios of policies.
+"""Compute the key and the importance ratio of each row, for off-policy evaluation.
 
 A row's ratio is the target's probability of its action over the behaviour's, which comes from a
-public table, or from the row itself. Either way it is that row's alone. An action that the
-behaviour never takes has ratio 0: what the target does there is lost, and the kept mass says so.
+public table, or from the row itself: it depends on that row alone. An action that the behaviour
+never takes has ratio 0: the target's weight there is lost, and the retained weight shows it.
 """
 
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ from privalue.study import Study
 
 @dataclass(frozen=True, kw_only=True)
 class Ratios:
-    """What a pair stands for where another policy is valued; public."""
+    """The key and the ratio of every pair of state and action; public."""
 
-    # Of every pair, and of the numbers that mark an invalid row and an end: the key.
+    # Key of every pair, and of the two numbers that mark an invalid row and an end.
     starts: NDArray[np.int32] = field(compare=False)
-    of_pairs: Vector = field(compare=False)  # without the behaviour where rows have it
+    of_pairs: Vector = field(compare=False)  # the target's probability alone if rows are logged
     logged: bool
 
     @classmethod
     def of(cls, study: Study, keys: int) -> "Ratios | None":
-        """Return what a study's pairs stand for; None where no other policy is valued."""
+        """Return the keys and ratios of a study's pairs; None if it values no other policy."""
         if not study.is_off_policy:
             return None
         policies, pairs = study.policies, study.pairs
@@ -46,12 +46,12 @@ class Ratios:
         ratios = self.of_pairs[pairs]
         if self.logged:
             assert logged is not None
-            # An end has no action: nothing of it was chosen.
+            # An end has no action, and so ratio 1.
             ratios = np.where(pairs == len(self.starts) - 1, 1.0, _over(ratios, logged))
         return self.starts[pairs], ratios
 
 
 def _over(target: Vector, behaviour: Vector) -> Vector:
-    """Return target/behaviour, and 0 where the behaviour has no probability."""
+    """Return target/behaviour, and 0 where the behaviour's probability is 0."""
     with np.errstate(over="ignore"):
         return np.where(behaviour > 0, target / np.where(behaviour > 0, behaviour, 1.0), 0.0)

@@ -1,17 +1,16 @@
-"""Encode rows as plain numbers, each from its own cells, or name the first invalid row.
+"""Encode rows as plain numbers, each from its own cells, or report the first invalid row.
 
-``cells`` converts single cells, by the ``declaration``; here the cells of a row come together. A
-row is invalid if one of its cells does not convert. With ``invalid = "refuse"`` the first such row
-ends the reading, with its place, the column and the value. With ``"drop-unit"`` the row stays, with
-one more than the last key as its key, so that the core leaves out its whole unit. A row whose unit
-is not known cannot be kept for that, belongs to nobody, and is left out at once.
+``cells`` converts single cells, as the ``declaration`` says; here the cells of a row are combined.
+A row is invalid if one of its cells cannot be converted. With ``invalid = "refuse"`` the first
+invalid row is an error, with its place, column and value. With ``"drop-unit"`` it gets the key
+``keys`` (one more than the last), for which the core drops the whole unit. A row without a valid id
+of its unit is dropped at once.
 
-With bins, a state is the number of the bin of each of its columns, the last column's the fastest.
-With arms, a key is the number of the arm times the number of states, plus the state. With actions
-it is the number of the state times the number of actions, plus the action, counted among those
-pairs that are allowed. A row that is marked as cut off gets the key of an invalid row where such
-units are left out. A row that ends its trajectory has a key of its own, two more than the last: its
-action, arm and probability are not looked at.
+With bins, a state is the mixed-radix number of its columns' bins, the last column varying fastest.
+With arms, a key is the arm times the number of states, plus the state. With actions it is the
+position of (state times the number of actions, plus the action) among the allowed pairs. A row of a
+truncated trajectory gets the key of an invalid row if the study drops such units. A row that ends
+its trajectory gets the key ``keys + 1``: its action, arm and probability are ignored.
 """
 
 from collections.abc import Sequence
@@ -39,12 +38,12 @@ _NOT_OF_ENDS = {"action", "arm", "probability"}  # a row that ends its trajector
 class Rows(Private):
     """Some rows as plain numbers."""
 
-    ids: Integers  # row x id (the person's, where there is one, and the trajectory's) x sort key
-    steps: Integers  # of 32 bits where the source's are
-    keys: NDArray[np.int32]  # one more than the last where the row is invalid, two more at an end
+    ids: Integers  # row x id (the person's, if there is one, and the trajectory's) x sort key
+    steps: Integers  # of 32 bits if the source's are
+    keys: NDArray[np.int32]  # the number of keys marks an invalid row, one more marks an end
     rewards: NDArray[np.floating]  # of 32 or 64 bits; the core clamps them to the public bounds
-    probabilities: NDArray[np.float64] | None = None  # of the actions, where they are logged
-    left_out: int = field(default=0, kw_only=True)  # rows of which nobody knows whose they are
+    probabilities: NDArray[np.float64] | None = None  # of the actions, if they are logged
+    left_out: int = field(default=0, kw_only=True)  # rows whose unit is unknown
     positions: Integers | None = field(default=None, kw_only=True)  # in the batch; None: all
 
     def __len__(self) -> int:
@@ -52,7 +51,7 @@ class Rows(Private):
 
     @property
     def columns(self) -> list[NDArray[Any]]:
-        """Return the arrays that every row has a number in."""
+        """Return the arrays with one entry per row."""
         logged = [] if self.probabilities is None else [self.probabilities]
         return [self.ids, self.steps, self.keys, self.rewards, *logged]
 
@@ -66,7 +65,7 @@ class Rows(Private):
         return Rows(*(column[which] for column in self.columns))
 
     def moved(self, places: Integers) -> "Rows":
-        """Return the same rows, each at its new place."""
+        """Return the same rows, each at its new position."""
         columns = [np.empty_like(column) for column in self.columns]
         for column, old in zip(columns, self.columns, strict=True):
             column[places] = old
@@ -105,8 +104,8 @@ class Encoder:
         """Return a batch as plain numbers.
 
         Raises:
-            DataError: the study refuses invalid rows; the message names the first one and its
-                value.
+            DataError: a row is invalid and the study refuses such rows; the message names the first
+                one and its value.
         """
         declared = self._declaration
         if batch.problem is not None and not declared.drop_invalid:
@@ -176,7 +175,7 @@ class Encoder:
         return Cells(np.searchsorted(edges, found.values, side="right"), found.status)
 
     def _keys(self, found: dict[str, Cells]) -> tuple[NDArray[np.int32], _Flags | None]:
-        """Return keys, and which rows have an action that is none of their state's."""
+        """Return keys, and which rows have an action that is not allowed in their state."""
         first, *others = (found[role].values for role in self._declaration.state_roles)
         keys = first if self._codes is None else self._codes[first]
         for edges, values in zip(self._edges[1:], others, strict=True):
@@ -192,9 +191,9 @@ class Encoder:
         return keys.astype(np.int32, copy=False), forbidden
 
     def _ends(self, found: dict[str, Cells]) -> tuple[_Flags | None, NDArray[np.floating]]:
-        """Return which rows end their trajectory, None where there are no ends, and all rewards."""
+        """Return which rows end their trajectory (None without ends), and the rewards."""
         study, ends = self._declaration.study, None
-        position = found["step"].values  # of any column: how many rows there are
+        position = found["step"].values  # any column will do: only its length is used
         if study.states.ends is not None:
             assert self._codes is not None
             position = self._codes[found["state"].values] - study.state_count
@@ -211,7 +210,7 @@ class Encoder:
     def _error(
         self, batch: Batch, at: int, found: dict[str, Cells], ends: _Flags | None
     ) -> DataError:
-        """Return what to raise for an invalid row, with what to do about it."""
+        """Return the error for an invalid row, with what to do about it."""
         columns, where = self._declaration.columns, batch.where(at)
 
         def shown(role: str) -> str:
@@ -251,18 +250,18 @@ class Encoder:
 
 
 def _unless(ends: _Flags | None, flags: _Flags | None) -> _Flags | None:
-    """Return the flags of rows that are no end."""
+    """Return the flags, cleared for rows that end a trajectory."""
     return flags if ends is None or flags is None else flags & ~ends
 
 
 def _any_of(several: Sequence[_Flags | None]) -> _Flags | None:
-    """Return which rows any of the flags are set for; None if none is."""
+    """Return which rows have any of the flags set; None if no row has."""
     flags = [one for one in several if one is not None and one.any()]
     return np.logical_or.reduce(flags) if flags else None
 
 
 def _shown(column: pa.Array, at: int) -> str:
-    """Return a cell as a message quotes it."""
+    """Return a cell as text for a message."""
     try:
         shown = repr(column[at].as_py())
     except UnicodeDecodeError as problem:

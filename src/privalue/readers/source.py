@@ -1,7 +1,7 @@
-"""Define what a source of rows is: Arrow batches, and the schema that they have.
+"""Define the interface of a source of rows: a schema, and Arrow batches.
 
-To add a source is to yield batches. A source knows nothing of the study but its dialect: the engine
-(``local``, ``spark``) selects columns, checks types and reads cells, for all sources alike.
+A new source only has to yield batches. It knows nothing of the study but its dialect: the engine
+(``local``, ``spark``) selects columns, checks types and converts cells, for all sources alike.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,31 +19,31 @@ Types = Mapping[str, pa.DataType]
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """All that a source knows of a study."""
+    """The part of a study that sources know."""
 
-    delimiter: str | None = None  # of CSV; None: the one that the heading has most of
+    delimiter: str | None = None  # of CSV; None: the one that splits the heading into most columns
     encoding: str = "utf-8"
     decimal: str = "."
-    # What an episode, which names no columns, has to say, by role: "state", "bin 0", "reward", ...
+    # Columns by role ("state", "bin 0", "reward", ...): episodes have roles instead of names.
     columns: Mapping[str, str] = field(default_factory=dict)
-    by_person: bool = False  # then a recording, which names no person, cannot be read
-    ends_have_rewards: bool = False  # nor then, since its final observations have no rows
+    by_person: bool = False  # then a recording is refused, since it names no person
+    ends_have_rewards: bool = False  # then, too, since its final observations have no rows
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
-    """Some rows of a source as they are there, and how to name a row in a message.
+    """Some rows of a source, unconverted, and a function that names a row in messages.
 
     PRIVATE. It holds a function, and so cannot be sealed or pickled; its repr shows no row.
     """
 
     rows: pa.RecordBatch = field(repr=False)
     where: Callable[[int], str] = field(repr=False)  # the place of a row: "trial.csv, line 17"
-    # lines or elements that are no rows, so that nobody knows whose they are
+    # lines or elements that are not rows, so that their unit is unknown
     left_out: int = field(default=0, repr=False)
-    # the error of the first that is left out
+    # the error of the first of these
     problem: DataError | None = field(default=None, repr=False)
-    episode_ids: bool = False  # ids are positions, which are no row's id, whatever is written there
+    episode_ids: bool = False  # ids are positions of episodes, never equal to an id in a row
 
 
 Task = Callable[[], Batch]
@@ -53,23 +53,23 @@ Task = Callable[[], Batch]
 class Source:
     """A stream of batches, which are read as tasks so that several threads can read at once."""
 
-    # What each table is called in messages, and its columns; texts where it has no types.
+    # The name of each table for messages, and its columns; texts if the source has no types.
     schemas: tuple[tuple[str, pa.Schema], ...]
-    # Takes the columns to read, each with the type that plainly written texts of it have.
+    # Takes the columns to read, each with the type that its texts usually have.
     tasks: Callable[[Types], Iterator[Task]]
-    rows: int | None = None  # about, where that is known without reading
-    # Of CSV: the delimiter and the encoding that the first heading shows.
+    rows: int | None = None  # approximately, if that is known without reading
+    # Of CSV: the delimiter and the encoding of the first heading.
     heading: Mapping[str, str] = field(default_factory=dict)
     rereadable: bool = True
 
 
 def numbered(place: str, first: int) -> Callable[[int], str]:
-    """Return what names rows by their number, the first one's being ``first``."""
+    """Return a function that names rows by their number, starting at ``first``."""
     return lambda at: f"{place}, row {first + at}"
 
 
 def ready(batches: Iterable[Batch]) -> Iterator[Task]:
-    """Yield batches that are at hand as tasks."""
+    """Yield existing batches as tasks."""
     for batch in batches:
         yield lambda batch=batch: batch  # type: ignore[misc]
 

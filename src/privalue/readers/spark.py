@@ -1,17 +1,16 @@
-"""Compute the statistics of a source on many machines: Spark spreads the rows.
+"""Compute the statistics of a source on many machines, with Spark.
 
 | where     | what                                                                               |
 |-----------|------------------------------------------------------------------------------------|
-| executors | rows, encoded where they are; then brought together by unit, sorted and summed up    |
-| shuffle   | rows of a range of units' hashes, a bucket, as one binary cell of Arrow's IPC format |
-| driver    | the totals by state; noise                                                         |
+| executors | encode the rows of their part; after the shuffle, sort and sum them by unit        |
+| shuffle   | sends each bucket (a range of hashes of units) as one cell in Arrow's IPC format   |
+| driver    | adds up the totals by state, and draws noise                                       |
 
-Every task goes through the grouping and the core of the local engine. Sums are integers, so the
-result is that of the local engine, bit for bit. They come from the output of tasks that succeeded,
-and from nothing else: a task that is tried again counts once. An error in the data is output too:
-the task is not tried again, and Spark does not log the message, which may quote the data. Spark
-shuffles by way of its own disks. One bucket must fit into memory; there are as many of them as
-``spark.sql.shuffle.partitions`` says.
+Every task uses the grouping and the core of the local engine. Sums are integers, so the result is
+that of the local engine, bit for bit. They come only from the output of successful tasks: a task
+that is retried counts once. An error in the data is output, too: the task is not retried, and Spark
+does not log the message, which may quote the data. Spark writes shuffled rows to its own disks. One
+bucket must fit into memory; ``spark.sql.shuffle.partitions`` is their number.
 """
 
 import io
@@ -44,12 +43,12 @@ if TYPE_CHECKING:
 __all__ = ["read_with_spark", "session"]
 
 Batches = Iterator[pa.RecordBatch]
-Read = Callable[[Batches, Declaration], Iterator[Batch]]  # what a task's input stands for
+Read = Callable[[Batches, Declaration], Iterator[Batch]]  # yields the rows of a task's input
 
 FRAME = "the Spark dataframe"
-ENCODED = "bucket int, content binary"  # no bucket: the content is what a task has to say
+ENCODED = "bucket int, content binary"  # without a bucket, the content is a task's note
 SUMMED = "content binary"
-_BUNDLE_ROWS = 1 << 19  # that are divided into buckets at once
+_BUNDLE_ROWS = 1 << 19  # divided into buckets at a time
 _DEFAULT_BUCKETS = 200
 
 
@@ -61,8 +60,8 @@ def read_with_spark(
     Args:
         data: a Spark DataFrame, or the name of CSV or Parquet files that every worker can open:
             these are read in the active session, or else in one that is stopped at the end.
-        declaration: what the study declares of rows.
-        limits: what the core holds units to.
+        declaration: the study's declaration of rows.
+        limits: the limits that the core enforces on every unit.
         progress: called once, at the end.
 
     Returns:
@@ -81,7 +80,7 @@ def read_with_spark(
     return found.require_data()
 
 
-# Rows, wherever they are
+# Reading
 
 
 def _needed(data: "DataFrame", declaration: Declaration) -> "DataFrame":
@@ -94,7 +93,7 @@ def _needed(data: "DataFrame", declaration: Declaration) -> "DataFrame":
         for one in data.schema
     ]
     declaration.require_columns(FRAME, pa.schema(fields))
-    # By position: names may hold dots, or differ in case only.
+    # By position, since names may contain dots, or differ only in case.
     cells = [f"c{at}" for at in range(len(data.columns))]
     renamed = data.toDF(*cells)
     chosen = {role: cells[data.columns.index(name)] for role, name in declaration.columns.items()}
@@ -118,7 +117,7 @@ def partition_id() -> int:
 
 
 def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> Statistics:
-    """Let tasks read the parts of files, as the local engine does."""
+    """Read the parts of files in tasks, with the local engine's reader."""
     if "::" in str(data) or "://" in str(data) or str(data).startswith("minari:"):
         raise UsageError(word("spark-name"))
     files = list_files(data, declaration.dialect)
@@ -144,22 +143,22 @@ def _compute(
 ) -> Statistics:
     """Run the tasks, and return the statistics."""
     partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    # Some vendors' say "auto".
+    # Some vendors' value is "auto".
     buckets = int(partitions) if partitions.isdigit() else _DEFAULT_BUCKETS
     encode = partial(encode_buckets, read=read, declaration=declaration, buckets=buckets)
     add = partial(add_buckets, declaration=declaration, limits=limits, buckets=buckets)
-    # By the column alone: so Spark may give few rows to few tasks.
+    # Without a number of partitions, so that Spark may use few tasks for few rows.
     rows = frame.mapInArrow(encode, ENCODED).repartition("bucket")
     output = rows.sortWithinPartitions("bucket").mapInArrow(add, SUMMED).toArrow()
     return add_up(output, declaration, limits)
 
 
 def add_up(output: pa.Table, declaration: Declaration, limits: Limits) -> Statistics:
-    """Return the statistics that the output of all tasks adds up to.
+    """Return the sum of the statistics of all tasks.
 
     Raises:
-        DataError: for the earliest error that any task found, or for two rows that cannot both be
-            right, by their ids and steps: where they were is not known after a shuffle.
+        DataError: the earliest error of any task, or two rows in conflict, named by their ids and
+            steps: their places are unknown after a shuffle.
         BoundaryError: two tasks share a unit.
     """
     tasks = [_load(content) for content in output.column("content").to_pylist()]
@@ -184,9 +183,9 @@ def add_up(output: pa.Table, declaration: Declaration, limits: Limits) -> Statis
 def encode_buckets(
     batches: Batches, *, read: Read, declaration: Declaration, buckets: int
 ) -> Batches:
-    """Yield the rows of each bucket in one cell, as Arrow writes them, and a note at the end.
+    """Yield the rows of each bucket in one cell, in Arrow's IPC format, and a note at the end.
 
-    An error is output, not raised: Spark would try the task again, and log the message.
+    An error is output, not raised: Spark would retry the task, and log the message.
     """
     encoder, unit_ids = Encoder(declaration), len(declaration.unit_roles)
     waiting, left_out, errors = list[Rows](), 0, list[Any]()
@@ -247,11 +246,11 @@ def add_buckets(
     yield pa.record_batch({"content": pa.array([content.getvalue()], pa.binary())})
 
 
-# What is sent
+# Serialisation
 
 
 def pack(rows: Rows) -> bytes:
-    """Return rows as Arrow's IPC format has them. PRIVATE."""
+    """Return rows in Arrow's IPC format. PRIVATE."""
     ids, *others = rows.columns
     columns = [*np.ascontiguousarray(ids.reshape(len(rows), -1).T), *others]
     batch = pa.record_batch([pa.array(c) for c in columns], [str(at) for at in range(len(columns))])
@@ -263,7 +262,7 @@ def pack(rows: Rows) -> bytes:
 
 
 def unpack(content: bytes, declaration: Declaration) -> Rows:
-    """Return the rows that were packed."""
+    """Return the rows that ``pack`` serialised."""
     (batch,) = pa.ipc.open_stream(content)
     columns = [column.to_numpy() for column in batch.columns]
     others = 4 if "probability" in declaration.columns else 3
@@ -272,7 +271,7 @@ def unpack(content: bytes, declaration: Declaration) -> Rows:
 
 
 def _load(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a task has to say, and its arrays."""
+    """Return a task's note, and its arrays."""
     with np.load(io.BytesIO(content), allow_pickle=False) as found:
         arrays = {name: found[name] for name in found.files}
     return json.loads(str(arrays.pop("note"))), arrays

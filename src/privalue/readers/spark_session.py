@@ -1,4 +1,4 @@
-"""Start a Spark session on this machine, and turn what Spark says into errors of one line."""
+"""Start a Spark session on this machine, and translate Spark's errors into one line."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.master": "local[*]",
     "spark.driver.host": "localhost",
-    "spark.driver.bindAddress": "127.0.0.1",  # nobody else has to reach it
+    "spark.driver.bindAddress": "127.0.0.1",  # not reachable from other machines
     "spark.io.encryption.enabled": "true",  # private rows are shuffled
     "spark.sql.execution.arrow.maxBytesPerBatch": "64m",  # of packed rows
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
@@ -28,9 +28,9 @@ _SETTINGS = {
 
 
 def session() -> "SparkSession":
-    """Start a session on this machine: every core, this Python, quiet, its files encrypted.
+    """Start a session on this machine: all cores, this Python, few logs, encrypted files.
 
-    Under ``spark-submit``, or with ``PYSPARK_SUBMIT_ARGS``, it is the session that these describe.
+    Under ``spark-submit``, or with ``PYSPARK_SUBMIT_ARGS``, their settings are used instead.
     """
     builder = pyspark_sql().SparkSession.builder.appName("privalue")
     made: SparkSession
@@ -64,7 +64,7 @@ def active_session() -> Iterator["SparkSession"]:
 def pyspark_sql() -> Any:
     """Import ``pyspark.sql``, only where it is needed."""
     try:
-        import_module("pandas")  # Spark insists
+        import_module("pandas")  # PySpark requires it
         return import_module("pyspark.sql")
     except ImportError:
         raise MissingComponentError(word("spark-missing")) from None
@@ -76,7 +76,7 @@ def _errors() -> Any:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn the errors of Spark itself into one line, without tracebacks."""
+    """Translate Spark's own errors into one line, without tracebacks."""
     failures = (_errors().PySparkException, import_module("py4j.protocol").Py4JError)
     silence_loggers()
     try:
@@ -89,7 +89,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def silence_loggers() -> None:
-    """Silence two of PySpark's loggers: they would log private values that a query failed at."""
+    """Silence two of PySpark's loggers, which would log the private values in a failed query."""
     get = import_module("pyspark.logger").PySparkLogger.getLogger
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         get(name).disabled = True

@@ -1,4 +1,4 @@
-"""Read the statistics of a data set by the engine that is asked for."""
+"""Read the statistics of a data set, with the local engine or with Spark."""
 
 from typing import Any
 
@@ -28,13 +28,14 @@ def read_statistics(
     Args:
         data: a file name, folder or glob, a database, an object in memory, or a recording; for
             Spark, a DataFrame or the name of files.
-        study: what is public.
-        limits: what the core holds units to.
+        study: the study.
+        limits: the limits that the core enforces on every unit.
         engine: "local" or "spark".
-        memory: bytes, about, that the local engine may use; by default half of what the process
-            may. Rows that take more are read in several passes; none is ever put on disk.
-        threads: of the local engine; one for each core, if left out. Spark has its own.
-        progress: gets rows done and rows in all, or None if that is not known.
+        memory: approximate limit of the local engine, in bytes; by default half of the memory that
+            the process may use. If rows need more, they are read in several passes; none is ever
+            written to disk.
+        threads: of the local engine; one for each core, if left out. Spark has its own setting.
+        progress: called with the rows read, and all rows (None if unknown).
 
     Returns:
         The statistics. They are private.

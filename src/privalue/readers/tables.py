@@ -1,4 +1,4 @@
-"""Read tables that are in memory: frames, whatever Arrow reads, dicts of columns.
+"""Read tables in memory: frames, objects with an Arrow interface, dicts of columns.
 
 A column of Python objects is converted cell by cell (``cells.from_objects``).
 """
@@ -26,7 +26,7 @@ from privalue.readers.source import (
 
 
 def open_table(data: Any, dialect: Dialect) -> Source | None:
-    """Return the rows of a table in memory, or None if the data is none."""
+    """Return the rows of a table in memory, or None if the data is not a table."""
     package, kind = type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__
     place = f"the {package} {kind}"
     if package == "pandas" and hasattr(data, "columns"):
@@ -37,7 +37,7 @@ def open_table(data: Any, dialect: Dialect) -> Source | None:
         return open_columns("the dict", names, list(data.values()), dialect.decimal)
     if package == "polars" and kind == "LazyFrame":
         return _open_stream(place, data.head(0).collect, lambda names: data.select(names).collect())
-    if package == "duckdb" and kind == "DuckDBPyRelation":  # it is computed anew each time
+    if package == "duckdb" and kind == "DuckDBPyRelation":  # computed again on each reading
         return _open_stream(
             place, partial(data.limit, 0), lambda _: data.to_arrow_reader(BATCH_ROWS)
         )
@@ -47,7 +47,7 @@ def open_table(data: Any, dialect: Dialect) -> Source | None:
         with _translate_errors(place):
             table = pa.table(data)
         return _open_stream(place, table.schema.empty_table, lambda _: table, rows=len(table))
-    if streams:  # its rows are gone once they are read
+    if streams:  # a stream can be read only once
         with _translate_errors(place):
             reader = pa.RecordBatchReader.from_stream(data)
         return _open_stream(place, reader.schema.empty_table, lambda _: reader, rereadable=False)
@@ -68,10 +68,10 @@ def _open_stream(
     """Return the rows of a stream of Arrow batches.
 
     Args:
-        place: what messages call it.
-        nothing: returns it without rows.
-        fetch: returns the rows, of these columns at least.
-        rows: how many there are, if that is known.
+        place: its name in messages.
+        nothing: returns an empty table of the same schema.
+        fetch: returns the rows, with at least these columns.
+        rows: their number, if it is known.
         rereadable: whether they can be fetched more than once.
     """
     with _translate_errors(place):
@@ -96,7 +96,7 @@ def _open_stream(
 
 @contextmanager
 def _translate_errors(place: str) -> Iterator[None]:
-    """Turn the errors of other libraries, which may be of any class, into one line."""
+    """Translate errors of other libraries, of any class, into one line."""
     try:
         yield
     except Exception as problem:
@@ -116,11 +116,11 @@ def open_columns(
     """Return the rows of columns: of pandas, NumPy or Arrow, or lists of objects.
 
     Args:
-        place: what messages call the table.
+        place: the table's name in messages.
         names: of the columns.
         values: the columns.
-        decimal: the mark of texts.
-        numbers: what messages call rows, if not 1, 2, ...
+        decimal: the decimal mark of texts.
+        numbers: the row numbers in messages, if not 1, 2, ...
     """
     columns = [_column(one, place, name) for name, one in zip(names, values, strict=True)]
     count = len(columns[0]) if columns else 0
@@ -147,7 +147,7 @@ def open_columns(
 
 
 def _column(values: Any, place: str, name: str) -> Any:
-    """Return a column that can be cut: of pandas, NumPy or Arrow, or a list of objects."""
+    """Return a column that can be sliced: of pandas, NumPy or Arrow, or a list of objects."""
     if hasattr(values, "iloc"):
         return values
     if hasattr(values, "__arrow_c_stream__"):
@@ -181,5 +181,5 @@ def as_arrow(values: Any, decimal: str) -> pa.Array:
             found = pa.array(values)
             return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass  # categories of several types, huge ones, sparse columns and the like
+            pass  # categories of mixed types, very large integers, sparse columns and the like
     return cells.from_objects(values.tolist(), decimal)

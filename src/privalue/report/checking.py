@@ -150,7 +150,7 @@ def _on_policies(study: Study) -> Iterator[Notice]:
 def _on_visits(study: Study) -> Iterator[Notice]:
     visits = study.visit_prior
     if visits is not None:
-        nobody = [name for name, p in zip(study.key_names, visits, strict=False) if p == 0]
+        nobody = [study.key_label(int(at)) for at in np.flatnonzero(visits == 0)]
         if nobody:
             yield Notice("unvisited", "note", {"names": nobody})
         if study.limits.max_states_per_trajectory > 1 and abs(float(visits.sum()) - 1) <= 1e-3:

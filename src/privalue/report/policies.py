@@ -20,7 +20,7 @@ from privalue.version import VERSION
 def describe_policy(improvement: Improvement) -> Description:
     """Return what an improved policy does otherwise."""
     release, changes = improvement.release, improvement.changes
-    level, only_clear_gains = improvement.level, improvement.only_clear_gains
+    level, only_clear_gains = improvement.level or release.level, improvement.level is not None
     moves = [change for change in changes if change.action is not None]
     reasons = [(change.state, change.reason) for change in changes if change.action is None]
     kept = [
@@ -84,8 +84,8 @@ def policy_record(improvement: Improvement) -> dict[str, Any]:
         "release": release.sha256,
         "guarantee": release.sentence(),
         "rule": {
-            "moves": "clear gains" if improvement.only_clear_gains else "best",
-            "level": improvement.level,
+            "moves": "best" if improvement.level is None else "clear gains",
+            "level": improvement.level or release.level,
         },
         "states": [change._asdict() for change in improvement.changes],
         "pairs": improvement.columns,

@@ -98,7 +98,7 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
     yield Table(
         key="private",
         title="By state, before noise (PRIVATE)",
-        labels={"state": list(map(str, study.key_names))},
+        labels={"state": list(map(study.key_label, range(study.key_count)))},
         value=values,
         privacy=(values - noise, values + noise),
         more={

@@ -1,7 +1,6 @@
 """Define tabular MDPs with exact values and visit probabilities, and simulate them.
 
-Nothing here is part of the trusted core, and nothing here is private: worlds are made up, and so
-are their trajectories.
+Nothing here is private or part of the trusted core: worlds and their trajectories are made up.
 """
 
 from privalue.simulation.episodes import (

@@ -1,9 +1,9 @@
 """Simulate trajectories of a world, in memory or into a file.
 
-A seed gives the same rows whatever the size of the batches, and fewer trajectories are a prefix of
-more. The columns are trajectory, step, state and reward, sorted by trajectory, then step; where
-they are asked for, action and its probability. Where trajectories may be truncated, ``cut`` is 1 in
-the last row of those that were, and else 0.
+Rows depend on the seed alone, not on the size of batches; with fewer trajectories they are a prefix
+of the same rows. The columns are trajectory, step, state and reward, sorted by trajectory, then
+step; on request also action and its probability. With ``truncate_at``, ``cut`` is 1 in the last row
+of a truncated trajectory, and 0 in all other rows.
 """
 
 import gzip
@@ -36,11 +36,11 @@ ENDINGS = (".csv", ".csv.gz", ".parquet")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Episodes:
-    """Rows sorted by trajectory and step, in arrays of one length.
+    """Rows sorted by trajectory and step, in arrays of equal length.
 
-    ``action`` is what was chosen in each row, and ``probability`` how likely the policy was to
-    choose it, where that is known. ``cut`` is 1 in the last row of a trajectory that was cut, and
-    else 0; ``truncated`` counts those.
+    ``action`` is the action of each row, and ``probability`` that of the action under the policy,
+    if it is known. ``cut`` is 1 in the last row of a truncated trajectory, and 0 in all other rows;
+    ``truncated`` is the number of truncated trajectories.
     """
 
     trajectory: Integers
@@ -60,7 +60,7 @@ class Episodes:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns that are there."""
+        """Return the names of the columns that are present."""
         return tuple(name for name in COLUMNS if getattr(self, name) is not None)
 
     def __len__(self) -> int:
@@ -73,19 +73,18 @@ class Episodes:
         """Return the rows as an Arrow table, which pandas, Polars and DuckDB read.
 
         Args:
-            columns: other names of columns, e.g. {"trajectory": "stay_id"}.
+            columns: new names of columns, e.g. {"trajectory": "stay_id"}.
         """
         unknown = set(columns or ()) - set(self.columns)
         if unknown:
             raise UsageError(
-                f"columns: {min(unknown)!r} is none of {', '.join(self.columns)}, which are "
-                "simulated"
+                f"columns: {min(unknown)!r} is not simulated; use {', '.join(self.columns)}"
             )
         names = [(columns or {}).get(name, name) for name in self.columns]
         return pa.table([pa.array(getattr(self, name)) for name in self.columns], names=names)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Let whatever reads Arrow read the rows."""
+        """Export the rows by the Arrow PyCapsule interface."""
         return self.table().__arrow_c_stream__(requested_schema)
 
 
@@ -100,7 +99,7 @@ class SimulatedFile:
 
 
 class _Batch(NamedTuple):
-    """Rows by column, and how many trajectories are finished and truncated up to here."""
+    """Rows by column, and how many trajectories are finished and truncated so far."""
 
     columns: dict[str, Any]
     finished: int
@@ -125,7 +124,7 @@ def _simulate(
     else:
         check_whole(truncate_at, "truncate_at", 1, NO_LIMIT)
     if actions and process.action_of is None:
-        raise UsageError("actions=True: nobody chooses in this world")
+        raise UsageError("actions=True: this world has no actions")
 
     def batches() -> Iterator[_Batch]:
         table, generator = sampler(process), np.random.default_rng(seed)
@@ -135,7 +134,7 @@ def _simulate(
         arrays = [np.empty(batch_rows or BATCH_ROWS, dtype=np.int64) for _ in range(3)]
         while position[FINISHED] < trajectories:
             count = walk(table, generator, position, trajectories, limit, *arrays)
-            # Copies: the arrays are filled again.
+            # Copies, since the next batch overwrites the arrays.
             trajectory, step, outcome = (array[:count].copy() for array in arrays)
             columns: dict[str, Any] = {
                 "trajectory": trajectory,
@@ -157,7 +156,7 @@ def _simulate(
 
 
 def simulate_episodes(world: World | MarkovRewardProcess, **request: Any) -> Episodes:
-    """Simulate trajectories in memory; ``simulate`` explains what may be requested.
+    """Simulate trajectories in memory; ``simulate`` documents the keywords.
 
     Example:
         >>> from privalue.simulation import parse_world, simulate_episodes
@@ -186,7 +185,7 @@ def simulate(
     policy: Any = None,
     actions: bool = False,
 ) -> pa.Table | SimulatedFile:
-    """Simulate trajectories of a world: made-up people, who need no privacy.
+    """Simulate trajectories of a world; they are made up, and need no privacy.
 
     Args:
         world: what ``privalue.world`` takes: "chain", "chain:N=40,p=0.5", "gym:FrozenLake-v1",
@@ -194,12 +193,12 @@ def simulate(
         trajectories: how many, at least 1.
         seed: a whole number of at least 0; the same seed gives the same rows.
         out: a file that ends in .csv, .csv.gz or .parquet; in memory, if left out.
-        columns: other names of columns, e.g. {"trajectory": "stay_id"}.
-        truncate_at: cut a trajectory that has not ended after so many rows; the column ``cut``
-            marks those, and a study's ``truncated`` column says what becomes of them.
-        policy: that people follow, where they choose: "uniform", "greedy", "optimal:0.5", or an
+        columns: new names of columns, e.g. {"trajectory": "stay_id"}.
+        truncate_at: truncate a trajectory that has not ended after this many rows; the column
+            ``cut`` marks truncated trajectories, for ``truncated`` in a study's columns.
+        policy: the behaviour, in a world with actions: "uniform", "greedy", "optimal:0.5", or an
             array, lists, a DataFrame, a mapping, a CSV file, a function of the state.
-        actions: whether rows have the ``action`` that was chosen, and its ``probability``.
+        actions: whether rows have the ``action`` taken, and its ``probability``.
 
     Returns:
         An Arrow table, which ``release`` takes, and pandas and Polars read; or the file.
@@ -232,10 +231,10 @@ def simulate_to_file(
     progress: Callable[[int], None] | None = None,
     **request: Any,
 ) -> SimulatedFile:
-    """Simulate trajectories into a file, batch by batch; ``simulate`` explains the request.
+    """Simulate trajectories into a file, batch by batch; ``simulate`` documents the keywords.
 
-    The file gets its name when it is complete; a file that had the name before stays until then.
-    ``progress`` is called now and then with the number of trajectories that are done.
+    The file appears under its name when it is complete; an older file of that name stays until
+    then. ``progress`` is called after every batch with the number of finished trajectories.
     """
     path = Path(out)
     fits = [end for end in ENDINGS if path.name.lower().endswith(end) and path.name.lower() != end]
@@ -268,12 +267,12 @@ def _open_writer(path: Path, ending: str, schema: pa.Schema, stack: ExitStack) -
         return stack.enter_context(pyarrow.parquet.ParquetWriter(path, schema))
     sink: Any = stack.enter_context(path.open("wb"))
     if ending == ".csv.gz":
-        # Without a name and a time in it, the same rows are the same bytes. Level 1 is ten times
-        # as fast as the usual one, for files one sixth larger.
+        # Without a name and a time, the same rows give the same bytes. Level 1 is ten times as fast
+        # as the default level, and files are one sixth larger.
         sink = stack.enter_context(
             gzip.GzipFile(filename="", fileobj=sink, mode="wb", compresslevel=1, mtime=0)
         )
-    # Arrow would put the names in quotes.
+    # Written by hand, since Arrow puts the names in quotes.
     sink.write((",".join(schema.names) + "\n").encode())
     options = pyarrow.csv.WriteOptions(include_header=False)
     return stack.enter_context(pyarrow.csv.CSVWriter(sink, schema, write_options=options))

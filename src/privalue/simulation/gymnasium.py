@@ -2,9 +2,8 @@
 
 ``env.unwrapped.P[s][a]`` lists (probability, next state, reward, terminated). There is one row per
 transition, and the final observation gets none: a terminated transition is the outcome ``END``. The
-time limit that ``gymnasium.make`` puts around an environment is not part of the table, and so not
-of the world: trajectories run until they terminate. ``rollout`` has rows as they are under the
-limit.
+time limit that ``gymnasium.make`` wraps around an environment is not part of the table, and so not
+of the world: trajectories run until they terminate. ``rollout`` obeys the time limit.
 """
 
 import importlib
@@ -36,10 +35,10 @@ def from_gymnasium(
     """Return the world of an environment with a table ``P`` and an ``initial_state_distrib``.
 
     Args:
-        environment: that has them; ``options`` are those that it was made with.
+        environment: a Gymnasium environment.
         policy: in any form of ``World.of``.
         discount: gamma, in (0, 1].
-        options: for the world's text.
+        options: the options that the environment was made with, for the world's text.
 
     Raises:
         StudyError: if it has no table, or its dynamics are not all in the table.
@@ -80,7 +79,7 @@ def from_gymnasium(
         start=start,
         discount=discount,
     )
-    options.pop("render_mode", None)  # it changes nothing
+    options.pop("render_mode", None)  # rendering does not change the dynamics
     parameters = {"policy": "", "discount": float(discount), **options}
     return World.of(mdp, policy, name=f"gym:{name}", parameters=parameters)
 
@@ -100,10 +99,10 @@ def rollout(
     """Play episodes of a Gymnasium environment under a policy, and return their rows.
 
     One row per transition: the observation acted on and the reward received; the final observation
-    gets no row. The environment is asked for one step at a time, so this is some thousand times
-    slower than ``simulate`` of a world. Where a time limit cuts episodes, the column ``cut`` marks
-    them, and a warning says so: to keep them or to leave them out biases the values, and a study's
-    ``truncated`` column says which.
+    gets no row. The environment makes one step at a time, so this is some thousand times slower
+    than ``simulate`` of a world. If a time limit truncates episodes, the column ``cut`` marks them,
+    and a warning says so: to keep them and to drop them both bias the values, and the study has to
+    choose one (``truncated_rows``).
 
     Args:
         env: an environment whose observations are ``Discrete``, or its name.
@@ -111,11 +110,10 @@ def rollout(
             an array of states by actions, nested lists, a DataFrame, a mapping, a CSV file.
         episodes: how many.
         seed: of the environment and of the choice of actions.
-        truncate_at: a time limit of your own, for environments without one.
+        truncate_at: an additional time limit.
 
     Returns:
-        The rows, which ``release`` takes, with ``action`` and ``probability`` where these are
-        known.
+        The rows, which ``release`` takes, with ``action`` and ``probability`` if these are known.
 
     Raises:
         UsageError: if a number is not allowed, or the environment does not fit.
@@ -134,8 +132,8 @@ def rollout(
     if not _is_discrete(env.observation_space):
         raise UsageError(
             f"the observations of this environment are {env.observation_space}; they must be "
-            "Discrete, one number per state; of other observations pv.Study(bins={...}) makes "
-            "states: give it episodes that you record yourself"
+            "Discrete, one number per state; for other observations, record episodes yourself and "
+            "let pv.Study(bins={...}) make states of them"
         )
     discrete = _is_discrete(env.action_space)
     first_state = int(env.observation_space.start)
@@ -156,9 +154,9 @@ def rollout(
     trajectory, steps, states, rewards, taken, cuts = map(np.array, zip(*rows, strict=True))
     if cuts.any():
         warnings.warn(
-            f"{cuts.sum()} of {wanted} episodes were cut by a time limit; the column {CUT!r} marks "
-            f"them: name it in the study by columns={{'truncated': {CUT!r}}}, and say what becomes "
-            "of them by truncated_rows='drop-unit' or 'keep'",
+            f"{cuts.sum()} of {wanted} episodes were truncated by a time limit; the column {CUT!r} "
+            f"marks them: name it in the study by columns={{'truncated': {CUT!r}}}, and choose "
+            "truncated_rows='drop-unit' or 'keep'",
             PrivalueWarning,
             stacklevel=2,
         )
@@ -181,7 +179,7 @@ def _is_discrete(space: Any) -> bool:
 
 
 def _reader(env: Any, policy: Any, generator: np.random.Generator) -> tuple[Any, Any]:
-    """Return pi(a | s), which a function does not tell, and what chooses for an observation."""
+    """Return pi(a | s), None for a policy that is a function, and a function that acts."""
     if callable(policy):
 
         def ask(observation: Any) -> Any:

@@ -1,10 +1,10 @@
 """Load ICU-Sepsis [Choudhary, Gupta and Thomas 2024]: sepsis treatment as a tabular MDP.
 
 It has 716 states (0 to 712 are patients' conditions, then death, survival and an empty one) and 25
-actions. The dynamics were estimated from MIMIC-III and come with the distribution ``icu-sepsis``,
-from which only the file is read. Survival pays 1 when it is entered; death, survival and the empty
-state are final observations and get no row, so at discount 1 the value of a state is the
-probability of survival. It is a benchmark, and says nothing about how to treat anyone.
+actions. The dynamics were estimated from MIMIC-III and come with the distribution ``icu-sepsis``;
+its data file is read, its code is not imported. Entering survival pays 1; death, survival and the
+empty state are final observations without a row, so at discount 1 the value of a state is the
+probability of survival. It is a benchmark, and no advice on treatment.
 """
 
 from dataclasses import replace
@@ -58,7 +58,7 @@ def _dynamics(path: Path) -> tuple[MDP, Vector]:
             terminal=TERMINAL,
         )
         expert = tables["expert_policy"]
-    # The file has no actions for states in which nobody acts.
+    # The file's policy is all zeros in terminal states; any distribution will do there.
     expert[list(TERMINAL)] = 1 / mdp.actions
     return mdp, mdp.policy_table(expert)
 
@@ -66,8 +66,8 @@ def _dynamics(path: Path) -> tuple[MDP, Vector]:
 def icu_sepsis(*, policy: Any = "expert", discount: float = 0.99) -> World:
     """Return the world of ICU-Sepsis.
 
-    An action that clinicians did not use in a state moves as the average of those that they used:
-    the tables hold that already.
+    In a state, an action that clinicians did not use has the average transitions of the actions
+    that they used: the tables of icu-sepsis are already filled in this way.
 
     Args:
         policy: "expert" (the clinicians'), or any other form of ``World.of``.

@@ -1,11 +1,11 @@
 """Define finite MDPs and the Markov reward processes that policies induce, with exact answers.
 
-A trajectory is a sequence of rows (s_t, r_t). From a state (and an action) the next thing that
-happens is one *outcome*: a reward r_t for this row, and then either another row, in the successor
-state, or the end. Two endings are in use, and both are the outcome ``END``:
+A trajectory is a sequence of rows (s_t, r_t). In a state (after an action) one *outcome* follows: a
+reward r_t for this row, and then either another row, in the successor state, or the end. Both usual
+conventions for the end become the successor ``END``:
 
 =======================  =============================================  ==========================
-ending                   from                                           as outcomes
+convention               source                                         outcomes
 =======================  =============================================  ==========================
 one last row             an absorbing state, as on the chain            (1, END, reward of being
                                                                         there), from that state
@@ -21,7 +21,7 @@ N, A              states, actions      ()           a row of the tables is state
 P(k | s, a)       probabilities        (K,)         of outcome k, which belongs to ``rows[k]``
 s'                successors           (K,)         0..N-1, or END: no further row
 r_k               rewards              (K,)         of the row of s
-P                 transitions          (N * A, N)   sub-stochastic: what a row lacks ends after it
+P                 transitions          (N * A, N)   sub-stochastic: 1 - sum of a row: P(end)
 r                 expected_rewards     (N * A,)     sum_k P(k) r_k
 mu                start                (N,)         distribution of the first row's state
 gamma             discount             ()           in (0, 1]
@@ -52,15 +52,15 @@ from privalue.study import policy_table
 
 Sparse: TypeAlias = sparse.csr_array[Any, Any]
 
-END = -1  # the successor of a row that is the last
-TOLERANCE = 1e-9  # how far from one probabilities may sum; they are then divided by their sum
-TIE = 1e-9  # actions whose values differ by less count as equal, and the first of them is taken
+END = -1  # the successor of the last row
+TOLERANCE = 1e-9  # the sum of probabilities may differ from 1 by this; they are then normalised
+TIE = 1e-9  # actions whose values differ by less count as equal; the first of them is chosen
 MAX_SWEEPS = 1_000_000  # of value iteration
 RETURN_SWEEPS = 20_000  # of the search for the largest return
 
 
 def read_only(values: ArrayLike, dtype: type[Any] = np.float64) -> NDArray[Any]:
-    """Return a copy that nobody can write to."""
+    """Return a read-only copy."""
     array = np.array(values, dtype=dtype)
     array.flags.writeable = False
     return array
@@ -68,10 +68,10 @@ def read_only(values: ArrayLike, dtype: type[Any] = np.float64) -> NDArray[Any]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """The outcomes of every state and action: listed in any order, kept in order of their rows.
+    """The outcomes of every state and action: given in any order, stored sorted by row.
 
-    Impossible outcomes are left out. Two rewards on the way to the same successor are two outcomes,
-    since a simulated row shows the one it received.
+    Outcomes of probability 0 are left out. Two rewards on the way to the same successor are two
+    outcomes, since a simulated row shows the reward it received.
     """
 
     states: int
@@ -83,7 +83,7 @@ class Outcomes:
 
     def __post_init__(self) -> None:
         self._check()
-        # Adding zero turns -0.0, which a file would show, into 0.0.
+        # Adding zero turns -0.0 into 0.0, so that files do not show "-0.0".
         object.__setattr__(self, "rewards", np.asarray(self.rewards, dtype=np.float64) + 0.0)
         order = np.argsort(self.rows, kind="stable")
         order = order[np.asarray(self.probabilities)[order] > 0]
@@ -159,7 +159,7 @@ def distribution(values: ArrayLike, *, size: int, name: str) -> Vector:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Process:
-    """The parts that both kinds of process have: outcomes, start and discount."""
+    """Common parts of both kinds of process: outcomes, start and discount."""
 
     outcomes: Outcomes
     start: Vector
@@ -196,9 +196,9 @@ class _Process:
                 of ``transitions``.
             start: distribution of the first state.
             discount: gamma, in (0, 1].
-            absorbing: states that get one last row. Their own transitions must be loops; the
-                reward of that row is the reward of the loop.
-            terminal: states that end the trajectory when entered and get no row.
+            absorbing: states in which a trajectory gets one last row. Their transitions must be
+                loops; the reward of that row is the reward of the loop.
+            terminal: states that end the trajectory when entered, without a row.
 
         Raises:
             StudyError: if a shape, a probability or a reward is wrong, an absorbing state can be
@@ -230,7 +230,7 @@ class _Process:
                 "it"
             )
         spread = reward.reshape(reward.shape + (1,) * (3 - reward.ndim))
-        # A terminal state is never occupied: its rows in the table mean nothing, and end at once.
+        # A terminal state never gets a row: its rows in the table are ignored, and end at once.
         over = last[state] | ends[state] | ends[successor]
         outcomes = Outcomes(
             states=states,
@@ -249,15 +249,15 @@ def _marks(chosen: Iterable[int], states: int) -> NDArray[np.bool_]:
     """Return which states are listed."""
     numbers = np.array(list(chosen), dtype=np.int64)
     if ((numbers < 0) | (numbers >= states)).any():
-        raise StudyError(f"{numbers.tolist()} lists a state that is none of 0 to {states - 1}")
+        raise StudyError(f"{numbers.tolist()} has a state out of range; use 0 to {states - 1}")
     return np.isin(np.arange(states), numbers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MarkovRewardProcess(_Process):
-    """A policy at work: the outcomes of each state, the start of trajectories, and the discount.
+    """A Markov reward process: the outcomes of each state, the start, and the discount.
 
-    Of an MDP under a policy, ``action_of`` is the action by which each outcome comes about.
+    For an MDP under a policy, ``action_of`` is the action that leads to each outcome.
     """
 
     action_of: Integers | None = None
@@ -312,14 +312,14 @@ class MarkovRewardProcess(_Process):
     def values(self) -> Vector:
         """Return V, from the sparse system (I - gamma P) V = r.
 
-        Without discounting V is NaN in the states from which a trajectory may never end.
+        Without discounting, V is NaN in states from which a trajectory may never end.
         """
         solvable = self.surely_ends if self.discount == 1 else np.ones(self.states, dtype=bool)
         kept = np.flatnonzero(solvable)
         values = np.full(self.states, np.nan)
         if kept.size:
-            # A kept state never leads to one that is left out: a trajectory that surely ends cannot
-            # reach a state from which it may not.
+            # Solvable states never lead to others: a trajectory that surely ends cannot reach a
+            # state from which it may not end.
             system = sparse.eye_array(kept.size) - self.discount * self.transitions[kept][:, kept]
             values[kept] = sparse.linalg.splu(system.tocsc()).solve(
                 self.outcomes.expected_rewards[kept]
@@ -364,7 +364,7 @@ class MDP(_Process):
         return read_only(table / table.sum(axis=1, keepdims=True))
 
     def under(self, policy: Any) -> MarkovRewardProcess:
-        """Return the Markov reward process in which every action is drawn from the policy."""
+        """Return the Markov reward process of this MDP under a policy."""
         table = self.policy_table(policy)
         outcomes = self.outcomes
         chances = table.ravel()[outcomes.rows] * outcomes.probabilities
@@ -386,7 +386,7 @@ class MDP(_Process):
         )
 
     def q(self, policy: Any) -> Vector:
-        """Return Q, (N, A): the value of taking an action once, and of the policy from then on."""
+        """Return Q, (N, A): the value of taking an action once, then following the policy."""
         return self._action_values(self.under(policy).values)
 
     def _action_values(self, values: Vector) -> Vector:
@@ -399,11 +399,11 @@ class MDP(_Process):
         return self.under(policy).start_value
 
     def optimal(self) -> Vector:
-        """Return a policy that no other one beats, in any state, by value iteration.
+        """Return an optimal policy, by value iteration.
 
-        V <- max_a [r(s, a) + gamma sum_s' P(s' | s, a) V(s')] until no value moves by more than
+        V <- max_a [r(s, a) + gamma sum_s' P(s' | s, a) V(s')] until no value changes by more than
         1e-12 of the largest; then the first action within ``TIE`` of the best. Without discounting
-        the sweeps may never settle, and that is an error.
+        value iteration may not converge, and that is an error.
         """
         values = np.zeros(self.states)
         for _ in range(MAX_SWEEPS):
@@ -414,7 +414,7 @@ class MDP(_Process):
                 break
         else:
             raise StudyError(
-                f"value iteration did not settle in {MAX_SWEEPS} sweeps at discount "
+                f"value iteration did not converge in {MAX_SWEEPS} sweeps at discount "
                 f"{self.discount}; use a smaller discount, or give a policy"
             )
         near_best = action_values >= values[:, None] - TIE * scale
@@ -422,7 +422,7 @@ class MDP(_Process):
 
 
 def _reached(graph: Sparse, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the states that paths from the sources lead to, sources included."""
+    """Return which states are reachable from the sources, including the sources."""
     states = graph.shape[0]
     # One more node leads to all sources.
     first = sparse.csr_array(sources.astype(float)[None, :])
@@ -437,8 +437,8 @@ def _reached(graph: Sparse, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def return_range(process: MarkovRewardProcess) -> tuple[float, float]:
     """Return the least and the largest return from a state that a trajectory can visit.
 
-    An end is infinite if returns have no bound, as with rewards on a loop and no discount; and so
-    are both where a trajectory may never end, without a discount.
+    A bound is infinite if returns have none, as with rewards on a loop at discount 1. At discount 1
+    both are infinite if a trajectory may never end.
     """
     if process.discount == 1 and not process.surely_ends[process.reachable].all():
         return -math.inf, math.inf
@@ -448,10 +448,10 @@ def return_range(process: MarkovRewardProcess) -> tuple[float, float]:
 def _largest_return(process: MarkovRewardProcess, sign: float) -> float:
     """Return the largest u_s = max_k (r_k + gamma u_{s'_k}), over the outcomes k that can happen.
 
-    With a discount, sweeps from zero converge; what moved in the last of them bounds what is left.
-    Without one, u is that of paths that have ended within as many rows as there were sweeps. A
-    path without a loop has at most N rows: if u moves at all after N sweeps, a loop pays, however
-    little.
+    With a discount, sweeps from zero converge; the change in the last sweep bounds the remaining
+    error. Without a discount, after k sweeps u is the largest return of paths that end within k
+    rows. A path without a loop has at most N rows: if u still changes after N sweeps, some loop has
+    a positive reward, and returns are unbounded.
     """
     outcomes, gamma = process.outcomes, process.discount
     going_on, rewards = outcomes.successors != END, sign * outcomes.rewards

@@ -1,4 +1,4 @@
-"""Write what is true of a world beside its rows: exact values, policies, and a study for them.
+"""Write a world's exact values and policies, and a study that fits its simulated rows.
 
 ===================  ===============================  ==============================================
 file                 columns                          what it is
@@ -7,12 +7,12 @@ study.toml                                            describes the rows; edit i
 values.csv           state, value                     V under the world's policy
 start.csv            state, probability               where trajectories start
 action_values.csv    state, action, value             Q of the policy, for worlds with actions
-policy.csv           state, action, probability       the policy that people follow
-optimal.csv          state, action, probability       a best one
+policy.csv           state, action, probability       the behaviour policy
+optimal.csv          state, action, probability       an optimal policy
 ===================  ===============================  ==============================================
 
-States that no trajectory can visit have no value there, and a pair has one if its state can be
-visited, whether the policy takes it or not.
+States that no trajectory can visit are left out. A pair of state and action is listed if its state
+can be visited, even if the policy never takes the action.
 """
 
 import csv
@@ -32,7 +32,7 @@ from privalue.simulation.episodes import CUT
 from privalue.simulation.mdp import MarkovRewardProcess, return_range
 from privalue.simulation.worlds import World
 
-MOST_STATES = 5_000  # whose visits are found in seconds
+MOST_STATES = 5_000  # the computation of visit probabilities takes seconds
 
 
 def write_truth(
@@ -43,14 +43,14 @@ def write_truth(
     actions: bool = False,
     cut: bool = False,
 ) -> list[Path]:
-    """Write a study and the exact answers into a folder, which is made.
+    """Write a study and the exact answers into a folder, which is created if missing.
 
     Args:
-        world: what is simulated.
+        world: the world that is simulated.
         folder: where to write; files of the same names are replaced.
-        trajectories: how many the study says there are.
-        actions: whether the rows have actions, and the study is one of pairs.
-        cut: whether the rows mark trajectories that were cut.
+        trajectories: the number that the study declares.
+        actions: whether rows have actions, and the study's keys are pairs of state and action.
+        cut: whether a column of the rows marks truncated trajectories.
 
     Raises:
         UsageError: if the files cannot be written.
@@ -75,7 +75,7 @@ def write_truth(
             with atomic_file(out / name) as partial, partial.open("w", newline="") as file:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(heading.split(","))
-                # The shortest text that gives a number back.
+                # repr is the shortest text that reads back as the same number.
                 writer.writerows((*row[:-1], repr(float(row[-1]))) for row in rows)
         (out / "study.toml").write_text(_study(world, trajectories, actions=actions, cut=cut))
     except OSError as error:
@@ -92,7 +92,7 @@ def _policy_rows(table: Vector) -> list[tuple[int, int, float]]:
 def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
     """Return the text of a study that describes the rows."""
     process = world.process
-    # Where nothing ends by itself, everybody is cut off, and there is nobody else to count.
+    # If no trajectory ends by itself, all are truncated, and dropping them would leave none.
     ends = process.surely_ends[process.reachable].all()
     environment = Environment(
         loader=PackageLoader("privalue.simulation", ""),
@@ -113,7 +113,7 @@ def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
 
 
 def _max_states(world: World, *, actions: bool) -> int | None:
-    """Return H, half more than a trajectory's distinct states, or rows: where that is few."""
+    """Return H: 1.5 times the expected distinct states (or rows); None if H would hardly limit."""
     process = world.process
     if process.states > MOST_STATES or not process.surely_ends[process.reachable].all():
         return None
@@ -126,10 +126,10 @@ def _max_states(world: World, *, actions: bool) -> int | None:
 
 
 def _returns(process: MarkovRewardProcess) -> tuple[float, float] | None:
-    """Return the bounds of returns, rounded outwards; None if there are none."""
+    """Return the bounds of returns, rounded outwards; None if returns are unbounded."""
     low, high = return_range(process)
     if math.isinf(low) or math.isinf(high):
         return None
-    if low == high:  # a study's bounds differ
+    if low == high:  # a study needs two different bounds
         low, high = min(low, 0.0), max(high, 0.0)
     return math.floor(low * 1e4) / 1e4, math.ceil(high * 1e4) / 1e4

@@ -6,11 +6,11 @@ symbol                code         shape     meaning
 Z = (I - P)^-1        expected     (N, N)    Z[i, s]: expected rows in s of a trajectory from i
 h[i, s]               hit          (N, N)    P[s is visited | start in i] = Z[i, s] / Z[s, s]
 p_s                   single       (N,)      P[s visited] = sum_i mu(i) h[i, s]
-f_{s,s'}              first        (N, N)    P[s visited, and s' not before]
+f_{s,s'}              first        (N, N)    P[s visited, and s' not visited before s]
 p_{s,s'}              joint        (N, N)    P[s and s' visited]
 ====================  ===========  ========  =====================================================
 
-The p are those of [BGP16] section 5 and appendix E. The system I - P is solved once; no simulation.
+The p are those of [BGP16] section 5 and appendix E. They are exact: I - P is factorised once.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class VisitProbabilities:
 def visit_probabilities(
     transitions: sparse.csr_array[Any, Any], start: Vector, reachable: NDArray[np.bool_]
 ) -> VisitProbabilities:
-    """Return the visit probabilities of a process that ends, over all pairs in O(N^3) at most.
+    """Return the visit probabilities of a process that surely ends, in at most O(N^3).
 
     Let s != s', let f = f_{s,s'} be the probability that s is visited and s' is not visited before
     it, and f' = f_{s',s}. A visit of s happens first, or after a first visit of s':
@@ -49,8 +49,8 @@ def visit_probabilities(
         f         = (p_s - p_s' h[s', s]) / (1 - h[s, s'] h[s', s])
         p_{s,s'}  = f h[s, s'] + f' h[s', s]
 
-    The divisor is positive, or the trajectory would go back and forth for ever. States that no
-    trajectory reaches are left out of the system and have p = 0.
+    The divisor is positive: if it were 0, the trajectory would alternate between the two states for
+    ever. States that no trajectory reaches are left out of the system and have p = 0.
     """
     states = start.size
     kept = np.flatnonzero(reachable)

@@ -1,7 +1,7 @@
 """Draw trajectories in compiled code, outcome by outcome.
 
-An outcome is drawn by one uniform number and a search in the cumulative probabilities of its row.
-NumPy's generator draws the numbers; nothing here is fit to be the noise of a mechanism.
+An outcome is drawn by one uniform number and a binary search in the cumulative probabilities of its
+row. The numbers come from NumPy's generator, which must never be used for a mechanism's noise.
 """
 
 from typing import NamedTuple
@@ -11,10 +11,10 @@ import numpy as np
 from privalue.core import Integers, Vector, jit
 from privalue.simulation.mdp import END, MarkovRewardProcess
 
-NO_LIMIT = np.iinfo(np.int64).max  # a truncation that never happens
+NO_LIMIT = np.iinfo(np.int64).max  # trajectories are never truncated
 
-# Places of the position that ``walk`` carries over between two calls: trajectories that are
-# finished, of these truncated; the step and the state of the current one.
+# Indices of ``position``, which ``walk`` carries over between two calls: the number of finished
+# trajectories, how many of these were truncated, and the current trajectory's step and state.
 FINISHED, TRUNCATED, STEP, STATE = range(4)
 
 
@@ -27,7 +27,7 @@ class Sampler(NamedTuple):
 
 
 def sampler(process: MarkovRewardProcess) -> Sampler:
-    """Return what ``walk`` draws from."""
+    """Return the cumulative probabilities that ``walk`` draws from."""
     outcomes = process.outcomes
     starts = np.flatnonzero(process.start)
     rows = np.concatenate([outcomes.rows, np.full(starts.size, process.states)])
@@ -78,9 +78,9 @@ def walk(
     Args:
         table: what follows each state.
         generator: of uniform numbers.
-        position: where the walk is, so that the rows do not depend on the size of the arrays.
+        position: where the walk is; with it, rows do not depend on the size of the arrays.
         trajectories: how many to walk in all.
-        limit: the most rows of a trajectory: one that has not ended then is truncated.
+        limit: the most rows of a trajectory; a trajectory that has not ended by then is truncated.
         trajectory_of: the array to fill with the number of the trajectory.
         step_of: the array to fill with the number of the row in its trajectory.
         outcome_of: the array to fill with the outcome that was drawn.

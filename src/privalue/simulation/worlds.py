@@ -1,7 +1,7 @@
-"""Define worlds, which are processes with a name that rebuilds them, and the built-in ones.
+"""Define worlds (processes that their name and parameters rebuild), and build the built-in ones.
 
-The chain is the domain of [BGP16] section 6: N stages, a probability p of staying in one, and a
-last, absorbing stage that gets one row, with the only reward.
+The chain is the domain of [BGP16] section 6: N stages, a probability p of staying in a stage, and a
+last, absorbing stage, which gets one row and the only reward.
 """
 
 import inspect
@@ -32,10 +32,10 @@ class World:
     """A Markov reward process with the name and the parameters that made it.
 
     ``text`` spells out every parameter; ``parse_world(world.text)`` is the same world again,
-    unless a policy was handed over as a table, which the text calls ``given``.
+    unless the policy was passed as a table, which the text calls ``given``.
 
-    Where people choose, ``mdp`` has the outcomes of every choice, ``policy`` is what they follow,
-    and ``process`` is the one under the other. ``behaviour`` is the world's own policy.
+    In a world with actions, ``process`` is the MDP ``mdp`` under ``policy``. ``behaviour`` is the
+    policy that the world came with.
     """
 
     name: str
@@ -60,13 +60,13 @@ class World:
         """Return the world of an MDP under a policy.
 
         Args:
-            mdp: what follows every choice.
-            policy: "uniform"; "greedy" or "optimal", which are the same; "optimal:0.5", half of
-                the way there from the behaviour; "expert", which is the behaviour; or an array,
-                lists, a DataFrame, a mapping, a CSV file, a function of the state.
+            mdp: the MDP.
+            policy: "uniform"; "greedy" or "optimal", which are the same; "optimal:0.5", an equal
+                mixture of the optimal policy and the behaviour; "expert", the behaviour; or an
+                array, lists, a DataFrame, a mapping, a CSV file, a function of the state.
             name: of the world.
-            parameters: that made it; "policy" is set here.
-            behaviour: the world's own policy; uniform, if left out.
+            parameters: of the world's text; "policy" is filled in here.
+            behaviour: the policy that the world comes with; uniform, if left out.
         """
         own = None if behaviour is None else mdp.policy_table(behaviour)
         by_name = isinstance(policy, str) and not policy.lower().endswith(".csv")
@@ -79,10 +79,10 @@ class World:
         )
 
     def under(self, policy: Any) -> "World":
-        """Return the world in which people follow another policy, in any form of ``World.of``.
+        """Return the same world under another policy, in any form of ``World.of``.
 
         Raises:
-            UsageError: if nobody chooses in this world.
+            UsageError: if this world has no actions.
             StudyError: if the policy is not for it.
         """
         mdp, _ = self.decisions
@@ -92,17 +92,17 @@ class World:
 
     @property
     def decisions(self) -> tuple[MDP, Vector]:
-        """Return the MDP and the policy; raise UsageError where nobody chooses."""
+        """Return the MDP and the policy; raise UsageError if the world has no actions."""
         if self.mdp is None or self.policy is None:
             raise UsageError(
-                f"nobody chooses in the world {self.text}; worlds with actions are garnet, "
+                f"the world {self.text} has no actions; worlds with actions are garnet, "
                 "gym:FrozenLake-v1 and its like, and icu-sepsis"
             )
         return self.mdp, self.policy
 
     @property
     def policy(self) -> Vector | None:
-        """Return pi(a | s), (N, A); None where nobody chooses."""
+        """Return pi(a | s), (N, A); None if the world has no actions."""
         return self.process.policy
 
     @property
@@ -123,7 +123,7 @@ class World:
 
     @property
     def optimal_policy(self) -> Vector:
-        """Return a policy that none beats, as an array of states by actions."""
+        """Return an optimal policy, as an array of states by actions."""
         return self.decisions[0].optimal()
 
     @property
@@ -176,7 +176,7 @@ def _start_of(start: str, states: int) -> Vector:
 
 
 def check_whole(value: Any, name: str, least: int, most: float) -> int:
-    """Return a whole number between two bounds; raise UsageError if it is none."""
+    """Return a whole number between two bounds; raise UsageError if the value is not one."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -192,8 +192,8 @@ def chain(
 ) -> World:
     """Build the paper's chain: stay with probability ``stay``, else advance.
 
-    The last state alone pays a reward, which is 1. Every state that is visited gets a row, the last
-    one included, so V(last) = 1 and V(s) = g V(s + 1) with
+    Only the last state pays a reward, which is 1. Every visited state gets a row, including the
+    last, so V(last) = 1 and V(s) = g V(s + 1) with
     g = discount (1 - stay) / (1 - discount stay).
 
     Args:
@@ -263,7 +263,7 @@ def garnet(
             f"least_end is {least_end} and most_end {most_end}; "
             "they must be above 0 and at most 1, the least first"
         )
-    # Only .random(), whose stream is the one least likely to change between NumPy versions.
+    # Only .random() is used: its stream is the least likely to change between NumPy versions.
     generator = np.random.default_rng(seed)
     pairs = states * actions
     ends = least_end + (most_end - least_end) * generator.random(pairs)
@@ -296,18 +296,18 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
     Args:
         source: a text such as "chain:N=40,p=0.5", "garnet:seed=7", "gym:FrozenLake-v1" or
             "icu-sepsis"; a Gymnasium environment that has a transition table; an ``MDP``; a world.
-        policy: that people follow, where they choose: "uniform" (the default of most worlds),
+        policy: the behaviour, in a world with actions: "uniform" (the default of most worlds),
             "greedy", "optimal:0.5", "expert", or an array of states by actions, nested lists, a
             DataFrame, a mapping, a CSV file, a function of the state.
-        discount: gamma; that of the source, if left out, and 0.99 for an environment.
+        discount: gamma; if left out, the source's own, and 0.99 for an environment.
 
     Returns:
         The world: ``values`` (V), ``q``, ``value`` (J), ``visits``, ``policy``,
         ``optimal_policy``, and ``under(policy)``.
 
     Raises:
-        UsageError: if a text names no world, or nobody chooses in it.
-        StudyError: if the policy is none, or not for this world.
+        UsageError: if a text names no world, or a policy is given and the world has no actions.
+        StudyError: if the policy is invalid, or does not fit this world.
 
     >>> world_of("chain:N=3,p=0", discount=0.5).values
     array([0.25, 0.5 , 1.  ])
@@ -337,7 +337,7 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
                 process=replace(world.process, discount=discount),
                 mdp=mdp,
             )
-    except (StudyError, UsageError) as error:  # of a setting, which is no argument of the call
+    except (StudyError, UsageError) as error:  # about a parameter of the world
         raise UsageError(str(error), code="world-invalid") from None
     return world if policy is None else world.under(policy)
 
@@ -346,7 +346,7 @@ def parse_world(text: str) -> World:
     """Return the world that a text names, such as ``chain`` or ``chain:N=40,p=0.5,start=first``.
 
     Raises:
-        UsageError: if the name or a key is unknown, or a value is not of its kind.
+        UsageError: if the name or a key is unknown, or a value has the wrong type.
         StudyError: if a value is outside what the world allows.
         MissingComponentError: if the world needs an extra that is not installed.
 
@@ -385,7 +385,7 @@ def parse_world(text: str) -> World:
 
 
 def _settings(name: str, items: list[str], kinds: Mapping[str, type] | None) -> dict[str, Any]:
-    """Return the values of ``key=value`` items; without kinds, they are what they read like."""
+    """Return the values of ``key=value`` items; without ``kinds``, types are guessed."""
     settings: dict[str, Any] = {}
     for item in items:
         key, _, value = (part.strip() for part in item.partition("="))
@@ -408,9 +408,9 @@ def _read_as(kind: type, key: str, value: str) -> Any:
 
 
 def _guess(value: str) -> Parameter:
-    """Return a truth value or a number where the text reads like one.
+    """Return a truth value or a number if the text reads like one.
 
-    The environment alone knows what its options must be, and checks them.
+    The environment checks its own options.
     """
     with suppress(ValueError):
         found = json.loads(value.lower())

@@ -6,7 +6,7 @@ works with. The release publishes these numbers, so an error here cannot hide: t
 what was really done.
 """
 
-from privalue.study.keywords import KEYWORDS, place_keywords
+from privalue.study.keywords import place_keywords
 from privalue.study.messages import describe_key
 from privalue.study.policies import policy_table
 from privalue.study.sections import SECTIONS, SMOOTH, implied_returns
@@ -24,7 +24,6 @@ from privalue.study.terms import (
 )
 
 __all__ = [
-    "KEYWORDS",
     "NEEDS_TRAJECTORIES",
     "SECTIONS",
     "SMOOTH",

@@ -43,13 +43,8 @@ def check_sections(s: Sections) -> Iterator[Check]:
     A condition may rely on those before it: they did not hold.
     """
     yield "key-idle", _idle_key(s)
-    yield from _check_values(s)
-    yield from _check_mechanism(s)
-    yield from _check_data(s)
 
-
-def _check_values(s: Sections) -> Iterator[Check]:
-    """Yield the checks of [values], [states], [features] and [weights]."""
+    # [values], [states], [features], [weights]
     values, states, features, data = s.values, s.states, s.features, s.data
     unusable = states.ends is not None and not _are_labels(states.end_labels, 1)
     yield "ends-invalid", unusable and format_value([*(states.ends or ())])
@@ -78,9 +73,7 @@ def _check_values(s: Sections) -> Iterator[Check]:
     yield "shrink-against-mechanism", features.shrink and against
     yield "weights-given-twice", len(s.weights.given) > 1
 
-
-def _check_mechanism(s: Sections) -> Iterator[Check]:
-    """Yield the checks of [mechanism], [privacy], [actions] and [policy]."""
+    # [mechanism], [privacy], [actions], [policy]
     privacy, actions, policy = s.privacy, s.actions, s.policy
     chosen, name, is_ope = s.mechanism, s.mechanism.name, s.is_off_policy
     yield "calibration-of-dp-ssp", name == "dp-ssp" and chosen.calibration != "exact"
@@ -97,6 +90,7 @@ def _check_mechanism(s: Sections) -> Iterator[Check]:
     for key in ("target", "behaviour", "clip"):
         allowed = describe_key("policy", key)["allowed"]
         yield "key-missing", is_ope and getattr(policy, key) is None and ("policy", key, allowed)
+    yield from _check_data(s)
 
 
 def _check_data(s: Sections) -> Iterator[Check]:

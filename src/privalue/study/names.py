@@ -11,6 +11,7 @@ from itertools import pairwise, product
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from privalue.core import Integers, Vector
 from privalue.study.messages import refusal
@@ -49,10 +50,8 @@ class StateNames:
         (text,) = label
         if self.positions:
             return self.positions.get(text, self.positions.get(text.removeprefix("'")))
-        if not (len(text) <= 10 and text.isascii() and text.isdigit()):
-            return None
-        at = int(text)
-        return at if str(at) == text and at < self.count else None
+        at = int(text) if len(text) <= 10 and text.isascii() and text.isdigit() else -1
+        return at if str(at) == text and at in self.names else None
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -79,14 +78,13 @@ class PairNames:
     @property
     def count(self) -> int:
         """Return how many keys there are."""
-        if self.allowed is not None:
-            return len(self.allowed)
-        return self.states.count * self.actions.count
+        return len(self.codes)
 
     @cached_property
     def codes(self) -> Integers:
         """Return the code of every key."""
-        return np.arange(self.count) if self.allowed is None else self.allowed
+        every = self.states.count * self.actions.count
+        return np.arange(every) if self.allowed is None else self.allowed
 
     @cached_property
     def state_of(self) -> Integers:
@@ -159,16 +157,19 @@ def place_rows(
     return placed
 
 
-def tie_states(names: KeyNames, size: int) -> Integers:
-    """Return which value each key shares with others: that of ``size`` adjacent states.
+def tie_states(names: KeyNames, size: int) -> sp.csr_array:
+    """Return the Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
 
-    With actions, the states share the value of each action by itself. Groups are numbered from
-    0, those of earlier states first.
+    The last group is smaller if ``size`` does not divide the number of states. With actions, the
+    states share the value of each action by itself. Groups are in the order of their states.
     """
     if isinstance(names, StateNames):
-        return np.arange(names.count) // size
-    both = names.state_of // size * names.actions.count + names.action_of
-    return np.asarray(np.unique(both, return_inverse=True)[1])
+        group = np.arange(names.count) // size
+    else:
+        both = names.state_of // size * names.actions.count + names.action_of
+        group = np.unique(both, return_inverse=True)[1]
+    entries = (np.ones(names.count), group, np.arange(names.count + 1))
+    return sp.csr_array(entries, shape=(names.count, int(group.max()) + 1))
 
 
 # Bins

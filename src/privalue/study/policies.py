@@ -4,7 +4,7 @@ A label is compared as text: 3, ``np.int64(3)`` and "3" are one state.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -57,7 +57,10 @@ def policy_table(
     if isinstance(policy, str | os.PathLike):
         file = (files or SideFiles()).open(name, os.fspath(policy))
         labels, numbers = file.entries(2, 1)
-        entries = [(*label, number) for label, number in zip(labels, numbers.ravel(), strict=True)]
+        entries = [
+            (state, action, number)
+            for (state, action), number in zip(labels, numbers.ravel(), strict=True)
+        ]
     else:
         entries = _entries(policy, pairs, name)
     if entries is None:
@@ -65,8 +68,8 @@ def policy_table(
     else:
         kept = [entry for entry in entries if str(entry[0]) not in ends]
         named = [(str(state), str(action)) for state, action, _ in kept]
-        chances = np.array([_number(value) for *_, value in kept], dtype=np.float64)
-        table = place_rows(name, named, chances, pairs, absent=0.0)
+        cells = [value if isinstance(value, Real) else np.nan for *_, value in kept]
+        table = place_rows(name, named, np.array(cells, np.float64), pairs, absent=0.0)
     bad = ~((table >= 0) & (table <= 1 + SUMS_TO_ONE)).ravel()
     if bad.any():
         at = int(np.argmax(bad))
@@ -121,26 +124,22 @@ def _entries(policy: Any, pairs: PairNames, name: str) -> list[Entry] | None:
     """Return (state, action, probability) of whatever has labels; None of an array."""
     if callable(policy):
         policy = {state: policy(state) for state in pairs.states.names}
-    if isinstance(policy, Mapping):
-        return _by_state(policy.items(), pairs, name)
     table = policy.to_arrow() if hasattr(policy, "to_arrow") else policy
     columns = getattr(table, "column_names", getattr(table, "columns", ()))
     if set(COLUMNS) <= set(map(str, columns)):
         cells = [np.asarray(table[column]).tolist() for column in COLUMNS]
         return list(zip(*cells, strict=True))
-    if hasattr(table, "iloc"):
-        rows = zip(table.index, table.to_dict("records"), strict=True)
-        return _by_state(rows, pairs, name)
-    if len(columns):
+    if isinstance(policy, Mapping):
+        rows = list(policy.items())
+    elif hasattr(table, "iloc"):
+        rows = list(zip(table.index, table.to_dict("records"), strict=True))
+    elif len(columns):
         raise refusal("policy-form", name, f"has columns {', '.join(map(str, columns))}")
-    return None
-
-
-def _by_state(rows: Iterable[tuple[Any, Any]], pairs: PairNames, name: str) -> list[Entry]:
-    """Return the entries of a choice for each state: an action, or probabilities of actions."""
+    else:
+        return None
     actions = pairs.actions
     entries: list[Entry] = []
-    for state, choice in rows:
+    for state, choice in rows:  # the choice: an action, or probabilities of actions
         if isinstance(choice, Mapping):
             entries += [(state, action, value) for action, value in choice.items()]
         elif np.ndim(choice) == 0:
@@ -151,10 +150,6 @@ def _by_state(rows: Iterable[tuple[Any, Any]], pairs: PairNames, name: str) -> l
             what = f"has {len(choice)} numbers in state {state}, and actions are {actions.count}"
             raise refusal("policy-form", name, what)
     return entries
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, Real) else np.nan
 
 
 def _read_array(policy: Any, shape: tuple[int, int], name: str) -> Vector:

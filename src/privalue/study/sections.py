@@ -210,12 +210,22 @@ class Values(Section):
         return min(max(0.0, low), high) if self.unvisited is None else self.unvisited
 
 
-class States(Section):
-    """``[states]``: the public list, or number, of states."""
+class Listed(Section):
+    """What is counted, labelled, or listed in a file."""
 
     count: Count | None = None
     labels: Labels | None = None
     file: str | None = None
+
+    @property
+    def named(self) -> bool:
+        """Return whether there are any."""
+        return (self.count, self.labels, self.file) != (None, None, None)
+
+
+class States(Listed):
+    """``[states]``: the public list, or number, of states."""
+
     ends: Annotated[dict[str, Number] | Labels, BeforeValidator(to_plain)] | None = None
     bins: Bins | None = None
     groups: str | Groups | None = None
@@ -271,18 +281,10 @@ class Arms(Section):
         return tuple(str(label).strip() for label in self.labels)
 
 
-class Actions(Section):
+class Actions(Listed):
     """``[actions]``: a value of every state and action; without a list there are no actions."""
 
-    count: Count | None = None
-    labels: Labels | None = None
-    file: str | None = None
     allowed: str | Annotated[dict[str, list[Label]], BeforeValidator(to_plain)] | None = None
-
-    @property
-    def named(self) -> bool:
-        """Return whether there are actions."""
-        return (self.count, self.labels, self.file) != (None, None, None)
 
 
 class TargetPolicy(Section):

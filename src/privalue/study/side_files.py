@@ -94,8 +94,7 @@ class SideFile:
                 where = ", ".join(label)
                 raise refusal("side-file-number", self.key, self.name, where) from None
             labels.append(label)
-        width = len(numbers[0]) if numbers else 0
-        return labels, np.array(numbers, dtype=np.float64).reshape(len(labels), width)
+        return labels, np.array(numbers, dtype=np.float64)
 
     def array(self) -> Any:
         """Return what a ``.npy`` (dense) or ``.npz`` (sparse) file holds."""
@@ -276,11 +275,9 @@ def to_matrix(key: str, matrix: Any, rows: int, what: str) -> Matrix:
 
 def hash_matrix(matrix: Matrix) -> str:
     """Return the SHA-256 of a matrix given in Python, so that a release can name it."""
-    parts = (
-        (matrix,)
-        if isinstance(matrix, np.ndarray)
-        else (matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64))
-    )
+    parts: list[Any] = [matrix]
+    if not isinstance(matrix, np.ndarray):
+        parts = [matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)]
     shape = f"{len(parts)} {matrix.shape} ".encode()  # one part if it is dense
     content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
     return hashlib.sha256(shape + content).hexdigest()

@@ -71,7 +71,6 @@ def read_tables(study: Sections, files: SideFiles) -> Tables:
     pairs = _read_pairs(study.actions, names, files)
     keys = names if pairs is None else pairs
     matrix = _read_matrix(study.features, keys, files)
-    size = study.features.size or 1
     return Tables(
         names=names,
         pairs=pairs,
@@ -80,7 +79,7 @@ def read_tables(study: Sections, files: SideFiles) -> Tables:
         visit_prior=_read_visits(study.states.visits, names, pairs, files),
         state_weights=_read_weights(study.weights, names, files),
         feature_matrix=matrix,
-        shrink_targets=_shrink_targets(matrix, size, keys) if study.features.shrink else None,
+        shrink_targets=_shrink_targets(study.features, matrix, keys),
         policies=_read_policies(study.policy, pairs, files, study.states.end_labels),
         files=tuple(files.opened),  # last, because the lines above open them
     )
@@ -110,12 +109,10 @@ def _read_names(what: str, section: Any, files: SideFiles) -> StateNames:
 def _without_ends(names: StateNames, section: Any) -> StateNames:
     """Return the states: those that were counted without the ends; labels are one or the other."""
     ends = section.end_labels
-    if not ends:
-        return names
-    if names.positions:
-        for end in ends:
-            if end in names.positions:
-                raise refusal("end-among-states", end)
+    both = [end for end in ends if end in names.positions]
+    if both:
+        raise refusal("end-among-states", both[0])
+    if names.positions or not ends:
         return names
     left = [label for label in map(str, range(names.count)) if label not in ends]
     if not left:
@@ -127,9 +124,10 @@ def _read_pairs(section: Any, states: StateNames, files: SideFiles) -> PairNames
     """Return the pairs of a state and an action, or None where there are no actions."""
     if not section.named:
         return None
-    every = PairNames(states=states, actions=_read_names("action", section, files))
-    if every.count > MOST_STATES:
-        raise refusal("too-many-keys", every.count)
+    actions = _read_names("action", section, files)
+    if states.count * actions.count > MOST_STATES:
+        raise refusal("too-many-keys", states.count * actions.count)
+    every = PairNames(states=states, actions=actions)
     if section.allowed is None:
         return every
     key = "[actions] allowed"
@@ -138,11 +136,11 @@ def _read_pairs(section: Any, states: StateNames, files: SideFiles) -> PairNames
     else:
         rows = [(state, str(one)) for state, each in section.allowed.items() for one in each]
     allowed = np.sort(find_keys(key, rows, every))
-    without = np.setdiff1d(np.arange(states.count), allowed // every.actions.count)
+    without = np.setdiff1d(np.arange(states.count), allowed // actions.count)
     if len(without):
         first = states.label(int(without[0]))
         raise refusal("state-without-action", key, len(without), states.count, first)
-    return PairNames(states=states, actions=every.actions, allowed=_read_only(allowed))
+    return PairNames(states=states, actions=actions, allowed=_read_only(allowed))
 
 
 def _read_groups(section: Any, names: StateNames, files: SideFiles) -> Mapping[str, int] | None:
@@ -275,21 +273,20 @@ def _read_matrix(section: Any, names: KeyNames, files: SideFiles) -> Matrix | No
     return matrix
 
 
-def _shrink_targets(matrix: Matrix | None, size: int, names: KeyNames) -> Vector:
+def _shrink_targets(section: Any, matrix: Matrix | None, names: KeyNames) -> Vector | None:
     """Return what the features have in common: their components, the larger the likelier to matter.
 
     Features are taken in units of their own spread, so that theirs do not matter. A component is as
     large as the square of its share beside the first one. Where one stands out, it may be bent: its
     square is a column, half as large.
     """
-    groups, states = tie_states(names, size), names.count
-    dimension = int(groups.max()) + 1 if matrix is None else matrix.shape[1]
+    if not section.shrink:
+        return None
+    features = tie_states(names, section.size) if matrix is None else matrix
+    states, dimension = features.shape
     if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
         raise refusal("shrink-too-large", dimension, states, MOST_TARGETS, MOST_ENTRIES)
-    if matrix is None:
-        phi = np.equal.outer(groups, np.arange(dimension)).astype(np.float64)
-    else:
-        phi = dense(matrix)
+    phi = dense(features)
     phi = phi / np.maximum(np.abs(phi).max(axis=0), np.finfo(float).tiny)
     spreads = phi.std(axis=0)
     phi = phi - phi.mean(axis=0)

@@ -51,7 +51,7 @@ _WRITTEN = {"person", "trajectory", "ridge", "ridge_scale", "stage_shares"}
 _STATED = {"study": {"name"}, "values": {"rewards"}, "mechanism": {"name"}}
 _FILES = {"file", "groups", "visits", "allowed", "target", "behaviour", "start"}  # may name one
 _OPTIONAL = {"arms", "actions", "policy"}
-_ELSEWHERE = {"matrix", "target", "behaviour"}  # of any form: described by what they hold
+_ELSEWHERE = {"matrix", "target", "behaviour", "kind"}  # of any form: described by what they hold
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -222,12 +222,10 @@ class Study(Sections, Tables):
 
     def sections(self) -> dict[str, dict[str, Any]]:
         """Return the keys that somebody wrote, by section."""
-        sections = {name: getattr(self, name) for name in SECTIONS}
-        return {
-            name: {key: getattr(section, key) for key in type(section).model_fields if key in given}
-            for name, section in sections.items()
-            if (given := section.given - (self.implied.keys() if name == "values" else set()))
-        }
+        sections = {name: getattr(self, name).model_dump(exclude_unset=True) for name in SECTIONS}
+        for key in self.implied:
+            del sections["values"][key]
+        return sections
 
     def on_ledger(self) -> "Study":
         """Return the study of a release that a ledger records: no size is counted for it.
@@ -289,14 +287,11 @@ class Study(Sections, Tables):
         """Return the number of values: N, G N, or how many pairs of a state and an action."""
         return self.arm_count * self.keys_per_arm
 
-    @property
-    def key_names(self) -> tuple[str, ...] | range:
-        """Return the labels of the keys: the states', with the arm before or the action after."""
-        if self.pairs is not None:
-            return tuple(map(self.pairs.label, range(self.pairs.count)))
-        if not self.arms.names:
-            return self.names.names
-        return tuple(f"{arm}: {state}" for arm in self.arms.names for state in self.names.names)
+    def key_label(self, at: int) -> str:
+        """Return what a key is called: its state, with the arm before or the action after."""
+        arm, key = divmod(at, self.keys_per_arm)
+        label = (self.pairs or self.names).label(key)
+        return f"{self.arms.names[arm]}: {label}" if self.arms.names else label
 
     @property
     def key_visits(self) -> Vector | None:
@@ -329,7 +324,6 @@ class Study(Sections, Tables):
         privacy = self.privacy
         drops = self.data.invalid == "drop-unit"
         drops_cut = self.data.truncated_rows == "drop-unit"
-        replaces = privacy.neighbours == "replace-one"
         keys, per_arm = self.key_count, self.keys_per_arm
         most_states = min(per_arm, privacy.max_states_per_trajectory or per_arm)
         if self.is_off_policy:  # a start is a key, if each has a number of its own
@@ -349,7 +343,7 @@ class Study(Sections, Tables):
             has_ends=self.states.ends is not None,
             drop_invalid=drops,
             drop_truncated=drops_cut,
-            size_is_public=replaces and not (drops or drops_cut),
+            size_is_public=privacy.neighbours == "replace-one" and not (drops or drops_cut),
         )
 
     # Another policy than the data's
@@ -379,17 +373,14 @@ class Study(Sections, Tables):
             section = getattr(self, name)
             stated = {key for key in section.given - _ELSEWHERE if _says_something(section, key)}
             stated |= _STATED.get(name, set())
-            description[name] = section.model_dump(mode="json", include=stated)
+            if stated or name not in _OPTIONAL:
+                description[name] = section.model_dump(mode="json", include=stated)
         if self.features.kind != "tabular":
             description["features"]["kind"] = self.features.kind
-        description["weights"].pop("kind", None)
         if self.is_off_policy:
             for key, table in vars(self.policies).items():
                 written = getattr(self.policy, key)
                 description["policy"][key] = describe_policy(written, table, self.pairs)
-        for name in _OPTIONAL:
-            if not description[name]:
-                del description[name]
         description["side_files"] = [file.describe() for file in self.files]
         return description
 

@@ -16,7 +16,7 @@ from privalue import core
 from privalue.errors import DataError
 from privalue.study import heuristics
 from privalue.study.messages import refusal
-from privalue.study.names import tie_states
+from privalue.study.names import StateNames, tie_states
 from privalue.study.sections import SMOOTH
 from privalue.study.study import Study
 
@@ -91,10 +91,8 @@ def _ssp(study: Study, size: core.PublicSize) -> core.SspTerms:
         share = heuristics.bounds_share(m, heuristics.bin_noise(study))
     shares = dict.fromkeys(heuristics.decide_stages(study, study.key_count, m), share)
     shrinkage = chosen.shrinkage and not chosen.has_ridge  # a ridge takes its place
-    tabular = study.features.kind == "tabular"
-    shape = heuristics.choose_shape(
-        limits, study.key_visits, m, alpha, shrinkage=shrinkage and tabular
-    )
+    to_one = shrinkage and study.features.kind == "tabular"
+    shape = heuristics.choose_shape(limits, study.key_visits, m, alpha, shrinkage=to_one)
     of_values = core.stage_alphas(alpha, shares)["values"]
     rules = heuristics.BoundRule.of(limits, shape, of_values, shrinkage=shrinkage)
     return core.SspTerms(
@@ -195,12 +193,10 @@ def design(study: Study) -> core.Design:
         keys = study.limits.keys
         return core.Design(phi=sp.eye_array(keys, format="csr"), weights=np.ones(keys))
     chosen = study.features
-    phi: core.Matrix
-    if study.feature_matrix is not None and not chosen.shrink:
-        phi = study.feature_matrix
-    else:
+    phi = study.feature_matrix
+    if phi is None or chosen.shrink:
         size = 1 if chosen.shrink else chosen.size or 1
-        phi = _indicators(tie_states(study.pairs or study.names, size))
+        phi = tie_states(study.pairs or study.names, size)
     if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
         phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
     built = core.Design(phi=phi, weights=study.key_weights)
@@ -214,17 +210,5 @@ def design(study: Study) -> core.Design:
 
 
 def aggregation(states: int, size: int) -> sp.csr_array:
-    """Return the Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
-
-    The last group is smaller if ``size`` does not divide the number of states.
-    """
-    return _indicators(np.arange(states, dtype=np.int64) // size)
-
-
-def _indicators(group: core.Integers) -> sp.csr_array:
-    """Return the Phi in which every row has one 1, in the column of its group."""
-    states = len(group)
-    return sp.csr_array(
-        (np.ones(states), group, np.arange(states + 1, dtype=np.int64)),
-        shape=(states, int(group.max()) + 1),
-    )
+    """Return the Phi that ties the values of ``size`` adjacent states; 1 is the tabular one."""
+    return tie_states(StateNames.of(states), size)

@@ -1,9 +1,9 @@
 """Read tables and queries of databases: DuckDB and SQLite files, PostgreSQL servers.
 
-``trial.duckdb::rows`` is a table or a view, ``trial.duckdb::SELECT ...`` a query; the table need
-not be named if there is one only. Files are opened for reading only, and a server is asked in a
-read-only transaction, batch by batch. Whatever a view or a query says, nothing else is opened or
-done. Messages name neither user nor password.
+``trial.duckdb::rows`` is a table or a view, ``trial.duckdb::SELECT ...`` a query; the name of the
+only table may be left out. Files are opened read-only, and a server is queried in a read-only
+transaction, batch by batch. A view or a query can neither open other files nor change anything.
+Messages name neither user nor password.
 """
 
 from collections.abc import Iterator
@@ -28,24 +28,24 @@ _ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
 
 
 class Database(Protocol):
-    """What can be connected to; a connection can do nothing but read."""
+    """A database; its connections are read-only."""
 
     @property
     def place(self) -> str:
-        """Return what messages call it."""
+        """Return its name in messages."""
 
     @property
     def tables(self) -> str:
-        """Return the query for its tables, by the attributes of ``Table``."""
+        """Return the SQL that lists its tables, with the fields of ``Table`` as columns."""
 
     def connect(self) -> AbstractContextManager[Any]:
-        """Return a new connection, which is closed at the end."""
+        """Return a new connection, which the context manager closes."""
 
     def errors(self, place: str) -> AbstractContextManager[None]:
-        """Turn the errors of the driver into one line that begins with the place."""
+        """Translate the driver's errors into one line that begins with the place."""
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:
-        """Return the columns of a query, texts where they have no types; no row is fetched."""
+        """Return the columns of a query, as texts if they have no types, without fetching a row."""
 
     def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
         """Yield these columns of a query's rows."""
@@ -83,7 +83,7 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
 def _find(
     data: str | Path, decimal: str, threads: int, memory: int
 ) -> tuple[Database, str | None] | None:
-    """Return the database, and what is wanted of it; None if there is none."""
+    """Return the database and the request after "::"; None if ``data`` is not a database."""
     if is_on_server(data):
         address, request = divide_address(str(data))
         return PostgresServer(address, decimal), request
@@ -103,7 +103,7 @@ def _find(
 
 
 def _first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file, which say what it really is."""
+    """Return the first bytes of a file, which identify its format."""
     if not isfile(path):
         return b""
     try:

@@ -9,14 +9,14 @@ from privalue.readers import cells
 from privalue.readers.databases.query import Batches, Query, quoted
 from privalue.readers.source import texts
 
-BATCH_ROWS = 1 << 14  # Python objects take more room than numbers do
+BATCH_ROWS = 1 << 14  # small, since Python objects take more memory than Arrow's numbers
 
 
 class CursorDatabase:
-    """What databases with such a driver have in common."""
+    """Common base of databases that are read through a cursor."""
 
     decimal: str
-    whole_table = ""  # what follows the name of a table that is read from beginning to end
+    whole_table = ""  # SQL after the name of a table that is read as a whole
 
     def cursor(self, connection: Any) -> Any:
         """Return a cursor for a query."""
@@ -26,7 +26,7 @@ class CursorDatabase:
         """Raise an error for a query that does more than read."""
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:
-        """Return the columns of a query; no row is fetched."""
+        """Return the columns of a query, without fetching a row."""
         if query.table is None:
             self.require_reading(connection, query)
         with closing(self.cursor(connection)) as cursor:

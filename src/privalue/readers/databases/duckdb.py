@@ -14,13 +14,13 @@ from privalue.readers.messages import data_error, one_line, word
 from privalue.readers.source import BATCH_ROWS, texts
 
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
-# Whole numbers that Arrow has no type for; they are exact as texts, cell by cell.
+# Integer types without an Arrow type; they are read as texts, which are exact.
 _AS_TEXT = {"HUGEINT", "UHUGEINT", "BIGNUM", "VARINT"}
 
 
 @dataclass(frozen=True)
 class DuckDbFile:
-    """A file that is attached for reading only."""
+    """A DuckDB file, attached read-only."""
 
     path: Path
     threads: int
@@ -30,17 +30,17 @@ class DuckDbFile:
 
     @property
     def place(self) -> str:
-        """Return what messages call it."""
+        """Return its name in messages."""
         return str(self.path)
 
     @contextmanager
     def connect(self) -> Iterator[Any]:
-        """Yield a connection to a database of our own, in memory, with the file attached.
+        """Yield a connection to an in-memory database with the file attached.
 
-        So several processes may read the file. It may not spill to disk: its files would have a
-        name, be readable, and outlive a killed process. It neither loads extensions nor sees
-        variables of Python. Whoever made the file also wrote its views: nothing but the file and
-        its log can be opened, from before it is attached, and what is set cannot be set anew.
+        So several processes may read the file. Spilling to disk is disabled: spilled files would be
+        readable by others, and outlive a killed process. The connection neither loads extensions
+        nor sees Python variables. The file's views are untrusted: before it is attached, the
+        connection is restricted to the file and its log, and then the settings are locked.
         """
         config = {
             "threads": self.threads,
@@ -60,10 +60,10 @@ class DuckDbFile:
 
     def _attach(self, connection: Any) -> None:
         file = self.path.absolute()
-        head, mark, tail = str(file).partition("?")  # DuckDB calls a file's log so
+        head, mark, tail = str(file).partition("?")  # DuckDB puts a log's ending before a "?"
         logs = (f"{head}{end}{mark}{tail}" for end in _LOGS)
         allowed = ", ".join(_literal(name) for name in (str(file), *logs))
-        # The file's own name, because a view may use it, unless DuckDB has taken that name.
+        # Attach under the file's own name, which a view may use, unless DuckDB reserves it.
         alias = "AS trial" if self.path.stem.lower() in {"memory", "system", "temp"} else ""
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"SET allowed_paths = [{allowed}]")
@@ -78,7 +78,7 @@ class DuckDbFile:
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
-        """Turn what DuckDB says into one line; if memory or rights run out, say what to do."""
+        """Translate DuckDB's errors into one line, with advice on memory and permissions."""
         try:
             yield
         except (duckdb.Error, pa.ArrowException, OSError) as problem:
@@ -90,8 +90,8 @@ class DuckDbFile:
             raise data_error("unreadable", place=place, problem=said) from None
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:
-        """Return the columns of a query, in the types that Arrow has for them."""
-        # DuckDB would run all but the last one of several statements at once.
+        """Return the columns of a query, with their Arrow types."""
+        # Checked first, since DuckDB immediately runs all statements but the last.
         kinds = [statement.type for statement in connection.extract_statements(query.sql)]
         if kinds != [duckdb.StatementType.SELECT]:
             raise data_error("query-kind", place=query.place)
@@ -105,7 +105,7 @@ class DuckDbFile:
         yield from self._select(connection, query, names).to_arrow_reader(BATCH_ROWS)
 
     def _select(self, connection: Any, query: Query, names: list[str]) -> duckdb.DuckDBPyRelation:
-        """Return some columns of a query, those without an exact type in Arrow as texts."""
+        """Return some columns of a query, as texts if they have no exact Arrow type."""
         whole = connection.sql(query.sql)
         types = dict(zip(whole.columns, map(str, whole.types), strict=True))
         cells = (
@@ -118,5 +118,5 @@ class DuckDbFile:
 
 
 def _literal(value: str) -> str:
-    """Return a text as SQL writes it."""
+    """Return a text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"

@@ -12,12 +12,12 @@ from privalue.readers.databases.cursor import CursorDatabase
 from privalue.readers.databases.query import Query, statement
 from privalue.readers.messages import data_error, one_line, word
 
-# Functions that are volatile, as those which act are, and only compute.
+# Volatile functions that only compute; others may have side effects.
 _COMPUTING = set(statement("postgres-computing").split())
 
 
 class PostgresServer(CursorDatabase):
-    """A server that rows are read from."""
+    """A PostgreSQL server that rows are read from."""
 
     tables = statement("postgres-tables")
 
@@ -40,7 +40,7 @@ class PostgresServer(CursorDatabase):
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
-        """Turn what the server says into one line, or its silence into UnavailableError."""
+        """Translate the server's errors into one line; no answer becomes UnavailableError."""
         try:
             yield
         except (self._driver.Error, UnicodeError) as problem:
@@ -50,17 +50,17 @@ class PostgresServer(CursorDatabase):
             raise data_error("unreadable", place=place, problem=said) from None
 
     def cursor(self, connection: Any) -> Any:
-        """Return a cursor on the server: the only way in which a text of the user is sent.
+        """Return a server-side cursor; a user's query is sent in no other way.
 
-        ``DECLARE ... CURSOR FOR`` takes one SELECT, VALUES or TABLE and nothing that writes in its
-        WITH, and psycopg sends it by the extended protocol, which refuses a second statement.
+        ``DECLARE ... CURSOR FOR`` accepts one SELECT, VALUES or TABLE, without writes in its WITH,
+        and psycopg sends it by the extended protocol, which refuses a second statement.
         """
         return connection.cursor(name="privalue")
 
     def require_reading(self, connection: Any, query: Query) -> None:
-        """Refuse a query with a word that is a function which does more than compute.
+        """Refuse a query that contains the name of a function with possible side effects.
 
-        Every word counts, also in a comment or a text: only so none is overlooked.
+        Words in comments and texts count, too, so that no call is overlooked.
         """
         if re.search('u&"', query.sql, re.IGNORECASE):
             raise data_error("query-escaped", place=query.place)
@@ -71,9 +71,9 @@ class PostgresServer(CursorDatabase):
 
 
 def _read_every_time(connection: Any) -> None:
-    """Load a time that Python cannot hold, such as infinity, as its text.
+    """Load a time that Python cannot represent, such as infinity, as its text.
 
-    So it makes one cell invalid, and not the batch.
+    Then only one cell is invalid, not the batch.
     """
     loaders: Any = import_module("psycopg.types.datetime")
     for kind in ("Date", "Timestamp", "Timestamptz"):
@@ -82,7 +82,7 @@ def _read_every_time(connection: Any) -> None:
 
 
 class _OrText:
-    """A mixin for psycopg's loaders: what they cannot load stays a text."""
+    """A mixin for psycopg's loaders: values that they cannot load stay texts."""
 
     def load(self, data: Any) -> Any:
         """Return the value, or its text."""

@@ -1,4 +1,4 @@
-"""Find what is asked of a database: one of its tables, or a query as it is written."""
+"""Resolve a request to a database: the name of a table, or a query."""
 
 import tomllib
 from collections.abc import Generator, Sequence
@@ -17,26 +17,26 @@ Batches = Generator[pa.RecordBatch, None, None]
 class Table:
     """A table or a view."""
 
-    schema: str | None  # None where a database has none
+    schema: str | None  # None if the database has no schemas
     name: str
-    near: bool  # in a schema that need not be named
+    near: bool  # in a default schema, whose name may be left out
 
     @property
     def names(self) -> list[str]:
-        """Return what it may be called, the shortest first."""
+        """Return its valid names, the shortest first."""
         whole = self.name if self.schema is None else f"{self.schema}.{self.name}"
         return [self.name, whole] if self.near else [whole]
 
     @property
     def sql(self) -> str:
-        """Return its name, quoted."""
+        """Return its quoted name."""
         name = quoted(self.name)
         return name if self.schema is None else f"{quoted(self.schema)}.{name}"
 
 
 @dataclass(frozen=True)
 class Query:
-    """What to read, and what messages call it."""
+    """A query, with its name in messages."""
 
     place: str
     sql: str  # all columns
@@ -46,7 +46,7 @@ class Query:
 def resolve_query(text: str | None, tables: Sequence[Table], place: str) -> Query:
     """Return the query, the table of that name, or the only table."""
     wanted = (text or "").strip().rstrip(";").rstrip()
-    # A character may be half of one, as a command line's odd bytes become.
+    # Lone surrogates stand for bytes of the command line that are not UTF-8.
     if "\0" in wanted or any("\ud800" <= character <= "\udfff" for character in wanted):
         raise data_error("query-encoding", place=place)
     if QUERY.match(wanted):
@@ -56,10 +56,10 @@ def resolve_query(text: str | None, tables: Sequence[Table], place: str) -> Quer
 
 
 def _choose(wanted: str, tables: Sequence[Table], place: str) -> Table:
-    """Return the table that is named, or the only one; raise DataError with those that exist."""
+    """Return the named table, or the only one; the DataError lists the existing tables."""
     if not tables:
         raise data_error("tables-absent", place=place)
-    # Other schemas count only where there is nothing else.
+    # Tables of other schemas count only if there are no others.
     near = [table for table in tables if table.near] or tables
     known = [table.names[0] for table in near]
     about = {"place": place, "shown": list_some(known)}
@@ -76,11 +76,11 @@ def _choose(wanted: str, tables: Sequence[Table], place: str) -> Table:
 
 
 def quoted(name: str) -> str:
-    """Return the name of a table or a column in quotes, whatever characters it has."""
+    """Return the name of a table or a column as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def statement(name: str) -> str:
-    """Return one of the statements that are asked of a database, from ``statements.toml``."""
+    """Return an SQL statement of ``statements.toml``."""
     text = Path(__file__).with_name("statements.toml").read_text(encoding="utf-8")
     return str(tomllib.loads(text)[name])

@@ -17,45 +17,45 @@ _READING = {
     sqlite3.SQLITE_FUNCTION,
     sqlite3.SQLITE_RECURSIVE,
 }
-# Functions that open files or hand over code, where somebody's SQLite has them.
+# Functions that open files or load code, in builds of SQLite that have them.
 _ACTING = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "lsdir", "edit"}
 _DEFENSIVE = 1010  # SQLITE_DBCONFIG_DEFENSIVE, which Python 3.12 names
-# Of Python's driver; that a text holds two statements is a Warning in some of its versions. SQLite
-# quotes a damaged schema in its error, bytes and all.
+# Errors of Python's driver; in some versions a second statement raises a Warning. SQLite's error
+# about a damaged schema may quote bytes that are not UTF-8.
 _PROBLEMS = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
 
 
 class SqliteFile(CursorDatabase):
-    """A file that is opened for reading only."""
+    """An SQLite file, opened read-only."""
 
     tables = statement("sqlite-tables")
-    whole_table = "NOT INDEXED"  # rows are numbered as they stand in the table
+    whole_table = "NOT INDEXED"  # rows in the order of the table, by which they are numbered
 
     def __init__(self, path: Path, decimal: str) -> None:
         self.path, self.decimal, self.place = path, decimal, str(path)
 
     @contextmanager
     def connect(self) -> Iterator[Any]:
-        """Yield a connection for reading only.
+        """Yield a read-only connection.
 
-        Whoever made the file also wrote its views: no text of the file, and no query, can do more
-        than read its tables. Virtual tables are refused, because they are programs.
+        The file's views are untrusted: neither they nor a query can do more than read tables.
+        Virtual tables are refused, because they run code.
         """
         with self.errors(self.place):
-            # Another thread may go on with the cursor that this one opened.
+            # The cursor may be used by another thread.
             connection = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False
             )
         with closing(connection):
             with self.errors(self.place):
                 _confine(connection)
-            # Bytes that are not UTF-8 make one cell invalid, and not the batch.
+            # Bytes that are not UTF-8 make only one cell invalid, not the batch.
             connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
             yield connection
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
-        """Turn what SQLite says into one line; if it was not allowed, say what is."""
+        """Translate SQLite's errors into one line; explain what is allowed if it was forbidden."""
         try:
             yield
         except _PROBLEMS as problem:
@@ -65,20 +65,21 @@ class SqliteFile(CursorDatabase):
             raise data_error("unreadable", place=place, problem=said) from None
 
     def require_reading(self, connection: Any, query: Query) -> None:
-        """Raise SQLite's error for what is not a single SELECT."""
+        """Raise SQLite's error unless the query is a single SELECT."""
         connection.execute(f"SELECT * FROM ({query.sql}) LIMIT 0")
 
 
 def _confine(connection: sqlite3.Connection) -> None:
-    """Refuse, on a connection, everything but reading the file's own tables and views."""
+    """Restrict a connection to reading the file's own tables and views."""
     if hasattr(connection, "setconfig"):  # Python 3.12 and later
         connection.setconfig(_DEFENSIVE, True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA query_only = ON")
-    connection.execute("PRAGMA trusted_schema = OFF")  # a view may not call just anything
+    connection.execute("PRAGMA trusted_schema = OFF")  # views may call only harmless functions
     connection.execute("PRAGMA cell_size_check = ON")
     with suppress(sqlite3.OperationalError):  # an SQLite without JSON
-        connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")  # made once, before
+        # Creates these table-valued functions before the authorizer would refuse that.
+        connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
     virtual = {
         str(name).lower()
         for (name,) in connection.execute(
