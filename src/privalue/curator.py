@@ -388,7 +388,8 @@ def release(
                 "with a ledger no size is counted, so that nobody compares delta with 1/m; declare "
                 "[study] trajectories"
             )
-    is_size_known = size.trajectories is not None or not study.limits.counts_trajectories
+    # Delta is compared with a public size, which may have to be counted first.
+    is_size_known = size.units is not None or not study.limits.size_is_public
     if is_size_known:
         accepted = _accept(study, prepared.mechanism, size, accept_large_delta, accept_useless)
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
@@ -686,6 +687,7 @@ def request_for(privacy: Guarantee, described: Mapping[str, Any]) -> ReleaseRequ
     # dp-lsl depends on the data, and the noise of dp-ope is Laplace's.
     is_gaussian = described["mechanism"]["name"] == "dp-ssp"
     name = "".join(letter for letter in described["study"]["name"] if letter.isprintable())
+    period = described["study"].get("period") or ""
     return ReleaseRequest(
         dataset=described["study"]["dataset"],
         epsilon=privacy.epsilon,
@@ -693,7 +695,7 @@ def request_for(privacy: Guarantee, described: Mapping[str, Any]) -> ReleaseRequ
         unit=privacy.unit,
         neighbours=privacy.neighbours,
         alpha=core.gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
-        what=name[:200] or "a study without a name",
+        what=f"{name[:200] or 'a study without a name'} {period}".rstrip(),
         study=study_hash(described),
     )
 

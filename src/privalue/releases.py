@@ -450,11 +450,13 @@ class PooledSource(Part):
     """A release that was pooled with others, and what it promises to whoever is in it.
 
     Attributes:
+        draw: hash of its noisy sums and counts, which no other release has.
         alpha: it is 1/alpha-Gaussian-DP.
         better_without: its noise makes the pooled values worse than without it.
     """
 
     sha256: Hash
+    draw: Hash
     name: str | None = None
     dataset: str | None = None
     period: str | None = None

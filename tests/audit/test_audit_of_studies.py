@@ -66,6 +66,14 @@ def test_noise_that_lacks_a_tenth_in_the_core_is_rejected(name, monkeypatch):
     assert any(stage.rejected for stage in audited(name))
 
 
+def test_numbers_that_say_too_much_only_together_are_rejected(monkeypatch):
+    original = mechanisms.weighted_block
+    monkeypatch.setattr(
+        mechanisms, "weighted_block", lambda constants: [x / 2 for x in original(constants)]
+    )
+    assert audited("dp-ope", neighbours="add-remove")[0].rejected
+
+
 def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch, tmp_path, capsys):
     """The planted mistake is in the calibration: the exact delta of neighbours shows it."""
     original = mechanisms.stage_alphas

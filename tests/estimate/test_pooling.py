@@ -76,7 +76,12 @@ def another(**changes):
     [
         (lambda sites: sites[0], "pooled-twice"),
         (pv.pool, "pooled-twice"),
-        (lambda sites: pv.Release.parse(sites[0].to_json()), "pooled-twice"),
+        (
+            lambda sites: pv.pool(
+                [sites[0].model_copy(update={"created": "2020-01-01"}), sites[1]]
+            ),
+            "pooled-twice",
+        ),
         (lambda sites: pv.refit(sites[1], size=2), "not-alike"),
         (lambda _: another(returns=(0, 2)), "not-alike"),
         (lambda _: another(discount=0.5), "not-alike"),

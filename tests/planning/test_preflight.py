@@ -182,5 +182,11 @@ def test_a_large_delta_is_said_and_a_larger_one_refused():
     with pytest.raises(pv.StudyError) as refused:
         pv.release(described(delta=0.01), PEOPLE)
     assert refused.value.code == "delta-not-below-1/m"
+    # Persons are counted where their number is public: whatever number of trajectories is declared.
+    persons = described(delta=0.01, unit="person", max_trajectories_per_person=1, trajectories=2)
+    rows = {"person": range(200), "trajectory": [0] * 200, "step": [0] * 200}
+    with pytest.raises(pv.StudyError) as refused:
+        pv.release(persons, {**rows, "state": [0] * 200, "reward": [1.0] * 200})
+    assert refused.value.code == "delta-not-below-1/m"
     release, said = codes(described(delta=0.01), accept_large_delta=True)
     assert (release.accepted, said) == (["large-delta"], [])

@@ -134,3 +134,18 @@ def test_limits_and_columns_of_a_policy():
     assert by_start.limits.keys == 2
     assert by_start.start_names == STATES
     assert valuing(TABLE, behaviour="column").policies.behaviour is None
+
+
+def test_ends_need_no_action_and_may_have_one():
+    """A world's states that end a trajectory are no states of the study."""
+    lake = pv.world("gym:FrozenLake-v1")
+    ends = [5, 7, 11, 12, 15]
+    inner = {state: state % 4 for state in range(16) if state not in ends}
+    whole = {state: state % 4 for state in range(16)}
+    assert lake.under(inner).value == lake.under(whole).value
+    with pytest.raises(StudyError) as refused:
+        lake.under({state: 0 for state in inner if state})
+    assert refused.value.code == "policy-sum"
+    names = {"states": 16, "ends": ends, "actions": 4}
+    both = (valuing(each, np.full((11, 4), 0.25), **names) for each in (inner, whole))
+    assert np.array_equal(*(study.policies.target for study in both))

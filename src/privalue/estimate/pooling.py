@@ -13,6 +13,7 @@ noise: the sum is one noisy statistic, with all that follows from one
 and spends nothing.
 """
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -137,10 +138,13 @@ def _sources(release: Release) -> tuple[PooledSource, ...]:
     """Return the releases that somebody paid for: this one, or those that it was pooled from."""
     if release.pooled_from:
         return release.pooled_from
-    about = release.study["study"]
+    about, held = release.study["study"], release.statistics
+    # A draw is as good as a name: texts of one release may differ, its noise cannot be met twice.
+    drawn = b"" if held is None else np.concatenate([held.sums, held.counts]).tobytes()
     return (
         PooledSource(
             sha256=release.sha256,
+            draw=hashlib.sha256(drawn).hexdigest(),
             name=about.get("name"),
             dataset=about.get("dataset"),
             period=about.get("period"),
@@ -158,10 +162,7 @@ def _require_alike(releases: Sequence[Release], sources: Sequence[PooledSource])
         why = _unlike(first, release)
         if why is not None:
             raise StudyError(f"release {at} cannot be pooled: {why}", code="not-alike")
-    # A draw is as good as a name: texts of one release may differ, its noise cannot be met twice.
-    draws = [tuple(one.statistics.sums) for one in releases if one.statistics is not None]
-    hashes = [source.sha256 for source in sources]
-    if len(set(hashes)) < len(hashes) or len(set(draws)) < len(draws):
+    if len({source.draw for source in sources}) < len(sources):
         raise StudyError(
             "one release is in there twice, itself or inside a pooled one; its people would count "
             "twice, and its noise would not be independent: leave one out",

@@ -53,7 +53,7 @@ class StageAudit:
     sound: Audit  # with the stage's own noise; ``claimed`` is the exact delta of this pair
     planted: Audit  # with a twentieth less noise, which must be rejected
     promised: float  # delta of the study
-    worst: float  # largest exact delta of made-up neighbours, at the study's epsilon
+    worst: float  # what delta of made-up neighbours is at least, at the study's epsilon
 
     @property
     def rejected(self) -> bool:
@@ -107,7 +107,7 @@ def audit_study(
                 sound=apart.audit(1.0, draws, source),
                 planted=apart.audit(PLANTED, draws, source),
                 promised=promise.delta,
-                worst=max(each.exact_delta(promise.epsilon) for each in neighbours),
+                worst=max(each.least_delta(promise.epsilon) for each in neighbours),
             )
         )
         earlier[stage] = np.asarray(apart.here.center, dtype=np.float64)
@@ -185,6 +185,16 @@ class _Pair:
             core.divergence(epsilon, len(self.shift), scale, distance).estimate
             for scale, distance in ((ratio, self.distance), (1 / ratio, self.distance / ratio))
         )
+
+    def least_delta(self, epsilon: float) -> float:
+        """Return what delta is at least: above 0 where Laplace numbers that move say too much.
+
+        All k of them are beyond their centres there with the probability 2^-k under one law, and
+        e^-s 2^-k under the other, s being the sum of how far they move.
+        """
+        moved = abs(self.shift[self.shift != 0])
+        together = -(0.5 ** len(moved)) * math.expm1(epsilon - float(moved.sum()))
+        return max(self.exact_delta(epsilon), together if self.here.laplace else 0.0)
 
     def audit(self, share: float, draws: int, entropy: core.Entropy) -> Audit:
         """Count how often the privacy loss exceeds a level, with this share of the noise.

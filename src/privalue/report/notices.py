@@ -43,7 +43,7 @@ def _usability(release: Release, values: Table) -> Iterator[Notice]:
         yield _together(release, found)
         return
     flagged = values.flagged
-    of_little_use = {WORDS["flags"][code] for code in ("unclear", "borrowed", "wide")}
+    of_little_use = {WORDS["flags"][code] for code in ("unclear", "wide")}
     little = [at for at in flagged if of_little_use & set(values.flags[at])]
     if len(little) == len(values):
         yield Notice("nothing-supported", "stop")

@@ -352,8 +352,15 @@ class MDP(_Process):
         return self.outcomes.actions
 
     def policy_table(self, policy: Any) -> Vector:
-        """Return pi(a | s) as a read-only array whose rows sum to one."""
-        table = policy_table(policy, states=self.states, actions=self.actions)
+        """Return pi(a | s) as a read-only array whose rows sum to one.
+
+        A table may leave out states where every action ends the trajectory and earns nothing: an
+        improved policy knows them as ends, and not as states.
+        """
+        following, rewards = self.outcomes.transitions.sum(axis=1), self.outcomes.expected_rewards
+        nothing = (following == 0) & (rewards == 0)
+        idle = np.flatnonzero(nothing.reshape(self.states, self.actions).all(axis=1))
+        table = policy_table(policy, states=self.states, actions=self.actions, idle=idle)
         return read_only(table / table.sum(axis=1, keepdims=True))
 
     def under(self, policy: Any) -> MarkovRewardProcess:

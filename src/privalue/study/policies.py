@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import Vector
+from privalue.core import Integers, Vector
 from privalue.study.messages import refusal
 from privalue.study.names import PairNames, StateNames, place_rows
 from privalue.study.side_files import SideFiles
@@ -29,6 +29,8 @@ def policy_table(
     actions: Labels,
     name: str = "policy",
     files: SideFiles | None = None,
+    ends: Sequence[str] = (),
+    idle: Sequence[int] | Integers = (),
 ) -> Vector:
     """Return pi(a | s), one row for each state, one column for each action; read-only.
 
@@ -43,27 +45,38 @@ def policy_table(
         actions: the same for actions.
         name: what the policy is called in messages.
         files: opens side files; from anywhere, if left out.
+        ends: labels at which a trajectory ends: a table may name them, and no action counts there.
+        idle: positions of states where no action matters: where nothing is said, all are as likely.
 
     Raises:
         StudyError: it has another form or shape, a label is unknown, or a row is no distribution.
     """
     pairs = PairNames(states=StateNames.of(states), actions=StateNames.of(actions))
     shape = (pairs.states.count, pairs.actions.count)
+    entries: list[Entry] | None
     if isinstance(policy, str | os.PathLike):
         file = (files or SideFiles()).open(name, os.fspath(policy))
         labels, numbers = file.entries(2, 1)
-        table = place_rows(name, labels, numbers.ravel(), pairs, absent=0.0)
-    elif (entries := _entries(policy, pairs, name)) is not None:
-        labels = [(str(state), str(action)) for state, action, _ in entries]
-        cells = [value if isinstance(value, Real) else np.nan for *_, value in entries]
-        table = place_rows(name, labels, np.array(cells, np.float64), pairs, absent=0.0)
+        entries = [
+            (state, action, number)
+            for (state, action), number in zip(labels, numbers.ravel(), strict=True)
+        ]
     else:
+        entries = _entries(policy, pairs, name)
+    if entries is None:
         table = _read_array(policy, shape, name)
+    else:
+        kept = [entry for entry in entries if str(entry[0]) not in ends]
+        named = [(str(state), str(action)) for state, action, _ in kept]
+        cells = [value if isinstance(value, Real) else np.nan for *_, value in kept]
+        table = place_rows(name, named, np.array(cells, np.float64), pairs, absent=0.0)
     bad = ~((table >= 0) & (table <= 1 + SUMS_TO_ONE)).ravel()
     if bad.any():
         at = int(np.argmax(bad))
         raise refusal("policy-not-probabilities", name, pairs.label(at), table.ravel()[at])
     table = table.reshape(shape)
+    silent = np.isin(np.arange(shape[0]), idle) & (table == 0).all(axis=1)
+    table = np.where(silent[:, None], 1 / shape[1], table)
     sums = table.sum(axis=1)
     off = np.abs(sums - 1) > SUMS_TO_ONE
     if off.any():
@@ -73,10 +86,12 @@ def policy_table(
     return table
 
 
-def read_policy(key: str, policy: Any, pairs: PairNames, files: SideFiles) -> Vector:
+def read_policy(
+    key: str, policy: Any, pairs: PairNames, files: SideFiles, ends: Sequence[str]
+) -> Vector:
     """Return the probability of every pair of a study; refuse weight on one that is not allowed."""
     states, actions = pairs.states.names, pairs.actions.names
-    table = policy_table(policy, states=states, actions=actions, name=key, files=files)
+    table = policy_table(policy, states=states, actions=actions, name=key, files=files, ends=ends)
     outside = np.array(table).ravel()
     outside[pairs.codes] = 0.0
     if outside.any():

@@ -6,7 +6,7 @@ are of pairs of a state and an action, and go by two labels.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -80,7 +80,7 @@ def read_tables(study: Sections, files: SideFiles) -> Tables:
         state_weights=_read_weights(study.weights, names, files),
         feature_matrix=matrix,
         shrink_targets=_shrink_targets(study.features, matrix, keys),
-        policies=_read_policies(study.policy, pairs, files),
+        policies=_read_policies(study.policy, pairs, files, study.states.end_labels),
         files=tuple(files.opened),  # last, because the lines above open them
     )
 
@@ -235,14 +235,16 @@ def _read_weights(section: Any, names: StateNames, files: SideFiles) -> Vector:
     return weights
 
 
-def _read_policies(section: Any, pairs: PairNames | None, files: SideFiles) -> PolicyTables:
+def _read_policies(
+    section: Any, pairs: PairNames | None, files: SideFiles, ends: Sequence[str]
+) -> PolicyTables:
     """Return the two policies of ``[policy]``; empty where there are none."""
     if pairs is None or section.target is None:
         return PolicyTables(target=_read_only(np.zeros(0)), behaviour=None)
-    target = read_policy("[policy] target", section.target, pairs, files)
+    target = read_policy("[policy] target", section.target, pairs, files, ends)
     behaviour = None
     if not section.is_logged:
-        behaviour = read_policy("[policy] behaviour", section.behaviour, pairs, files)
+        behaviour = read_policy("[policy] behaviour", section.behaviour, pairs, files, ends)
     return PolicyTables(target=target, behaviour=behaviour)
 
 
