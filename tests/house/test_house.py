@@ -14,22 +14,15 @@ def tracked():
     return [ROOT / name for name in listed.stdout.split() if (ROOT / name).is_file()]
 
 
-def test_no_file_names_a_package_index_or_a_path_of_one_machine():
-    hosts = re.compile("(pypi" + r"\.org|pythonhosted|index" + "-url|/(work|root|home)/[a-z])")
+def test_no_file_names_a_package_index_or_a_path_of_one_machine_or_installs_from_an_index():
+    """privalue is on no index: pip would fetch what somebody else puts there under its name."""
+    hosts = "(pypi" + r"\.org|pythonhosted|index" + "-url|/(work|root|home)/[a-z])"
+    fetched = r"\bpip3? " + r"(install|download)\b[^\n`]*[ '\"]privalue\b(?!-)"
+    refused = re.compile(f"{hosts}|{fetched}")
+    assert refused.search("pip " + "install 'privalue[spark]'")
     for path in tracked():
-        if path.suffix in {".png", ".svg", ".npz"} or path.name == "LICENSE":
-            continue
-        found = hosts.search(path.read_text(encoding="utf-8", errors="ignore"))
-        assert found is None or path == Path(__file__), f"{path}: {found}"
-
-
-def test_nothing_says_to_install_it_from_an_index():
-    """It is on none: pip would fetch whatever somebody else puts there under this name."""
-    fetched = re.compile(r"\bpip3? " + r"(install|download)\b[^\n`]*[ '\"]privalue\b(?!-)")
-    assert fetched.search("pip " + "install 'privalue[spark]'")
-    for path in tracked():
-        if path.suffix not in {".png", ".npz"}:
-            found = fetched.search(path.read_text(encoding="utf-8", errors="ignore"))
+        if path.suffix not in {".png", ".svg", ".npz"} and path.name != "LICENSE":
+            found = refused.search(path.read_text(encoding="utf-8", errors="ignore"))
             assert found is None or path == Path(__file__), f"{path}: {found}"
 
 

@@ -79,9 +79,3 @@ def test_no_function_but_the_kernel_is_long():
 def test_the_core_explains_itself():
     code, words = (sum(map(count, core())) for count in (lines_of_code, lines_of_explanation))
     assert words >= EXPLAINED * code
-
-
-def test_the_guarantee_names_the_core_s_files():
-    page = (ROOT / "docs" / "guarantee.md").read_text()
-    for path in core():
-        assert f"| `core/{path.name}` |" in page, path.name
