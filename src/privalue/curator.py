@@ -1,4 +1,4 @@
-"""Run the one sequence from public study and private data to what leaves, or stays.
+"""Run the whole sequence from a public study and private data to a release or diagnostics.
 
 ::
 
@@ -210,7 +210,7 @@ class Diagnostics(core.Private):
         }
 
     def _of_states(self, mechanism: core.Mechanism) -> dict[str, Any]:
-        """Return the values of all states, and what the noise adds to them. PRIVATE."""
+        """Return the values of all states, and the deviation of their noise. PRIVATE."""
         found = {
             "surplus_visits": self.statistics.surplus_visits,
             "mean_returns": self.statistics.mean_returns(self.study.values.unvisited_value),
@@ -603,7 +603,7 @@ def _charged_error(
 
 
 def _cause(problem: BaseException) -> tuple[str, int]:
-    """Return in a few words what ended a release, and the exit code of that."""
+    """Return in a few words why a release ended, and the exit code for it."""
     if isinstance(problem, KeyboardInterrupt):
         return "interrupted", 130
     if isinstance(problem, errors.PrivalueError):
@@ -666,7 +666,7 @@ def finish(
 
 
 def _request(study: Study) -> ReleaseRequest:
-    """Return what a release of the study asks of a ledger."""
+    """Return the request to a ledger for a release of the study."""
     if study.study.dataset is None:
         raise errors.UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
@@ -682,7 +682,7 @@ def _request(study: Study) -> ReleaseRequest:
 
 
 def request_for(privacy: Guarantee, described: Mapping[str, Any]) -> ReleaseRequest:
-    """Return what a release asks of a ledger: its promise, and its study's public description."""
+    """Return a release's request to a ledger: its promise, and its study's public description."""
     # All that dp-ssp draws is Gaussian noise of one public sigma: mu = 1/alpha. That of dp-lsw and
     # dp-lsl depends on the data, and the noise of dp-ope is Laplace's.
     is_gaussian = described["mechanism"]["name"] == "dp-ssp"

@@ -1,4 +1,4 @@
-"""Fit theta to noisy statistics, by LSW or LSL, with intervals of what is made of theta.
+"""Fit theta to noisy statistics, by LSW or LSL, with intervals for functions of theta.
 
 | symbol      | here             | shape | public |
 |-------------|------------------|-------|--------|

@@ -1,4 +1,4 @@
-"""Say what to be careful about, row by row: from what was released or is public.
+"""Flag rows that need care, using released and public numbers only.
 
 Flags have codes here; ``words.toml`` has what rows carry and what it means.
 """

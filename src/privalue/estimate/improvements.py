@@ -41,7 +41,7 @@ MOST_ACTIONS = 100  # more have no effects of their own
 
 
 class StateChange(NamedTuple):
-    """What the new policy does in one state, and why.
+    """The new policy in one state, and the reason for it.
 
     ``action`` is None where the behaviour is kept. ``advantage`` is what the action is worth more
     than the behaviour, with the ends of an interval that holds for all states and actions at once.

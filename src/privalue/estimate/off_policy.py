@@ -1,4 +1,4 @@
-"""Say what another policy would have been worth, and how far to trust it. All post-processing.
+"""Estimate the value of another policy, and its reliability. All of it is post-processing.
 
 | symbol       | here             | shape | public |
 |--------------|------------------|-------|--------|
@@ -174,7 +174,7 @@ def noisy_weights(mechanism: Ope, drawn: Vector) -> NoisyWeights:
 def policy_tables(
     study: Study, mechanism: Ope, drawn: Vector, every: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the parts of a release that follow from what was drawn.
+    """Return the parts of a release that are computed from the draw.
 
     Args:
         study: what is public; it says whether there is one number for each start.
@@ -206,7 +206,7 @@ def policy_tables(
 def policy_columns(
     noisy: NoisyWeights, return_bounds: tuple[float, float], level: float
 ) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return what the target, the behaviour and their difference are worth, as columns of tables.
+    """Return the values of the target, the behaviour and their difference, as columns of tables.
 
     Args:
         noisy: the output of DP-OPE.

@@ -1,4 +1,4 @@
-"""Shrink noisy means towards what the states have in common, as far as the noise calls for.
+"""Shrink noisy means towards common targets, as far as the noise requires.
 
 | symbol   | here         | shape | public |
 |----------|--------------|-------|--------|

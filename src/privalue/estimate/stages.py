@@ -1,4 +1,4 @@
-"""Say what each stage of DP-SSP released and chose.
+"""Describe the numbers that each stage of DP-SSP released, and its choice.
 
 | symbol | here              | public |
 |--------|-------------------|--------|

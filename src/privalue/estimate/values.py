@@ -1,4 +1,4 @@
-"""Turn what a mechanism drew into the tables of a release. All of it is post-processing.
+"""Compute the tables of a release from a mechanism's draw. All of it is post-processing.
 
 | symbol          | here               | shape | public |
 |-----------------|--------------------|-------|--------|
@@ -39,7 +39,7 @@ SURE = 0.9999  # the level of the band that a shrunk value is moved into
 def estimate(
     study: Study, mechanism: Mechanism, draw: Draw, every: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the parts of a release that follow from what was drawn: its tables, and their level.
+    """Return the parts of a release that are computed from the draw: its tables, and their level.
 
     Args:
         study: what is public; it says how to fit, and at which level.
@@ -68,7 +68,7 @@ def estimate(
 
 
 def rehearse(study: Study, mechanism: Mechanism) -> None:
-    """Estimate from the largest numbers that could be drawn: what fails does so before the charge.
+    """Estimate from the largest possible draw, so that failures come before the charge.
 
     Where every state has a value of its own nothing can fail: that is a quotient of two numbers
     that doubles hold with ease, moved between the bounds; what shrinkage cannot compute it leaves.
@@ -79,7 +79,7 @@ def rehearse(study: Study, mechanism: Mechanism) -> None:
 
 
 def theta_of(study: Study, mechanism: Ssp | Lsw | Lsl, draw: Draw) -> Vector:
-    """Return theta of what was drawn alone, without tables: planning asks for hundreds."""
+    """Return theta of a draw, without tables, since planning needs hundreds of them."""
     if isinstance(mechanism, Ssp):
         return fit_draw(study, mechanism, draw).fit.theta
     return solve_theta(mechanism, draw["values"])
@@ -123,7 +123,7 @@ def statistics_tables(
 
 
 def fit_draw(study: Study, mechanism: Ssp, draw: Draw) -> "Estimates":
-    """Return the values of all keys from what DP-SSP drew: sums in steps, then counts."""
+    """Return the values of all keys from a draw of DP-SSP: sums in steps, then counts."""
     noise, drawn = mechanism.noise_at(mechanism.level(draw)), draw["values"]
     ratios = Ratios.within(
         noise.bounds,
@@ -213,7 +213,7 @@ class Estimates:
 
     @cached_property
     def fit(self) -> Fit:
-        """Return theta, with intervals of what is made of it."""
+        """Return theta, with intervals for functions of it."""
         if self.ridge is not None:
             return fit_lsl(self.ratios, self.design, self.ridge)
         means = self.plain

@@ -1,4 +1,4 @@
-"""Hold what is public: the study file, parsed, checked, and resolved to the core's terms.
+"""Define the public study: the study file is parsed, checked, and resolved to the core's terms.
 
 A study is complete before any data is opened; the data never adds to it. ``Study`` is what people
 write, side files are named by it, and ``resolve`` turns all of it into the numbers that the core

@@ -1,4 +1,4 @@
-"""Choose what a study leaves open: beta, how precisely each state is released, and the stage.
+"""Choose defaults that a study leaves open: beta, the precision of each state, and the stage.
 
 | symbol   | here             | shape | public                                                 |
 |----------|------------------|-------|--------------------------------------------------------|

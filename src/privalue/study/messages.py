@@ -31,7 +31,7 @@ def refusal(
 
 
 def meant(written: str, known: Collection[str]) -> str:
-    """Return which of the known names somebody may have meant, or all of them."""
+    """Return the known names that are similar to an unknown one, or all of them."""
     near = difflib.get_close_matches(written, known, n=1)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 

@@ -134,7 +134,7 @@ class Section(BaseModel):
 
     @property
     def given(self) -> frozenset[str]:
-        """Return the keys that somebody wrote down."""
+        """Return the keys that the study sets explicitly."""
         return frozenset(self.model_fields_set)
 
     def default(self, name: str) -> Any:

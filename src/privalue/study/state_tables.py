@@ -1,4 +1,4 @@
-"""Read what a study says of each state: labels, groups, start, visits, weights, features, policies.
+"""Read a study's tables by state: labels, groups, start, visits, weights, features, policies.
 
 Each comes from a side file, from the study file itself, or from a default; ``read_tables`` is the
 only function that opens side files. Tables go by label; with actions, visits, features and policies

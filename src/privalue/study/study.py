@@ -221,7 +221,7 @@ class Study(Sections, Tables):
         return self.from_sections(place_keywords(changes, self.sections()), *self.folders)
 
     def sections(self) -> dict[str, dict[str, Any]]:
-        """Return the keys that somebody wrote, by section."""
+        """Return the keys that the study sets explicitly, by section."""
         sections = {name: getattr(self, name).model_dump(exclude_unset=True) for name in SECTIONS}
         for key in self.implied:
             del sections["values"][key]

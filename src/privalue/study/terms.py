@@ -27,7 +27,7 @@ NEEDS_TRAJECTORIES = "trajectories-missing"  # the code of a study that needs m
 
 
 def declared_size(study: Study) -> core.PublicSize:
-    """Return what the study alone says of sizes, before any data is opened."""
+    """Return the public sizes that the study declares, before any data is opened."""
     declared = study.study.trajectories
     return core.PublicSize.of(study.limits, declared, trajectories=declared, persons=None)
 
