@@ -82,6 +82,16 @@ def test_a_file_and_keywords_make_the_same_study():
     assert pv.Study.parse(text) == flat == pv.Study.from_sections(flat.sections())
 
 
+def test_no_table_in_a_study_looks_like_a_file(tmp_path):
+    """An identical request is answered by an earlier release: two studies must not be one."""
+    (tmp_path / "groups.csv").write_text("a,well\n")
+    by_file = pv.Study(**FLAT, groups=str(tmp_path / "groups.csv"))
+    (file,) = by_file.public_description()["side_files"]
+    flat = {**FLAT, "states": [*FLAT["states"], file["sha256"]]}
+    with_file = pv.Study(**flat, groups=str(tmp_path / "groups.csv"))
+    assert identity(with_file) != identity(pv.Study(**flat, groups={"sha256": file["sha256"]}))
+
+
 def test_every_key_of_a_study_has_one_keyword():
     """A key is a keyword, or belongs to one that is called as its section, or names a column."""
     placed = [place_keywords({word: 0.5}) for word in KEYWORDS - {*SECTIONS, "columns"}]

@@ -117,16 +117,18 @@ def study_hash(description: Mapping[str, Any]) -> str:
 
     It is the SHA-256 of JSON in UTF-8: keys sorted, no blanks, every double as the shortest decimal
     that reads back as the same double. [report] is left out, since it does not change the draw. A
-    side file is replaced by its content's hash and its kind, so that its name does not matter. A
-    description leaves out keys at their defaults, so that a key which a later version adds does not
-    change the hashes of earlier requests. Values computed from the keys (``Terms``) are left out:
-    another machine may round a logarithm differently, and would charge the request twice.
+    side file counts by its content's hash and its kind, so that its name does not matter; they
+    stand outside of its section, where a table could be written that looks the same. A description
+    leaves out keys at their defaults, so that a key which a later version adds does not change the
+    hashes of earlier requests. Values computed from the keys (``Terms``) are left out: another
+    machine may round a logarithm differently, and would charge the request twice.
     """
     counted = {name: keys for name, keys in description.items() if name != "report"}
     for file in counted.pop("side_files", ()):
         section, _, key = file["key"].removeprefix("[").partition("] ")
+        counted[section] = {**counted[section], key: None}
         content = {name: file[name] for name in ("sha256", "kind") if name in file}
-        counted[section] = {**counted[section], key: content}
+        counted[file["key"]] = content
     return sha256(canonical(counted))
 
 
