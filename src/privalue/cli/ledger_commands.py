@@ -251,8 +251,8 @@ def finish(
 
 def _folder(outbox: Path, pending: Paid) -> Path:
     """Return the folder of a release: that of its outbox, unless the outbox is a temporary file."""
-    meant = None if outbox.name == NAME or pending.folder is None else Path(pending.folder)
-    return outbox.parent if meant is None else meant
+    folder = None if outbox.name == NAME or pending.folder is None else Path(pending.folder)
+    return outbox.parent if folder is None else folder
 
 
 def _require_recorded(outbox: Path, folder: Path, ledger: str) -> Release:
