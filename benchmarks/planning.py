@@ -67,7 +67,7 @@ def error_of_worlds(drawn):
     for setting in drawn:
         described = setting.study()
         made_up = FromWorld(described, world_of(setting))
-        m = made_up.rounded(sizes(setting))
+        m = made_up.round_size(sizes(setting))
         mechanism, counted = mechanism_of_study(described, m), np.isfinite(made_up.values)
         errors = []
         while len(errors) < 20 or (len(errors) < RELEASES and doubt(errors) > PRECISE):
@@ -90,7 +90,7 @@ def widths_of_states(drawn, releases=4):
     for setting in drawn:
         described, m = setting.study(), sizes(setting)
         widths = HalfWidth.of(described, mechanism_of_study(described, m))
-        widths = widths.within(1 / widths.reach)
+        widths = widths.scale_range(1 / widths.reach)
         found = []
         for rows, release in of_releases(setting, described, m, releases):
             visits = first_visits(rows, setting.states, setting.most_states)
@@ -98,7 +98,7 @@ def widths_of_states(drawn, releases=4):
             low, high = described.return_bounds if chosen is None else (chosen.low, chosen.high)
             halves = (table.total_high - table.total_low) / 2 / (high - low)
             middle = np.abs(np.clip(setting.values, low, high) - (low + high) / 2)
-            predicted, surely = widths.at(visits), widths.surely(visits)
+            predicted, surely = widths.at(visits), widths.at_95(visits)
             near = (middle < (high - low) / 4) & (predicted < INFORMATIVE)
             found += zip(predicted[near], halves[near], surely[near], strict=True)
         if found:

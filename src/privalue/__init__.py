@@ -1,7 +1,7 @@
 """Evaluate policies with differential privacy.
 
-From people's trajectories, ``release`` publishes the value function of the policy behind them, V(s)
-for every state, and hides each person's record; ``inspect`` shows the curator what stays private.
+From people's trajectories, ``release`` publishes the value function V(s) of the policy that they
+followed, and hides each person's record; ``inspect`` shows the curator the private diagnostics.
 
 >>> import privalue as pv
 >>> study = pv.Study(
@@ -72,8 +72,8 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
     from privalue.study import Study as Study
 # isort: on
 
-# The public names by their modules, imported when a name is first used: all of them together take
-# longer than most uses of one.
+# The public names by their modules, imported when a name is first used: importing all of them
+# takes longer than most uses of one.
 _NAMES = {
     "core": ("Profile", "SeededForExperimentsOnly", "privacy_profile"),
     "curator": ("Diagnostics", "finish", "inspect", "release"),
@@ -108,8 +108,8 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         what = f"module 'privalue' has no attribute {name!r}"
         raise AttributeError(what, name=name, obj=sys.modules[__name__])
-    found = globals()[name] = getattr(import_module(f"privalue.{_MODULES[name]}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"privalue.{_MODULES[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

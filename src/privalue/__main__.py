@@ -1,4 +1,4 @@
-"""Start the command line: ``privalue``, or ``python -m privalue``."""
+"""Run the command line: ``privalue``, or ``python -m privalue``."""
 
 import os
 import signal
@@ -7,17 +7,17 @@ from typing import NoReturn
 
 def main() -> None:
     """Import the command line, and run it."""
-    # Until a command is imported nothing is under way, and an interrupt ends the process at once:
-    # as an exception it might break an import off, and be taken for another error.
+    # Before a command is imported, an interrupt ends the process at once: as an exception it could
+    # turn an import into another error.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
-    from privalue.cli import main as run_program  # noqa: PLC0415 - to import it takes a while
+    from privalue.cli import main as run_program  # noqa: PLC0415 - slow
 
     run_program()
 
 
 def _interrupted(*_: object) -> NoReturn:
-    """Say so in one line, and end the process."""
+    """Report the interrupt in one line, and end the process."""
     os.write(2, b"privalue: interrupted\n")
     os._exit(130)
 

@@ -2,14 +2,15 @@
 
 ::
 
-    prepare   find     account   room     read      |  CHARGE   draw   keep   commit  |  publish
-    public    stored?  fits?     on disk  PRIVATE   |  interrupts wait; nothing fails |  public
+    prepare   find     account   disk     read      |  CHARGE   draw   store  commit  |  publish
+    public    stored?  fits?     space?   PRIVATE   |  interrupts wait; nothing fails |  public
                                                     |  because of private values      |
-    ------- whatever is refused costs nothing ------+---- paid for: never lost -------+---------
+    ------------ a refusal costs nothing -----------+----- charged: never lost -------+---------
 
-``release`` goes the whole way, and ``finish`` goes on where it was ended after the draw. Whatever
-could fail after the charge is tried before it, on public numbers. ``inspect`` computes everything
-up to the noise, for the curator alone: it returns a private type, adds no noise and spends nothing.
+``release`` runs all steps, and ``finish`` the last ones, if a release was interrupted after the
+draw. All that could fail after the charge is rehearsed before it, on public numbers. ``inspect``
+computes everything before the noise, for the curator alone: it returns a private type, adds no
+noise and spends nothing.
 """
 
 import json
@@ -51,7 +52,7 @@ from privalue.study import (
 )
 from privalue.version import VERSION
 
-OfStates = core.Ssp | core.Lsw | core.Lsl  # whose numbers become values of states
+StateMechanism = core.Ssp | core.Lsw | core.Lsl  # mechanisms that release values by state
 MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
 _COUNTERS = (
     "trajectories",
@@ -66,14 +67,14 @@ _COUNTERS = (
 NOISE_SHAPES: dict[str, Any] = {"dp-ope": "weights", "dp-ssp": "statistics"}  # of what gets noise
 
 
-# Prepare: all that can be decided before data is opened
+# Prepare: decisions before data is opened
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """All that is settled before any data is opened.
+    """A study with its design and mechanism, before any data is opened.
 
-    ``mechanism`` is None where its constants depend on an m that the study does not declare.
+    ``mechanism`` is None if its constants depend on an m that the study does not declare.
     """
 
     study: Study
@@ -81,7 +82,7 @@ class Prepared:
     mechanism: core.Mechanism | None
 
     def mechanism_for(self, size: core.PublicSize) -> core.Mechanism:
-        """Return the mechanism for the public sizes of a data set, which may be those declared."""
+        """Return the mechanism for the public size of a data set, declared or counted."""
         if self.mechanism is not None and size == self.mechanism.terms.size:
             return self.mechanism
         return _mechanism(resolve(self.study, size, self.design))
@@ -93,16 +94,16 @@ def prepare(
     """Check everything that can be checked without data.
 
     Args:
-        study: what is public.
+        study: the study.
         columns: names of columns, added to those of the study.
-        on_ledger: whether a ledger will record the release: then no size is counted for it.
+        on_ledger: whether a ledger will record the release; its size is then not counted.
 
     Returns:
-        The study, the design, and the mechanism where it is known.
+        The study, the design, and the mechanism if it is known.
 
     Raises:
-        UsageError: it is not a study.
-        StudyError: the study asks for what cannot be done; nothing here depends on data.
+        UsageError: the argument is not a study.
+        StudyError: the study is infeasible; nothing here depends on data.
     """
     if not isinstance(study, Study):
         raise errors.UsageError(
@@ -110,13 +111,13 @@ def prepare(
         )
     study = study if columns is None else study.replace(columns=columns)
     study = study.on_ledger() if on_ledger else study
-    built, mechanism = design(study), None
+    public_design, mechanism = design(study), None
     try:
-        mechanism = _mechanism(resolve(study, declared_size(study), built))
+        mechanism = _mechanism(resolve(study, declared_size(study), public_design))
     except errors.StudyError as problem:
         if problem.code != NEEDS_TRAJECTORIES or not study.limits.counts_trajectories:
             raise  # m will not be counted
-    return Prepared(study=study, design=built, mechanism=mechanism)
+    return Prepared(study=study, design=public_design, mechanism=mechanism)
 
 
 def _mechanism(terms: core.Terms) -> core.Mechanism:
@@ -125,9 +126,9 @@ def _mechanism(terms: core.Terms) -> core.Mechanism:
 
 @np.errstate(all="ignore")
 def rehearse(mechanism: core.Mechanism, study: Study) -> None:
-    """Compile the draw, and run what follows it, at the largest numbers that there could be.
+    """Compile the draw, and run its post-processing on the largest possible numbers.
 
-    What fails here fails from public numbers, before the charge; what passes here passes after it.
+    A failure here is caused by public numbers, before the charge; after it none is left to come.
     """
     compile_draw()
     try:
@@ -141,19 +142,19 @@ def rehearse(mechanism: core.Mechanism, study: Study) -> None:
         ) from None
 
 
-# Inspect: everything up to the noise
+# Inspect: everything before the noise
 
 
 @core.sealed
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class Diagnostics(core.Private):
-    """What only the curator may see: the statistics, the estimate before noise, and the noise."""
+    """The curator's diagnostics: statistics, estimates before noise, and the noise's scale."""
 
     study: Study
     statistics: core.Statistics
     mechanism: core.Mechanism  # public
-    perturbation: core.Perturbation  # of the values, as if no stage had chosen anything
-    level: int | None  # what a stage would choose if its own numbers had no noise
+    perturbation: core.Perturbation  # of the values, without the choice of an earlier stage
+    level: int | None  # a stage's choice, if its own numbers had no noise
     theta: core.Vector  # before noise; empty for dp-ope
     noise_by_state: core.Vector  # the standard deviation of the noise in every value; likewise
     by_query: bool  # the rows are the result of a query
@@ -162,12 +163,12 @@ class Diagnostics(core.Private):
         return f"mechanism={self.study.mechanism.name!r}, states={self.study.state_count}"
 
     def private_fields(self) -> dict[str, Any]:
-        """Return everything as plain values. PRIVATE: none of it may be published."""
+        """Return all numbers as plain values. PRIVATE: none of it may be published."""
         columns = self.private_columns()
         return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
 
     def private_columns(self) -> dict[str, Any]:
-        """Return the same with arrays, for very many states. PRIVATE."""
+        """Return all numbers, columns as arrays, for very many states. PRIVATE."""
         study, statistics = self.study, self.statistics
         common = {
             "mechanism": study.mechanism.name,
@@ -183,15 +184,15 @@ class Diagnostics(core.Private):
             "sigma": self.mechanism.public_noise({}).sigma or self.perturbation.deviations,
         }
         if isinstance(self.mechanism, core.Ope):
-            own = self._of_policy(self.mechanism)
+            results = self._of_policy(self.mechanism)
         else:
-            own = self._of_states(self.mechanism)
-        return {name: value for name, value in (common | own).items() if value is not None}
+            results = self._of_states(self.mechanism)
+        return {name: value for name, value in (common | results).items() if value is not None}
 
     def _of_policy(self, mechanism: core.Ope) -> dict[str, Any]:
-        """Return the values of both policies, per start or for all, and the kept mass. PRIVATE.
+        """Return the values of both policies, by start or overall, and the kept mass. PRIVATE.
 
-        The target's is by clipped weights: weighted importance sampling.
+        The target's value is weighted importance sampling with clipped weights.
         """
         low, high = self.study.return_bounds
         middle = 0.5 * low + 0.5 * high
@@ -210,8 +211,8 @@ class Diagnostics(core.Private):
         }
 
     def _of_states(self, mechanism: core.Mechanism) -> dict[str, Any]:
-        """Return the values of all states, and the deviation of their noise. PRIVATE."""
-        found = {
+        """Return the values by state, with the standard deviation of their noise. PRIVATE."""
+        results = {
             "surplus_visits": self.statistics.surplus_visits,
             "mean_returns": self.statistics.mean_returns(self.study.values.unvisited_value),
             "values": mechanism.design.values(self.theta),
@@ -219,10 +220,10 @@ class Diagnostics(core.Private):
         }
         if isinstance(mechanism, core.Ssp):
             noise = mechanism.noise_at(self.level)
-            found |= {"psi": noise.squared_sensitivity, "sigma": noise.sigma}
+            results |= {"psi": noise.squared_sensitivity, "sigma": noise.sigma}
             if "bounds" in mechanism.stages:
-                found["likely_bounds"] = list(noise.bounds)
-        return found
+                results["likely_bounds"] = list(noise.bounds)
+        return results
 
 
 def inspect(
@@ -235,10 +236,10 @@ def inspect(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Diagnostics:
-    """Return the curator's private diagnostics of ``data``; nothing is drawn, nothing is spent.
+    """Return the curator's private diagnostics of ``data``; draws no noise, spends nothing.
 
     Args:
-        study: what is public.
+        study: the study.
         data: as for ``release``.
         columns: as for ``release``.
         engine: "local", or "spark".
@@ -247,7 +248,7 @@ def inspect(
         progress: called with the number of rows read, and of all rows where known.
 
     Returns:
-        Everything up to the noise. PRIVATE: a study that is changed because of it has no
+        The results before noise. PRIVATE: a study that is changed because of them has no
         guarantee.
 
     >>> import privalue as pv
@@ -268,7 +269,7 @@ def inspect(
     if isinstance(mechanism, core.Ssp) and "bounds" in mechanism.stages:
         numbers = mechanism.perturb(statistics, "bounds", {}).center.astype(np.float64)
         level = mechanism.level({"bounds": numbers})
-    if isinstance(mechanism, OfStates):
+    if isinstance(mechanism, StateMechanism):
         theta = planning.theta_before_noise(study, mechanism, statistics)
         noise = noise_by_state(mechanism, statistics, perturbation.deviations, level)
     return Diagnostics(
@@ -284,7 +285,7 @@ def inspect(
 
 
 def noise_by_state(
-    mechanism: OfStates,
+    mechanism: StateMechanism,
     statistics: core.Statistics,
     sigma: float | core.Vector,
     level: int | None,
@@ -292,7 +293,7 @@ def noise_by_state(
     """Return the standard deviation of each value's noise. PRIVATE.
 
     For dp-ssp it is the noise of each state's mean, to first order, before any shrinkage, and with
-    what earlier stages chose.
+    the bounds that an earlier stage chose.
     """
     if not isinstance(mechanism, core.Ssp):
         return sigma * planning.noise_factors(mechanism)
@@ -322,48 +323,50 @@ def release(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Release the value function of ``data``: each call is a new release, and spends anew.
+    """Release the value function of ``data``; each call is a new release, and spends again.
 
-    With a ledger, an identical request gets the stored release (``reused``), and spends nothing:
-    the data is not even opened. Otherwise the cost is charged once statistics exist, before noise
+    With a ledger, an identical request gets the stored release (``reused``), spends nothing, and
+    does not open the data. Otherwise the cost is charged after the rows are read, and before noise
     is drawn. Without a ledger, nothing is recorded.
 
     Args:
-        study: what is public.
-        data: a file name, folder or glob, a database; a frame or whatever Arrow reads, a dict of
-            columns, a list of dicts; a list of episodes, or a recording (D4RL, d3rlpy, Minari).
-        ledger: where the dataset's budget is kept: a file, the address of a server, or a ledger
+        study: the study.
+        data: a file name, folder or glob, or a database; a data frame or anything that Arrow reads,
+            a dict of columns, a list of dicts; a list of episodes, or a recording (D4RL, d3rlpy,
+            Minari).
+        ledger: the ledger of the dataset's budget: a file, the address of a server, or a ledger
             from ``open_ledger``.
         columns: names of columns, added to those of the study, e.g. {"trajectory": "stay_id"}.
-        outbox: a file that keeps what was drawn until the ledger has it, so that not even a process
-            that is killed loses what was paid for; an ``Outbox`` stays until its block ends.
+        outbox: a file that holds the release until the ledger has it, so that a charged release
+            survives even a killed process; an ``Outbox`` stays until its block ends.
         expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
         accept_useless: allow a release in which even a state that everybody visits would have an
             interval wider than half the range of returns.
-        seed: makes noise reproducible, for experiments: the release is NOT private, and says so;
-            it does not go on a ledger.
-        entropy: by default the operating system's; any other makes ``private`` false.
+        seed: makes noise reproducible, for experiments: the release is NOT private, is marked so,
+            and cannot go on a ledger.
+        entropy: the source of noise; any but the operating system's makes ``private`` false.
         engine: "local", or "spark" (``privalue.readers.spark``).
         memory: bytes that rows may take while they are put in order; more are read in passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
     Returns:
-        What may be published, and nothing else.
+        The release, which may be published.
 
     Warns:
-        PrivalueWarning: a choice is allowed but probably not meant; always before the charge. Of
-            dp-ope also afterwards, where the released numbers speak against the value.
+        PrivalueWarning: a choice is allowed but probably not intended, always before the charge;
+            for dp-ope also afterwards, if the released numbers do not support the value.
 
     Raises:
-        StudyError: the study asks for what cannot be done, or would be useless.
-        DataError: the data is invalid; nothing was drawn, and nothing is charged.
-        BudgetError: the dataset's budget does not allow it, or it is not new and should be.
+        StudyError: the study is infeasible, or the release would be useless.
+        DataError: the data is invalid; nothing was drawn or charged.
+        BudgetError: the dataset's budget does not allow it, or it is not new as ``expect_new``
+            demands.
         UnavailableError: a server does not answer; trying again never spends twice.
-        ChargedError: the charge stands, and the ledger did not take the release: it is in the error
-            and in the outbox, and ``finish`` puts it on record.
+        ChargedError: the release was charged, but the ledger did not store it: the error and the
+            outbox hold it, and ``finish`` puts it on record.
 
     >>> import privalue as pv
     >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
@@ -379,13 +382,13 @@ def release(
     opened = request = None
     if ledger is not None:
         opened, request = open_ledger(ledger), _request(study)
-        stored = _find(opened, request, expect_new=expect_new)
+        stored = _find_stored(opened, request, expect_new=expect_new)
         if stored is not None:
-            return _warn_of_clipping(stored)
+            return _warn_unsupported(stored)
         opened.account(request.dataset).price(request)  # refuse now what the charge would refuse
         if size.trajectories is None and study.privacy.delta > 0:
             planning.warn_caller(
-                "with a ledger no size is counted, so that nobody compares delta with 1/m; declare "
+                "with a ledger m is not counted, so delta is not compared with 1/m; declare "
                 "[study] trajectories"
             )
     # Delta is compared with a public size, which may have to be counted first.
@@ -394,7 +397,7 @@ def release(
         accepted = _accept(study, prepared.mechanism, size, accept_large_delta, accept_useless)
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
-            box.preallocate(_longest_text(study))
+            box.preallocate(_max_text_bytes(study))
         statistics = read_statistics(
             data,
             study,
@@ -410,31 +413,31 @@ def release(
             accepted = _accept(study, mechanism, size, accept_large_delta, accept_useless)
         rehearse(mechanism, study)
         if opened is None or request is None:
-            return _warn_of_clipping(draw_release(study, mechanism, statistics, accepted, source))
-        # From the charge on nothing fails because of private values. Whatever else fails, what was
-        # drawn is kept, and an interrupt waits until it is.
+            return _warn_unsupported(draw_release(study, mechanism, statistics, accepted, source))
+        # After the charge nothing fails because of private values. If anything else fails, the
+        # release that was drawn is stored first, and an interrupt waits until it is.
         with uninterrupted():
             charge = _charge(opened, request)
-            made, paid = None, None
+            result, record = None, None
             try:
-                made = draw_release(study, mechanism, statistics, accepted, source, charge.head)
+                result = draw_release(study, mechanism, statistics, accepted, source, charge.head)
                 place = opened.place if "://" in opened.place else os.path.abspath(opened.place)
-                paid = Paid(ledger=place, charge=charge, text=made.to_json())
+                record = Paid(ledger=place, charge=charge, text=result.to_json())
                 if box is not None:
-                    box.fill(paid)
-                opened.commit(charge, paid.text)
+                    box.fill(record)
+                opened.commit(charge, record.text)
             except (Exception, KeyboardInterrupt) as problem:
-                raise _charged_error(problem, charge, made, paid, box) from problem
+                raise _charged_error(problem, charge, result, record, box) from problem
             if box is not None:
                 box.is_recorded = True
-        return _warn_of_clipping(made)
+        return _warn_unsupported(result)
 
 
-def _find(ledger: Ledger, request: ReleaseRequest, *, expect_new: bool) -> Release | None:
-    """Return the release that answered the identical request, if there was one.
+def _find_stored(ledger: Ledger, request: ReleaseRequest, *, expect_new: bool) -> Release | None:
+    """Return the stored release of an identical request, if there is one.
 
     Raises:
-        BudgetError: it was charged and has no release yet, or a new one is expected.
+        BudgetError: the request was charged and has no release yet, or a new one is expected.
     """
     earlier = ledger.find(request)
     if earlier is None:
@@ -447,9 +450,9 @@ def _find(ledger: Ledger, request: ReleaseRequest, *, expect_new: bool) -> Relea
     if expect_new:
         raise errors.BudgetError(
             f'dataset "{request.dataset}": the identical request was answered on '
-            f"{answer.created}, and a new release was expected; [study] period makes a request "
-            "another one, or ask without expecting a new one",
+            f"{answer.created}, and a new release was expected",
             code="not-new",
+            hint="change [study] period for a new request, or leave out {expect_new}",
         )
     return answer
 
@@ -461,14 +464,14 @@ def _accept(
     accept_large_delta: bool,
     accept_useless: bool,
 ) -> tuple[Accepted, ...]:
-    """Refuse a useless release and a delta of 1/m or more; return what was accepted instead."""
+    """Refuse a useless release and a delta of 1/m or more; return the codes of accepted ones."""
     large = planning.require_small_delta(study, size, accepted=accept_large_delta)
     useless = planning.require_useful(study, mechanism, size.trajectories, accepted=accept_useless)
     return (*useless, *large)
 
 
 def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
-    """Charge; if the answer is lost, ask again with the same token: it is charged once."""
+    """Charge the request; retry a lost answer with the same token, so that it is charged once."""
     token = core.OperatingSystemEntropy().read(16).hex()
     try:
         return ledger.charge(request, token=token)
@@ -479,7 +482,7 @@ def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
             why, code = _cause(problem)
             raise errors.ChargedError(
                 f'dataset "{request.dataset}": perhaps charged, and nothing was drawn ({why}); '
-                "`privalue ledger statement` tells",
+                "see `privalue ledger statement`",
                 why=why,
                 exit_code=code,
             ) from problem
@@ -495,21 +498,21 @@ def draw_release(
     source: core.Entropy,
     head: str | None = None,
 ) -> Release:
-    """Draw the noise, once, and make a release of what was drawn.
+    """Draw the noise, once, and return the release.
 
     Args:
-        study: what is public.
+        study: the study.
         mechanism: with its constants.
         statistics: of the data. PRIVATE.
-        accepted: what the caller was warned of.
-        source: where the noise comes from; only the operating system's makes a private release.
+        accepted: the codes of accepted warnings.
+        source: the entropy of the noise; only the operating system's makes a private release.
         head: the hash of the charge on the ledger, if there is one.
     """
-    drawn = draw(mechanism, statistics, source)
-    # From here on everything is post-processing of what was drawn.
+    draws = draw(mechanism, statistics, source)
+    # From here on everything is post-processing.
     private = type(source) is core.OperatingSystemEntropy
-    every = estimate.cautions(private=private, accepted=accepted)
-    noise, size = mechanism.public_noise(drawn), mechanism.terms.size
+    cautions = estimate.cautions(private=private, accepted=accepted)
+    noise, size = mechanism.public_noise(draws), mechanism.terms.size
     return Release(
         private=private,
         study=study.public_description(),
@@ -526,7 +529,7 @@ def draw_release(
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
-        **estimate.estimate(study, mechanism, drawn, every),
+        **estimate.estimate(study, mechanism, draws, cautions),
         accepted=list(accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -535,7 +538,7 @@ def draw_release(
 
 
 def _guarantee(study: Study) -> Guarantee:
-    """Return what a release of the study promises."""
+    """Return the guarantee of a release of the study."""
     return Guarantee(
         epsilon=study.privacy.epsilon,
         delta=study.privacy.delta,
@@ -546,10 +549,10 @@ def _guarantee(study: Study) -> Guarantee:
 
 
 def describe_terms(terms: core.Terms) -> dict[str, Any]:
-    """Return what the core was really given, as plain values for the release; arrays by hashes.
+    """Return the terms that the core used, as plain values for the release; arrays by hashes.
 
-    An error made on the way from the study file to the core gives a release that says what was
-    done. Arms, cut trajectories and weights are described only where a study has them.
+    So an error between the study file and the core shows in the release. Arms, truncated
+    trajectories and weights are described only if the study has them.
     """
     limits, usual = (
         vars(terms.limits),
@@ -568,7 +571,7 @@ def describe_terms(terms: core.Terms) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it: rules by their name, arrays by shape and hash."""
+    """Return a value for JSON: rules by their name, arrays by shape and hash."""
     if hasattr(value, "shape"):
         return {"shape": list(value.shape), "sha256": hash_matrix(value)}
     return list(value) if isinstance(value, tuple) else getattr(value, "name", value)
@@ -578,32 +581,32 @@ def _charged_error(
     problem: BaseException,
     charge: Charge,
     release: Release | None,
-    paid: Paid | None,
+    record: Paid | None,
     outbox: Outbox | None,
 ) -> errors.ChargedError:
-    """Return what to raise if what was drawn could not be put on record, or was lost."""
+    """Return the error for a release that was charged and could not be recorded, or was lost."""
     why, code = _cause(problem)
-    kept = outbox.path if outbox is not None and outbox.is_filled else None
-    if paid is None:
-        text = f"charged, and lost: nothing was kept of what was drawn ({why}); it stays spent"
+    file = outbox.path if outbox is not None and outbox.is_filled else None
+    if record is None:
+        text = f"charged, and lost: the release was not stored ({why}); the amount stays spent"
     else:
-        where = "this error holds it" if kept is None else f"{kept} keeps it"
+        where = "this error holds it" if file is None else f"{file} holds it"
         text = (
-            f"charged: do not release again; what was drawn is not on record yet ({why}); {where}, "
-            "and privalue.finish puts it there"
+            f"charged: do not release again; the release is not on record yet ({why}); {where}, "
+            "and privalue.finish records it"
         )
     return errors.ChargedError(
         f'dataset "{charge.dataset}": {text}',
         release=release,
-        outbox=kept,
-        paid=paid,
+        outbox=file,
+        paid=record,
         why=why,
         exit_code=code,
     )
 
 
 def _cause(problem: BaseException) -> tuple[str, int]:
-    """Return in a few words why a release ended, and the exit code for it."""
+    """Return the cause of a failed release in a few words, and its exit code."""
     if isinstance(problem, KeyboardInterrupt):
         return "interrupted", 130
     if isinstance(problem, errors.PrivalueError):
@@ -616,22 +619,21 @@ def _cause(problem: BaseException) -> tuple[str, int]:
 def finish(
     paid: str | Path | errors.ChargedError | Paid, *, ledger: str | Path | Ledger | None = None
 ) -> Release:
-    """Put on record what was drawn and charged, and return it; nothing is spent.
+    """Put a charged release on the ledger's record, and return it; spends nothing.
 
-    To finish twice is the same as once.
+    Finishing twice is the same as once.
 
     Args:
-        paid: an outbox, which goes away once the ledger has what it holds; or the error that a
-            release ended with.
-        ledger: where it was charged; the file that the outbox names, if left out.
+        paid: an outbox, which is removed once the ledger has the release; or the ChargedError.
+        ledger: the ledger that was charged; by default the one that the outbox names.
 
     Returns:
-        What was paid for.
+        The release.
 
     Raises:
-        DataError: the file is no outbox, or not whole.
+        DataError: the file is not an outbox, or is damaged.
         LedgerError: this ledger has no such charge.
-        UnavailableError: nobody answers; try again.
+        UnavailableError: the server does not answer; try again.
 
     >>> from tempfile import TemporaryDirectory
     >>> import privalue as pv
@@ -641,7 +643,7 @@ def finish(
     >>> def released(ledger, outbox):
     ...     try:
     ...         return pv.release(study, people, ledger=ledger, outbox=outbox)
-    ...     except pv.ChargedError as problem:  # it is paid for: do not release again
+    ...     except pv.ChargedError as problem:  # charged: do not release again
     ...         return pv.finish(problem)
     >>> with TemporaryDirectory() as folder:
     ...     ledger = pv.open_ledger(f"{folder}/ledger.db")
@@ -653,38 +655,36 @@ def finish(
         released = finish(Outbox.read(paid), ledger=ledger)
         Path(paid).unlink(missing_ok=True)
         return released
-    kept: Paid = paid.paid if isinstance(paid, errors.ChargedError) else paid
-    if ledger is None and kept.needs_address:
+    record: Paid = paid.paid if isinstance(paid, errors.ChargedError) else paid
+    if ledger is None and record.needs_address:
         raise errors.UsageError(
-            f"it was charged on the ledger {kept.ledger}, whose user and password are not kept; "
-            "name the ledger"
+            f"it was charged on the ledger {record.ledger}, whose user and password are not "
+            "stored; name the ledger"
         )
-    made = Release.parse(kept.text)
+    stored = Release.parse(record.text)
     with uninterrupted():
-        open_ledger(kept.ledger if ledger is None else ledger).commit(kept.charge, kept.text)
-    return made
+        open_ledger(record.ledger if ledger is None else ledger).commit(record.charge, record.text)
+    return stored
 
 
 def _request(study: Study) -> ReleaseRequest:
     """Return the request to a ledger for a release of the study."""
     if study.study.dataset is None:
-        raise errors.UsageError(
-            "a ledger needs to know which people the data is about: set [study] dataset"
-        )
+        raise errors.UsageError("a ledger needs the name of the dataset: set [study] dataset")
     if (
         _count_entries(study) * (560 if study.mechanism.name not in SMOOTH else 100) > MOST_STORED
     ):  # bytes, about
         raise errors.UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
-            "fewer states, or release without a ledger and keep count yourself"
+            "fewer states, or release without a ledger and add up the costs yourself"
         )
     return request_for(_guarantee(study), study.public_description())
 
 
 def request_for(privacy: Guarantee, described: Mapping[str, Any]) -> ReleaseRequest:
-    """Return a release's request to a ledger: its promise, and its study's public description."""
-    # All that dp-ssp draws is Gaussian noise of one public sigma: mu = 1/alpha. That of dp-lsw and
-    # dp-lsl depends on the data, and the noise of dp-ope is Laplace's.
+    """Return a release's request to a ledger, from its guarantee and its study's description."""
+    # dp-ssp draws Gaussian noise of one public sigma: mu = 1/alpha. The sigma of dp-lsw and dp-lsl
+    # depends on the data, and the noise of dp-ope is Laplace's.
     is_gaussian = described["mechanism"]["name"] == "dp-ssp"
     name = "".join(letter for letter in described["study"]["name"] if letter.isprintable())
     period = described["study"].get("period") or ""
@@ -701,25 +701,25 @@ def request_for(privacy: Guarantee, described: Mapping[str, Any]) -> ReleaseRequ
 
 
 def _entropy(seed: int | None, entropy: core.Entropy | None, *, on_ledger: bool) -> core.Entropy:
-    """Return where noise comes from: only the operating system's goes on a ledger."""
+    """Return the source of noise; a ledger accepts only the operating system's."""
     if seed is not None:
         if entropy is not None:
-            raise errors.UsageError("seed= and entropy= both say where noise comes from; give one")
+            raise errors.UsageError("seed= and entropy= both set the source of noise; give one")
         entropy = core.SeededForExperimentsOnly(int(seed) if isinstance(seed, np.integer) else seed)
     if on_ledger and entropy is not None:
         raise errors.UsageError(
-            "seeded experiments do not go on a ledger; leave one of the two out"
+            "seeded experiments cannot go on a ledger; leave the seed or the ledger out"
         )
     source = core.OperatingSystemEntropy() if entropy is None else entropy
     if not callable(getattr(source, "read", None)):
-        raise errors.UsageError("entropy must have a method read(count) that gives random bytes")
+        raise errors.UsageError("entropy must have a method read(count) that returns random bytes")
     return source
 
 
-def _warn_of_clipping(release: Release) -> Release:
-    """Warn where another policy's value is not to be trusted by its own flags; return the release.
+def _warn_unsupported(release: Release) -> Release:
+    """Warn if a target policy's value is flagged as not supported; return the release.
 
-    This is post-processing. Where warnings are errors it is silent: what was paid for is returned.
+    This is post-processing. If warnings are errors it is silent: a charged release is returned.
     """
     if release.mechanism == "dp-ope" and not release.supported.all():
         with suppress(errors.PrivalueWarning):
@@ -728,8 +728,8 @@ def _warn_of_clipping(release: Release) -> Release:
     return release
 
 
-def _longest_text(study: Study) -> int:
-    """Return the bytes that a release of the study takes at most.
+def _max_text_bytes(study: Study) -> int:
+    """Return an upper bound of the size of the study's release in bytes.
 
     Numbers have at most 24 characters, and a state has some ten; the description has the labels.
     """
@@ -737,5 +737,5 @@ def _longest_text(study: Study) -> int:
 
 
 def _count_entries(study: Study) -> int:
-    """Return how many values a release has; with actions, those of states besides."""
+    """Return the number of values in a release; with actions, those of states included."""
     return study.key_count + (0 if study.pairs is None else study.state_count)

@@ -5,7 +5,7 @@
     PrivalueError                    exit
     ├── UsageError (ValueError)         2   an argument is missing or unknown
     │   └── NotReleasedError
-    │           (AttributeError)        2   a release does not have what was asked of it
+    │           (AttributeError)        2   a release lacks the requested part
     ├── StudyError (ValueError)         3   the public description is invalid
     │   └── UnknownLabelError
     │           (KeyError)              3   no state, or arm, has that label
@@ -16,15 +16,15 @@
     │       (ImportError)               6   an optional part is not installed
     ├── UnavailableError
     │       (RuntimeError)              7   a database or server does not answer: try again
-    ├── ChargedError (RuntimeError)   5 7   what was paid for is kept, and not on record yet
+    ├── ChargedError (RuntimeError)   5 7   a charged release is not on record yet: finish it
     ├── PrivateValueError (TypeError)  70   something tried to serialise a private value
     └── BoundaryError (RuntimeError)   70   a reader handed over rows that the core refuses
 
-A message is one line: what, which value, what is allowed, what to do. Every error has a ``code``
-that stays when sentences change, for logs, and for programs that tell the causes of one exit code
-apart ("budget-exceeded", "not-new"). An ``argument`` of the call, and those that a ``hint`` names,
-are options where the command line shows the message. A ``DataError`` may quote the data: it is for
-the curator, and never part of a release.
+A message is one line: what is wrong, the value, what is allowed, what to do. Every error has a
+stable ``code`` for logs and programs, which tells apart the causes of one exit code
+("budget-exceeded", "not-new"). The command line shows an ``argument`` of the call, and those that a
+``hint`` names, as options. A ``DataError`` may quote the data: it is for the curator, and never
+part of a release.
 """
 
 import tomllib
@@ -46,7 +46,7 @@ def plural(number: int, one: str) -> str:
 
 @cache
 def read_texts(source: str, name: str) -> dict[str, Any]:
-    """Return the texts of a TOML file that lies beside a module.
+    """Return the texts of a TOML file beside a module.
 
     Args:
         source: ``__file__`` of the module.
@@ -56,10 +56,10 @@ def read_texts(source: str, name: str) -> dict[str, Any]:
 
 
 class PrivalueError(Exception):
-    """The root: catch this to catch everything that privalue raises on purpose.
+    """The root of the errors that privalue raises on purpose.
 
     Attributes:
-        code: which error it is, in a word that stays when the message changes.
+        code: a stable name of the error, which stays when the message changes.
         argument: the argument of the call that is invalid, and its value.
         hint: what to do, with arguments of the call in braces: "{accept_useless}", "{people=M}".
         exit_code: of the command line.
@@ -87,13 +87,13 @@ class PrivalueError(Exception):
         self.argument, self.hint = argument, hint
 
     def __str__(self) -> str:
-        return self._worded(repr, lambda name, value: f"{name}={value or True}")
+        return self._format(repr, lambda name, value: f"{name}={value or True}")
 
     def with_options(self) -> str:
-        """Return the message as the command line words it."""
-        return self._worded(str, lambda name, value: f"--{name.replace('_', '-')} {value}".strip())
+        """Return the message with command-line options in place of arguments."""
+        return self._format(str, lambda name, value: f"--{name.replace('_', '-')} {value}".strip())
 
-    def _worded(self, show: Callable[[object], str], word: Callable[[str, str], str]) -> str:
+    def _format(self, show: Callable[[object], str], word: Callable[[str, str], str]) -> str:
         message = Exception.__str__(self)  # a KeyError would quote it
         if self.argument is not None:
             name, value = self.argument
@@ -111,13 +111,13 @@ class UsageError(PrivalueError, ValueError):
 
 
 class NotReleasedError(UsageError, AttributeError):
-    """A release does not have what was asked of it, such as intervals."""
+    """A release lacks the requested part, such as intervals."""
 
     code = "not-released"
 
 
 class StudyError(PrivalueError, ValueError):
-    """The public description of the study is invalid, or asks for what cannot be done."""
+    """The public description of the study is invalid or infeasible."""
 
     exit_code = 3
     code = "study-invalid"
@@ -158,24 +158,24 @@ class MissingComponentError(PrivalueError, ImportError):
 
 
 class UnavailableError(PrivalueError, RuntimeError):
-    """A database or server does not answer, or is kept busy by others; try again."""
+    """A database or server does not answer, or is busy; try again."""
 
     exit_code = 7
     code = "unavailable"
 
 
 class ChargedError(PrivalueError, RuntimeError):
-    """The release is paid for but not published yet: finish it, do not release again.
+    """The release is charged but not published yet: finish it, do not release again.
 
     Nothing is lost: ``privalue.finish`` takes this error, or the outbox, and puts the release on
     record. The identical request is refused until then.
 
     Attributes:
-        release: what was drawn.
-        outbox: the file that keeps it; None where there is none.
-        paid: the charge that paid for it.
-        why: what stopped it, in a few words.
-        exit_code: 7 where nobody answers, 5 where the ledger's disk is full, and so on.
+        release: the release that was drawn.
+        outbox: the file that holds it; None if there is no outbox.
+        paid: the release with its charge, as ``finish`` takes it.
+        why: the cause, in a few words.
+        exit_code: that of the cause, e.g. 7 if a server does not answer.
     """
 
     exit_code = 5
@@ -219,7 +219,7 @@ class BoundaryError(PrivalueError, RuntimeError):
 
 
 class PrivalueWarning(UserWarning):
-    """Something is allowed, but probably not meant; it is issued before anything is charged."""
+    """A choice is allowed but probably not intended; issued before anything is charged."""
 
     code = "note"
 

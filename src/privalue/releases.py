@@ -1,9 +1,9 @@
-"""What leaves: a release is a header and a few tables of columns, and ``release.json`` is both.
+"""Define releases: a header and a few tables of columns, stored as ``release.json``.
 
-A release holds the study (public), what is promised, and the analysed mechanism's output with what
-follows from it. It never holds counts, sigma of smooth sensitivity, psi or anything else that
-depends on the data in another way. It is written whole or not at all, and never overwritten. Its
-JSON schema, ``docs/release.schema.json``, is made from this module.
+A release holds the public study, its guarantee, the mechanism's output and its post-processing. It
+never holds exact counts, sigma of smooth sensitivity, psi or anything else that depends on the data
+in another way. It is written whole or not at all, and never overwritten. Its JSON schema,
+``docs/release.schema.json``, is generated from this module.
 
 The module is not called ``release``: that is the function ``privalue.release``.
 """
@@ -39,57 +39,57 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FILE_NAME = "release.json"
-NOT_PRIVATE = "NOT PRIVATE"  # what is said of seeded experiments, wherever they are seen
-FLAGS_BETWEEN = "; "  # two flags of one row
+NOT_PRIVATE = "NOT PRIVATE"  # the mark of seeded experiments, in every output
+FLAGS_BETWEEN = "; "  # separates the flags of a row
 KEYS = ("arm", "start", "state", "action")
-_MOST = 1 << 36  # bytes of a release: there may be very many states
-_SEARCHED = 5_000  # labels among which one that is close is looked for
+_MAX_BYTES = 1 << 36  # bytes of a release: there may be very many states
+_MAX_LABELS_SEARCHED = 5_000  # for labels similar to an unknown one
 _WHY = {
-    "low": "dp-lsw and dp-lsl keep the scale of their noise to themselves",
-    "total": "only dp-ssp and dp-ope release intervals that hold the choice of people, too",
-    "supported": "only dp-ssp and dp-ope can tell",
+    "low": "the scale of the noise of dp-lsw and dp-lsl is not public",
+    "total": "only dp-ssp and dp-ope release intervals that include sampling error",
+    "supported": "only dp-ssp and dp-ope release it",
 }
 Label = str | int | None
 
 
-# Tables: the columns of a value stand here once
+# Tables: the only list of the columns of a value
 
 
 class Row:
-    """One row of a table: a named tuple of those of these columns that were released.
+    """One row of a table: a named tuple of the released columns.
 
-    They stand here once, in the order of files, each with what it is.
+    All possible columns are listed here, with their descriptions, in the order of files.
     """
 
-    arm: Annotated[str, "whose values these are, where the study has arms"]
-    against: Annotated[str, "of a difference: the arm whose value is taken off"]
-    start: Annotated[str, "of dp-ope by start: where trajectories start"]
+    arm: Annotated[str, "the arm, if the study has arms"]
+    against: Annotated[str, "of a difference: the arm whose value is subtracted"]
+    start: Annotated[str, "of dp-ope by start: the state that trajectories start in"]
     state: Annotated[str, "null in the difference of overall values"]
-    action: Annotated[str, "where the study has actions; the value is then Q"]
+    action: Annotated[str, "if the study has actions; the value is then Q"]
     value: Annotated[float, "inside the bounds of returns"]
-    total_low: Annotated[float, "covers noise and the choice of people"]
+    total_low: Annotated[float, "confidence interval: sampling error and privacy noise"]
     total_high: Annotated[float, ""]
-    low: Annotated[float, "covers the noise alone: what would have been released without it"]
+    low: Annotated[float, "interval of privacy noise alone: for the value without noise"]
     high: Annotated[float, ""]
-    total_band_low: Annotated[float, "a total interval that holds in all rows at once"]
+    total_band_low: Annotated[float, "simultaneous total interval, over all rows"]
     total_band_high: Annotated[float, ""]
-    kept_mass: Annotated[float, "of dp-ope: how much of the target's weight clipping kept"]
-    kept_low: Annotated[float, "noise and the choice of people included"]
+    kept_mass: Annotated[float, "of dp-ope: the share of the target's weight after clipping"]
+    kept_low: Annotated[float, "confidence interval: sampling error and privacy noise"]
     kept_high: Annotated[float, ""]
     largest_clipping_bias: Annotated[float, "R tau at kept_low, tau = 1 - kept"]
     refuted: Annotated[bool, "kept mass above 1 at a level for all rows at once: wrong behaviour"]
     supported: Annotated[bool, "dp-ssp: mostly the state's own; dp-ope: clipping lost little"]
-    flags: Annotated[str, "what to be careful about, separated by '; '; mostly nothing"]
+    flags: Annotated[str, "warnings, separated by '; '; empty if there are none"]
 
 
 COLUMNS = {name: kind.__origin__ for name, kind in Row.__annotations__.items()}  # name: type
 
 
 def _read_numbers(cells: Any, missing: Any = False) -> NDArray[np.float64]:
-    """Return finite numbers as an array that cannot be written to; null may be where it may."""
+    """Return finite numbers as a read-only array; ``missing`` marks where null is allowed."""
     numbers = np.array(cells, dtype=np.float64)
     if numbers.ndim != 1 or not (np.isfinite(numbers) | missing).all():
-        raise ValueError("what is released is a list of finite numbers")
+        raise ValueError("it must be a list of finite numbers")
     numbers.setflags(write=False)
     return numbers
 
@@ -117,7 +117,7 @@ def _not_released(name: str) -> NotReleasedError:
 
 @cache
 def _row_type(names: tuple[str, ...]) -> Any:
-    """Return the type of a table's rows, which says of a column that there is not why."""
+    """Return the type of a table's rows, which explains why a column is absent."""
 
     def __getattr__(self: object, name: str) -> Any:  # noqa: N807
         raise _not_released(name) if name in COLUMNS else AttributeError(name)
@@ -130,29 +130,29 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class Column(Generic[Number]):
-    """A column as an attribute, which raises NotReleasedError where there is none."""
+    """A column as an attribute, which raises NotReleasedError if it is absent."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, of: Any, owner: type | None = None) -> NDArray[Number]:
-        if of is None:  # asked of the class
+    def __get__(self, table: Any, owner: type | None = None) -> NDArray[Number]:
+        if table is None:  # an attribute of the class
             return self  # type: ignore[return-value]
-        found: NDArray[Number] | None = of.column(self.name)
-        if found is None:
+        column: NDArray[Number] | None = table.column(self.name)
+        if column is None:
             raise _not_released(self.name)
-        return found
+        return column
 
 
 class Tabular:
     """Something that can be read as a table."""
 
     def to_arrow(self) -> pa.Table:
-        """Return it as an Arrow table, whose metadata says what it is."""
+        """Return the table as an Arrow table, with its guarantee as metadata."""
         raise NotImplementedError
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return it as a pandas DataFrame; ``attrs`` holds what is promised."""
+        """Return the table as a pandas DataFrame; ``attrs`` has the guarantee."""
         table = self.to_arrow()
         frame: pd.DataFrame = table.to_pandas()
         metadata = table.schema.metadata or {}
@@ -160,12 +160,12 @@ class Tabular:
         return frame
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return it as an Arrow stream: pyarrow, Polars and DuckDB read it directly."""
+        """Return the table as an Arrow stream: pyarrow, Polars and DuckDB read it directly."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 class Columns(Tabular):
-    """The columns that people ask for most, as attributes: read-only arrays."""
+    """The most used columns as attributes: read-only arrays."""
 
     value = Column[np.float64]()
     total_low = Column[np.float64]()
@@ -224,7 +224,7 @@ class ValueTable(Columns):
         """Return a row by its label, or by its arm and state, or by its state and action.
 
         Raises:
-            UnknownLabelError: there is none; the message names those that are close.
+            UnknownLabelError: there is no such row; the message has similar labels.
         """
         if label not in self:
             raise UnknownLabelError(self._explain(label))
@@ -239,12 +239,12 @@ class ValueTable(Columns):
         return {label: at for at, label in enumerate(labels)}
 
     def _explain(self, label: object) -> str:
-        """Return what helps a user who wrote a label that there is not."""
+        """Return the message for an unknown label, with similar ones."""
         if not self.keys:
-            return f"[{label!r}]: there is one number for all, and none by state; use row(0)"
-        known = {repr(at[0] if len(at) == 1 else at): at for at in self._places}
-        near = difflib.get_close_matches(repr(label), list(known)[:_SEARCHED], n=3)
-        names = ", ".join(near or list(known)[:5])
+            return f"[{label!r}]: this table has one overall value, and no labels; use row(0)"
+        labels = {repr(at[0] if len(at) == 1 else at): at for at in self._places}
+        near = difflib.get_close_matches(repr(label), list(labels)[:_MAX_LABELS_SEARCHED], n=3)
+        names = ", ".join(near or list(labels)[:5])
         return f"there is no {' and '.join(self.keys)} {label!r}; did you mean {names}?"
 
     def row(self, at: int) -> Row:
@@ -254,11 +254,11 @@ class ValueTable(Columns):
         return row
 
     def column(self, name: str) -> NDArray[Any] | None:
-        """Return a column, or None where there is none."""
+        """Return a column, or None if it is absent."""
         return self.columns.get(name)
 
     def to_arrow(self) -> pa.Table:
-        """Return it as an Arrow table."""
+        """Return the columns as an Arrow table."""
         columns = self.columns.items()
         return pa.table({name: pa.array(cells, from_pandas=True) for name, cells in columns})
 
@@ -294,7 +294,7 @@ Numbers = Annotated[
 ]
 
 
-# Parts of a release. What each field is stands in the docstrings, which the JSON schema repeats.
+# Parts of a release; their docstrings describe the fields, also in the JSON schema
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -303,7 +303,7 @@ Accepted = Literal["useless", "large-delta"]
 
 
 class Part(BaseModel):
-    """What all parts have in common: every field is known, and none changes."""
+    """The base of all parts: frozen, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -315,14 +315,14 @@ class Part(BaseModel):
 
 
 class Guarantee(Part):
-    """What is promised, to whom.
+    """The guarantee of differential privacy.
 
     Attributes:
         epsilon: above 0.
         delta: 0 for pure epsilon, by Laplace noise.
-        unit: whose contribution is hidden.
-        neighbours: whether one of them is replaced, or added and removed.
-        invalid: data with an invalid row is refused, or a unit with one counts as nobody.
+        unit: the unit of privacy.
+        neighbours: whether neighbouring data sets replace one unit, or add or remove one.
+        invalid: whether data with an invalid row is refused, or the row's unit is dropped.
     """
 
     epsilon: Positive
@@ -333,14 +333,14 @@ class Guarantee(Part):
 
 
 class PublicNoise(Part):
-    """What is public of the noise; its scale only where it is the same for all data sets.
+    """The public parameters of the noise; its scale only if it does not depend on the data.
 
     Attributes:
-        calibration: by which rule alpha and beta were found.
-        law: of the noise.
-        alpha: noise over sensitivity.
-        beta: 0 where the scale is the same for all data sets.
-        shape: what gets noise.
+        calibration: the rule that determined alpha and beta.
+        law: the distribution of the noise.
+        alpha: the noise multiplier: noise over sensitivity.
+        beta: of smooth sensitivity; 0 if the scale does not depend on the data.
+        shape: the numbers that get noise.
         grid: every drawn number (with dp-ssp: every sum) is a multiple of it.
         sigma: dp-ssp: of the noise of a sum whose shape is 1; dp-ope: of weighted returns.
     """
@@ -355,7 +355,7 @@ class PublicNoise(Part):
 
 
 class ReleasedStatistics(Part):
-    """The output of dp-ssp itself: everything else is computed from it, at no further cost.
+    """The output of dp-ssp; everything else is post-processing of it.
 
     Attributes:
         sums: noisy sums of returns less the middle of their bounds.
@@ -370,21 +370,21 @@ class ReleasedStatistics(Part):
     count_noise: Numbers
 
     def model_post_init(self, _: Any) -> None:
-        """Refuse numbers that do not belong to the same keys, and noise that is none."""
+        """Refuse columns of different lengths, and noise that is not above 0."""
         if len({len(numbers) for _, numbers in self}) > 1:
-            raise ValueError("all of the statistics must be of the same keys")
+            raise ValueError("statistics must have the same length")
         if not ((self.sum_noise > 0).all() and (self.count_noise > 0).all()):
             raise ValueError("noise must be above 0")
 
 
 class ReleasedWeights(Part):
-    """The output of dp-ope itself, in numbers of trajectories and of returns' range R.
+    """The output of dp-ope, with returns divided by their range R.
 
     Attributes:
         weighted: sums of weight times return less the middle, over R.
         weights: sums of weights.
         returns: sums of returns less the middle, over R.
-        sizes: trajectories, where their number is not public.
+        sizes: numbers of trajectories, if they are not public.
         scales: of the Laplace noise of each of these, in their order.
     """
 
@@ -396,7 +396,7 @@ class ReleasedWeights(Part):
 
 
 class Share(Part):
-    """A share of trajectories, from noisy numbers, with its interval."""
+    """A noisy share of trajectories, with its interval."""
 
     value: Fraction
     low: Fraction
@@ -404,11 +404,11 @@ class Share(Part):
 
 
 class StageChoice(Part):
-    """What a stage chose from what it released; empty where there was nothing to choose.
+    """A stage's choice, from its own noisy numbers; empty if there was nothing to choose.
 
     Attributes:
         level: the chosen candidate, from 0.
-        low: returns are held between low and high.
+        low: returns are clamped to [low, high].
         high: likewise.
         beyond: trajectories with a return beyond these bounds.
     """
@@ -426,8 +426,8 @@ class ReleasedStage(Part):
         name: of the stage.
         mu: 1/alpha, rounded.
         alpha: noise is alpha times the sensitivity of the stage.
-        chosen: what follows from it for later stages.
-        numbers: what the stage released; for the values, see statistics.
+        chosen: the choice for later stages.
+        numbers: the stage's noisy numbers; those of the values are in statistics.
         noise: the standard deviation of each number's noise.
     """
 
@@ -440,19 +440,19 @@ class ReleasedStage(Part):
 
 
 class Restriction(Part):
-    """Bounds that a stage chose: values and intervals are for returns held between these."""
+    """Bounds that a stage chose: values and intervals are for returns clamped to them."""
 
     low: float
     high: float
 
 
 class PooledSource(Part):
-    """A release that was pooled with others, and what it promises to whoever is in it.
+    """A release that was pooled with others, with its guarantee.
 
     Attributes:
-        draw: hash of its noisy sums and counts, which no other release has.
+        draw: hash of its noisy sums and counts, unique to the release.
         alpha: it is 1/alpha-Gaussian-DP.
-        better_without: its noise makes the pooled values worse than without it.
+        better_without: whether the pooled values would be more precise without it.
     """
 
     sha256: Hash
@@ -469,43 +469,43 @@ class PooledSource(Part):
 class Release(Columns, Part):
     """A value function, released once under differential privacy.
 
-    It is read by label (``release["ill"]``: value, intervals, flags), as arrays in the order of the
+    Read it by label (``release["ill"]``: value, intervals, flags), as arrays in the order of the
     states (``release.value``, ``.low``, ``.total_high``, ...; with arms, arm after arm, by
     ``release["new", "ill"]``; with actions, state after state, by ``release["ill", "treat"]``, and
-    as a matrix ``release.q``), or as a table: ``to_pandas``, ``to_arrow``. What else was released
-    is in ``tables``. ``plot`` draws it, and a notebook shows it. ``save`` writes it, and
-    ``Release.load`` reads it.
+    as a matrix ``release.q``), or as a table: ``to_pandas``, ``to_arrow``. Other released tables
+    are in ``tables``. ``plot`` draws the values, and a notebook shows them. ``save`` writes the
+    release, and ``Release.load`` reads it.
 
     Attributes:
         schema_version: 3.
         private: false only for seeded experiments.
         study: the public description, side files hashed.
-        privacy: what is promised.
+        privacy: the guarantee.
         mechanism: its name.
         terms: the public numbers that the release was computed with, arrays hashed.
-        noise: what is public of it.
+        noise: its public parameters.
         ridge: lambda of LSL, public.
-        trajectories: m, where replacing one trajectory leaves it as it is.
-        persons: U, where replacing one person leaves it as it is.
+        trajectories: m, if it is public.
+        persons: U, if it is public.
         level: of every interval.
         actions: their labels, in order.
-        theta: coefficients; left out where each state has a value of its own (dp-ssp).
+        theta: coefficients; left out if each state has its own value (dp-ssp).
         tables: values by state (arm; action: Q); states: V beside Q; policy: the overall value;
-            behaviour: of dp-ope, what the data's policy is worth; differences: of arms from the
+            behaviour: of dp-ope, the value of the data's policy; differences: of arms from the
             first, or of the target from the behaviour.
         statistics: of dp-ssp.
         weights: of dp-ope.
-        restriction: where a stage chose bounds of returns inside the study's.
+        restriction: if a stage chose bounds of returns inside the study's.
         stages: of dp-ssp, in the order in which they were drawn.
         gaussian_mu: it is mu-Gaussian-DP.
         zcdp_rho: mu^2/2: it is rho-zCDP.
-        accepted: explicitly: a plan no better than guessing, delta >= 1/m.
-        refit_of: the release that this was computed from, at no further cost.
-        pooled_from: likewise: the releases whose statistics were added up, and their promises.
-        releases_per_person: in how many of these one person may be, where that is several.
+        accepted: the warnings that were accepted: a useless plan, delta >= 1/m.
+        refit_of: the release that this one was computed from, at no further cost.
+        pooled_from: likewise: the releases whose statistics were added up, and their guarantees.
+        releases_per_person: how many of these one person may be in, if more than one.
         ledger_head: the hash of this release's charge in the dataset's ledger.
         created: the day, in UTC; not the time, which depends on how much there was to read.
-        software: what made it, with its version.
+        software: name and version of the software.
 
     >>> import privalue as pv
     >>> study = pv.Study(
@@ -568,7 +568,7 @@ class Release(Columns, Part):
 
     @property
     def main(self) -> ValueTable:
-        """Return the table that the release is about: values, or of dp-ope the target's."""
+        """Return the main table: values by state, or the target's value for dp-ope."""
         return self.tables["values" if "values" in self.tables else "policy"]
 
     @property
@@ -580,22 +580,22 @@ class Release(Columns, Part):
 
     @property
     def state_values(self) -> ValueTable | None:
-        """Return V beside Q: the mean over the first visits of a state's actions."""
+        """Return V, for a release of Q: the mean over the first visits of a state's actions."""
         return self.tables.get("states")
 
     @property
     def policy(self) -> ValueTable | None:
-        """Return the overall value of the policy, by arm or start where there are any."""
+        """Return the overall value of the policy, by arm or start if the study has them."""
         return self.tables.get("policy")
 
     @property
     def behaviour(self) -> ValueTable | None:
-        """Return, of dp-ope, what the policy behind the data is worth."""
+        """Return the value of the behaviour policy (dp-ope)."""
         return self.tables.get("behaviour")
 
     @property
     def differences(self) -> ValueTable | None:
-        """Return how the other arms differ from the first, or the target from the behaviour."""
+        """Return the differences of the other arms from the first, or of target and behaviour."""
         return self.tables.get("differences")
 
     @property
@@ -613,12 +613,12 @@ class Release(Columns, Part):
 
     @property
     def policy_value(self) -> float | None:
-        """Return the overall value of the policy, where it is one number."""
+        """Return the overall value of the policy, if it is one number."""
         return None if self.policy is None or self.policy.keys else float(self.policy.value[0])
 
     @property
     def q(self) -> NDArray[np.float64]:
-        """Return Q as a matrix of states by actions; not a number where a pair is not allowed."""
+        """Return Q as a matrix of states by actions; NaN for pairs that are not allowed."""
         if not self.actions:
             raise NotReleasedError("this release has no actions; release.value is by state")
         matrix = np.full((len(self.states), len(self.actions)), np.nan)
@@ -626,7 +626,7 @@ class Release(Columns, Part):
         return matrix
 
     def places_of_pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return for every value the position of its state, and of its action."""
+        """Return the positions of the state and of the action of every value."""
         places = []
         for name, labels in (("state", self.states), ("action", self.actions)):
             place = {label: at for at, label in enumerate(labels)}
@@ -640,21 +640,21 @@ class Release(Columns, Part):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Return the labels of the arms, in order; empty where the study has none."""
+        """Return the labels of the arms, in order; empty if the study has none."""
         return self._labels("arm")
 
     def _labels(self, key: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.main.columns.get(key, ())))
 
     def __getitem__(self, label: Label | tuple[Label, ...]) -> Row:
-        """Return the record of a state: its value, its intervals, what to be careful about.
+        """Return the row of a state: value, intervals, flags.
 
         Args:
             label: of the state; with arms, the arm's and the state's: ``release["new", "ill"]``;
                 with actions, the state's and the action's: ``release["ill", "treat"]``.
 
         Raises:
-            UnknownLabelError: there is no such state; the message names those that are close.
+            UnknownLabelError: there is no such state; the message has similar labels.
         """
         return self.main[label]
 
@@ -668,17 +668,17 @@ class Release(Columns, Part):
         return len(self.main)
 
     def column(self, name: str) -> NDArray[Any] | None:
-        """Return one column of the values as an array, or None where it was not released."""
+        """Return one column of the values as an array, or None if it was not released."""
         return self.main.column(name)
 
     def to_arrow(self) -> pa.Table:
-        """Return the values with their flags as an Arrow table, whose metadata says what it is."""
+        """Return the values with their flags as an Arrow table, with the guarantee as metadata."""
         metadata = {"privalue": self.sentence()}
         if self.restriction is not None:
             metadata["restriction"] = self.restriction.model_dump_json()
         return self.main.to_arrow().replace_schema_metadata(metadata)
 
-    # What it says and shows
+    # Sentence and plot
 
     def sentence(self) -> str:
         """Return the guarantee in one sentence; for a seeded experiment, that there is none."""
@@ -687,7 +687,7 @@ class Release(Columns, Part):
         return sentence("guarantee", private=self.private, **dict(self.privacy))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the values with their intervals; a value to be careful about is hollow.
+        """Plot the values with their intervals; flagged values are hollow.
 
         Args:
             ax: Matplotlib axes to draw into; new ones, if left out.
@@ -708,9 +708,9 @@ class Release(Columns, Part):
 
     @property
     def reused(self) -> bool:
-        """Return whether a ledger answered with it: ``created`` is then the day of the original.
+        """Return whether a ledger answered with this stored release.
 
-        It is about how this object came about, and no part of the release itself.
+        It is a property of this object, and not part of the release itself.
         """
         return self._reused
 
@@ -721,11 +721,11 @@ class Release(Columns, Part):
         return copied
 
     def to_json(self) -> str:
-        """Return the text of ``release.json``; of one that was read, to the letter."""
+        """Return the text of ``release.json``; exactly as it was read, if it was."""
         return "".join(self._parts())
 
     def _parts(self) -> Iterable[str]:
-        """Return the text in parts: states may be very many."""
+        """Return the text in parts, since it may be very long."""
         return (*_json_parts(self), "\n") if self._text is None else (self._text,)
 
     @property
@@ -735,14 +735,14 @@ class Release(Columns, Part):
 
     @classmethod
     def parse(cls, text: str, *, reused: bool = False) -> "Release":
-        """Return the release that a text holds.
+        """Read a release from the text of ``release.json``.
 
         Args:
             text: of ``release.json``.
             reused: whether a ledger answered with it.
 
         Raises:
-            DataError: the text is not a release; the message names the first field that is wrong.
+            DataError: the text is not a release; the message has the first invalid field.
         """
         try:
             release = cls.model_validate(pydantic_core.from_json(text, allow_inf_nan=False))
@@ -756,11 +756,10 @@ class Release(Columns, Part):
         return release
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``release.json`` into a folder, whole or not at all; never over another one.
+        """Write ``release.json`` into a folder, whole or not at all; never overwrites one.
 
         Args:
-            folder: where it goes; it is created if it does not exist. A name that ends in .json is
-                that of the file itself.
+            folder: the folder, which is created if missing; or the name of a .json file.
 
         Returns:
             The file.
@@ -775,8 +774,8 @@ class Release(Columns, Part):
             target.parent.mkdir(parents=True, exist_ok=True)
             return atomic_write(target, self._parts(), mode=0o644, replace=False)
         except OSError as problem:
-            taken = "; a release is never overwritten" * isinstance(problem, FileExistsError)
-            raise UsageError(f"cannot write {target}: {problem.strerror}{taken}") from None
+            reason = "; a release is never overwritten" * isinstance(problem, FileExistsError)
+            raise UsageError(f"cannot write {target}: {problem.strerror}{reason}") from None
 
     @classmethod
     def load(cls, path: str | Path) -> "Release":
@@ -787,18 +786,18 @@ class Release(Columns, Part):
         """
         path = Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
         try:
-            return cls.parse(read_whole(path, _MOST).decode("utf-8"))
+            return cls.parse(read_whole(path, _MAX_BYTES).decode("utf-8"))
         except OSError as problem:
             why = f"cannot be read: {problem.strerror}"
         except UnicodeDecodeError:
-            why = "is not a release, and not even text"
+            why = "is not a release: it is not text"
         except DataError as problem:
             raise DataError(f"{path}: {problem}") from None
         raise DataError(f"{path} {why}; give a release.json, or its folder")
 
 
 def _json_parts(value: Any, line: str = "\n") -> Iterator[str]:
-    """Yield JSON with a line for each field and column; a field that is absent is left out."""
+    """Yield JSON with a line for each field and column, without absent fields."""
     if isinstance(value, BaseModel | ValueTable):
         value = value.columns if isinstance(value, ValueTable) else vars(value)
     if isinstance(value, dict):

@@ -87,7 +87,7 @@ def test_the_table_is_safe_to_open_and_the_record_holds_labels_as_they_are(folde
     assert told["pairs"]["low"][1] == first["low"] > 0
     page = files[2].read_text()
     assert "A hypothesis for a trial" in page
-    assert "use other people than those it was made from" in page
+    assert "on other people than those it was computed from" in page
     assert "NOT PRIVATE" in page
     assert re.search("Association is not effect.*Overlap", page, re.DOTALL)
     assert "<script>alert" not in page

@@ -68,7 +68,7 @@ def test_with_arms_a_state_is_arm_and_label(armed):
 
 
 def test_what_was_not_released_says_why(other, release):
-    with pytest.raises(pv.UsageError, match="to themselves"):
+    with pytest.raises(pv.UsageError, match="is not public"):
         other.low  # noqa: B018
     with pytest.raises(AttributeError, match="only dp-ssp"):
         other.total_high  # noqa: B018

@@ -25,7 +25,7 @@ def laws(draw):
         sum_noise=draw(noises),
         count_noise=draw(noises),
         reach=draw(st.floats(0.1, 100)),
-        alike=draw(st.integers(1, 9)),
+        trajectories_per_unit=draw(st.integers(1, 9)),
         z=draw(st.floats(0.5, 4)),
     )
 
@@ -41,7 +41,7 @@ def literal(law, visits):
         0.0,
         (-half, half),
         law.z,
-        law.alike,
+        law.trajectories_per_unit,
         (0.0, 0.0),
         points=401,
     )
@@ -57,14 +57,14 @@ def test_it_is_the_interval_of_the_slow_twin(law, visits):
     "mistake",
     [
         lambda law: replace(law, count_noise=0.0),
-        lambda law: replace(law, alike=1),
+        lambda law: replace(law, trajectories_per_unit=1),
         lambda law: replace(law, reach=law.reach / 2),
         lambda law: replace(law, sum_noise=law.sum_noise / 2),
     ],
     ids=["no noise of counts", "alike left out", "half the range", "half the noise"],
 )
 def test_a_planted_mistake_is_seen(mistake):
-    law = HalfWidth(sum_noise=20.0, count_noise=30.0, reach=2.0, alike=3, z=1.96)
+    law = HalfWidth(sum_noise=20.0, count_noise=30.0, reach=2.0, trajectories_per_unit=3, z=1.96)
     wrong = mistake(law)
     assert any(abs(float(wrong.at(n)) / literal(law, n) - 1) > 0.02 for n in (80.0, 200.0, 1000.0))
 
@@ -83,7 +83,7 @@ def test_it_is_the_width_that_a_release_publishes(middle):
         halves += [(row.total_high - row.total_low) / 2 for row in release]
     predicted = widths_of(study, 3000).middle
     assert np.median(halves) == pytest.approx(float(predicted.at(1000)), rel=0.02)
-    assert np.mean(halves > predicted.surely(1000)) < 0.12
+    assert np.mean(halves > predicted.at_95(1000)) < 0.12
 
 
 @given(laws(), st.floats(0.001, 0.999))

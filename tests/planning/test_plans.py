@@ -34,10 +34,10 @@ def test_half_widths_by_visits_need_nothing_but_the_study():
     assert max(row.visits for row in found.by_visits) >= 10_000
     for row in found.by_visits:
         assert row.half_width == float(widths.at(row.visits))
-        assert row.half_width_95 == float(widths.surely(row.visits)) >= row.half_width
+        assert row.half_width_95 == float(widths.at_95(row.visits)) >= row.half_width
         assert row.without_privacy == float(widths.without_privacy.at(row.visits))
     for threshold in found.useful:
-        for visits, of in ((threshold.visits, widths.at), (threshold.visits_95, widths.surely)):
+        for visits, of in ((threshold.visits, widths.at), (threshold.visits_95, widths.at_95)):
             assert 2 * of(visits) <= threshold.share < 2 * of(visits - 2)
     assert f"{found.useful[0].visits:,} visits" in found.headline
     # Nothing else changes it: not m, where there is one stage and no prior.

@@ -48,8 +48,8 @@ def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[
         try:
             yield outbox
         except (Exception, KeyboardInterrupt) as problem:
-            drawn = isinstance(problem, ChargedError) and problem.paid is not None
-            if not (drawn or outbox.is_filled or outbox.is_recorded):
+            has_release = isinstance(problem, ChargedError) and problem.paid is not None
+            if not (has_release or outbox.is_filled or outbox.is_recorded):
                 raise
             failure = explain(problem)
             message = sentence(

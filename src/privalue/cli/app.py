@@ -50,25 +50,25 @@ class Commands(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """List the commands, without loading any."""
+        """List the commands in the help text, without loading any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-_ONCE_LOADED: list[Callable[[], None]] = []  # called after a command is imported, before it runs
+_BEFORE_RUN: list[Callable[[], None]] = []  # called after a command is imported, before it runs
 
 
 def _load(name: str) -> Any:
     """Import a command's module, and return the command."""
     module = import_module(f"privalue.cli.{COMMANDS[name][0]}")
-    for prepare in _ONCE_LOADED:
+    for prepare in _BEFORE_RUN:
         prepare()
-    found = getattr(module, name)
-    if not isinstance(found, typer.Typer):
-        alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        alone.command(name)(found)
-        found = alone
-    command = typer.main.get_command(found)
+    definition = getattr(module, name)
+    if not isinstance(definition, typer.Typer):
+        application = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        application.command(name)(definition)
+        definition = application
+    command = typer.main.get_command(definition)
     command.name = name
     return command
 
@@ -87,18 +87,18 @@ def _log() -> Any:
     return import_module("privalue.cli.console").log
 
 
-def _version(wanted: bool) -> None:
+def _version(is_requested: bool) -> None:
     """Print the version, and leave."""
-    if wanted:
+    if is_requested:
         print(f"privalue {VERSION}")
         raise typer.Exit
 
 
-def _set_log(name: typer.CallbackParam, chosen: bool | str) -> None:
+def _set_log(name: typer.CallbackParam, value: bool | str) -> None:
     """Set up the log before anything can fail, even the search for the command."""
-    if name.name == "quiet" and chosen:
+    if name.name == "quiet" and value:
         _log().errors_only = True
-    elif chosen == "json":
+    elif value == "json":
         _log().as_json = True
 
 
@@ -123,7 +123,7 @@ def _options(
 
 
 class LibraryLog(logging.Handler):
-    """Passes warnings and logs of the libraries beneath on to the log."""
+    """Forwards warnings and log records of other libraries to the log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a record in one line; it may quote private data."""
@@ -138,7 +138,7 @@ def main() -> None:
     try:
         # Until the command is imported, an interrupt just ends the process (``privalue.__main__``):
         # as an exception, it could turn an import into another error.
-        _ONCE_LOADED.append(lambda: _listen(_once()))
+        _BEFORE_RUN.append(lambda: _listen(_interrupt_once()))
         code = run(sys.argv[1:])
     except KeyboardInterrupt as problem:  # before or after the command itself
         code = _fail(problem)
@@ -157,17 +157,17 @@ def _listen(handler: Callable[..., object]) -> None:
             signal.signal(number, handler)
 
 
-def _once(seconds: float = 5.0) -> Callable[..., None]:
+def _interrupt_once(seconds: float = 5.0) -> Callable[..., None]:
     """Return a signal handler that raises KeyboardInterrupt.
 
     Further signals within a few seconds are ignored, since they would only disturb the clean-up: a
     closed terminal sends two, and people press Ctrl-C twice.
     """
-    heard: list[float] = []
+    times: list[float] = []
 
     def interrupt(*_: object) -> None:
-        heard.append(time.monotonic())
-        if len(heard) == 1 or heard[-1] - heard[0] > seconds:
+        times.append(time.monotonic())
+        if len(times) == 1 or times[-1] - times[0] > seconds:
             raise KeyboardInterrupt
 
     return interrupt
@@ -176,7 +176,7 @@ def _once(seconds: float = 5.0) -> Callable[..., None]:
 def run(arguments: list[str]) -> int:
     """Run one command, and return its exit code; an error becomes one line on stderr."""
     try:
-        code = _run(_general_first(arguments))
+        code = _run(_move_general_options(arguments))
         if "privalue.cli.console" in sys.modules and code == 0 and _log().as_json:
             _log().event("done", "done", exit_code=code)
         return code
@@ -205,19 +205,19 @@ def _run(arguments: list[str]) -> int:
     return (2 if code == 1 else code) if isinstance(code, int) else 0
 
 
-def _general_first(arguments: list[str]) -> list[str]:
+def _move_general_options(arguments: list[str]) -> list[str]:
     """Move the program's own options before the command, since users also write them after it."""
-    own, others, rest = [], [], iter(arguments)
-    for word in rest:
+    general, remaining, words = [], [], iter(arguments)
+    for word in words:
         if word == "--":
-            others += [word, *rest]
+            remaining += [word, *words]
         elif word == "--log-format":
-            own += [word, *islice(rest, 1)]
+            general += [word, *islice(words, 1)]
         elif word in {"--debug", "--quiet", "-q"} or word.startswith("--log-format="):
-            own.append(word)
+            general.append(word)
         else:
-            others.append(word)
-    return own + others
+            remaining.append(word)
+    return general + remaining
 
 
 class Failure(NamedTuple):

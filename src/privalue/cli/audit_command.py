@@ -1,4 +1,4 @@
-"""Define ``privalue audit``: test the guarantee of a study empirically, on made-up neighbours."""
+"""Define ``privalue audit``: test the guarantee of a study on simulated neighbours."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -18,23 +18,23 @@ def audit(
     study_file: StudyFile,
     side_files: SideFiles = None,
     draws: Annotated[
-        int, option("How often noise is drawn for each data set.", min=1000, max=10**7)
+        int, option("Draws of the noise for each data set.", min=1000, max=10**7)
     ] = DRAWS,
     as_json: Json = False,
 ) -> None:
-    """Try to break a study's guarantee, on made-up data."""
+    """Test a study's guarantee on simulated neighbours."""
     study = load_study(study_file, side_files)
     with progress("Auditing"):
         stages = audit_study(study, draws=draws)
-    found = {
+    verdict = {
         "epsilon": study.privacy.epsilon,
         "delta": study.privacy.delta,
         "rejected": any(stage.rejected for stage in stages),
         "planted_rejected": all(stage.planted.rejected for stage in stages),
     }
     if as_json:
-        print_json({**found, "stages": [asdict(stage) for stage in stages]})
+        print_json({**verdict, "stages": [asdict(stage) for stage in stages]})
     else:
-        tell("audited", **found, stages=stages)
-    if found["rejected"]:
+        tell("audited", **verdict, stages=stages)
+    if verdict["rejected"]:
         raise typer.Exit(EXIT_REJECTED)

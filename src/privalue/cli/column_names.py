@@ -54,39 +54,41 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
     matches = {role: _best_matches(names, role) for role in ROLES}
     columns = {role: best[0] for role, best in matches.items() if len(best) == 1}
     values = {("data", role): _quote(name) for role, name in columns.items()}
-    asked = dict[Key, str]()  # the columns that a question quotes, by its key
-    hinted: dict[Key, str] = {("states", "ends"): ""}
+    question_columns = dict[Key, str]()  # the columns that a question quotes, by its key
+    hint_columns: dict[Key, str] = {("states", "ends"): ""}
     steps = matches["step"] if len(matches["step"]) > 1 else []  # a visit may be one, or have many
     for role, best in matches.items():
         # A column of persons is optional; with one, the column of trajectories is optional.
-        spare = role == "person" or (role == "trajectory" and matches["person"])
-        if role not in columns and (best or not spare):
-            also = steps if role == "trajectory" else []
-            among = best or [name for name in names if _match(name) is None or name in also]
-            asked["data", role] = join_columns(among) or "none is left for it"
+        is_optional = role == "person" or (role == "trajectory" and matches["person"])
+        if role not in columns and (best or not is_optional):
+            candidates = steps if role == "trajectory" else []
+            options = best or [name for name in names if _match(name) is None or name in candidates]
+            question_columns["data", role] = join_columns(options) or "none is left for it"
     if not matches["person"]:
-        asked["privacy", "unit"] = ""
+        question_columns["privacy", "unit"] = ""
     else:
         values["privacy", "unit"] = '"person"'
     if matches["person"] and matches["trajectory"]:
-        asked["privacy", "max_trajectories_per_person"] = ""
+        question_columns["privacy", "max_trajectories_per_person"] = ""
     elif matches["person"]:
-        hinted["data", "trajectory"] = ""
-    for key, shown in (heading or {}).items():
-        values["data", key] = _quote(shown)
-        if key == "encoding" and not shown.startswith("utf"):  # others fit any bytes
-            hinted["data", key] = shown
+        hint_columns["data", "trajectory"] = ""
+    for key, text in (heading or {}).items():
+        values["data", key] = _quote(text)
+        if key == "encoding" and not text.startswith("utf"):  # others fit any bytes
+            hint_columns["data", key] = text
     times = [word for word in _words(columns.get("step", "")) if word in _TEXTS["times"]]
     if times:
-        hinted["data", "step_type"] = join_columns([columns["step"]])
+        hint_columns["data", "step_type"] = join_columns([columns["step"]])
         if _TEXTS["times"][times[-1]]:
             values["data", "step_type"] = _quote(_TEXTS["times"][times[-1]])
-    questions = _ALWAYS | {key: _ASKED[key].format(about) for key, about in asked.items()}
+    questions = _ALWAYS | {
+        key: _ASKED[key].format(about) for key, about in question_columns.items()
+    }
     return Guesses(
         columns=columns,
         values=values | dict.fromkeys(questions, _quote(QUESTION)),
         questions=questions,
-        hints={key: _HINTS[key].format(about) for key, about in hinted.items()},
+        hints={key: _HINTS[key].format(about) for key, about in hint_columns.items()},
         unread=[name for name in names if name not in columns.values()],
     )
 
@@ -116,20 +118,20 @@ def _match(name: str) -> tuple[str, int] | None:
 
 def _words(name: str) -> list[str]:
     """Return the words of a name, in lower case."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
-    words = re.findall(r"[^\W\d_]+|\d+", parted.lower())
+    separated = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    words = re.findall(r"[^\W\d_]+|\d+", separated.lower())
     if len(words) == 1:  # patientid, subjectnr
-        found = re.fullmatch(rf"(\w{{3,}})({'|'.join(_SILENT)})", words[0])
-        if found is not None and found[1] in _ROLE_OF:
-            return [found[1], found[2]]
+        match = re.fullmatch(rf"(\w{{3,}})({'|'.join(_SILENT)})", words[0])
+        if match is not None and match[1] in _ROLE_OF:
+            return [match[1], match[2]]
     return words
 
 
 def join_columns(names: Sequence[str], most: int = 12) -> str:
     """Return names in one line; if there are very many, only the first ones."""
     rest = f", and {len(names) - most} more" if len(names) > most else ""
-    shown = ("".join(c if c.isprintable() else " " for c in name) for name in names[:most])
-    return ", ".join(shown) + rest
+    printable = ("".join(c if c.isprintable() else " " for c in name) for name in names[:most])
+    return ", ".join(printable) + rest
 
 
 def _quote(text: str) -> str:

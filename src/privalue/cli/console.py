@@ -37,8 +37,8 @@ def escape_controls(text: str) -> str:
     return _CONTROLS.sub(_escape, text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is not valid UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
@@ -76,7 +76,7 @@ class Log(SafeConsole):
 
     @property
     def is_terminal(self) -> bool:
-        """Return whether a person is watching, so that progress is worth showing."""
+        """Return whether to show progress: stderr is a terminal, and the log is text."""
         return super().is_terminal and not (self.as_json or self.errors_only)
 
     def event(
@@ -95,9 +95,9 @@ class Log(SafeConsole):
             return
         with suppress(OSError):  # the terminal may be closed; the exit code remains
             if self.as_json:
-                at = datetime.now(UTC).isoformat(timespec="milliseconds")
+                time = datetime.now(UTC).isoformat(timespec="milliseconds")
                 about = {} if self.dataset is None else {"dataset": self.dataset}
-                line = {"time": at, "level": level, "code": code, **about, "message": message}
+                line = {"time": time, "level": level, "code": code, **about, "message": message}
                 self.file.write(json.dumps(line | more, default=_plain) + "\n")
             elif level == "error":
                 text = f"{more.get('traceback', '')}privalue: {message}\n"
@@ -155,13 +155,13 @@ def notes() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", PrivalueWarning)
-            usual = warnings.showwarning
+            show_other = warnings.showwarning
 
             def show(message: Warning | str, *where: Any, **more: Any) -> None:
                 if isinstance(message, PrivalueWarning):
                     log.event(message.code, f"Note: {message}.", level="warning", style="yellow")
                 else:
-                    usual(message, *where, **more)
+                    show_other(message, *where, **more)
 
             warnings.showwarning = show
             yield

@@ -22,7 +22,7 @@ _TEXTS = read_texts(__file__, "demo.toml")
 
 
 def demo(
-    out: Annotated[Path, option("A folder for everything it makes.")] = Path("demo"),
+    out: Annotated[Path, option("A folder for all output.")] = Path("demo"),
     as_json: Json = False,
 ) -> None:
     """Try every step on simulated data, from a study to a report."""
@@ -46,7 +46,7 @@ def demo(
         with redirect_stdout(io.StringIO()) if hidden else nullcontext():
             app(shlex.split(words), prog_name="privalue", standalone_mode=False)
     released = Release.load(folder / "released")
-    found = {
+    summary = {
         "folder": folder,
         **{key: folder / name for key, name in _TEXTS["files"].items()},
         "ledger_head": released.ledger_head,
@@ -55,9 +55,9 @@ def demo(
         "policy_error": abs((released.policy_value or 0.0) - float(truth.mean())),
     }
     if as_json:
-        print_json(found)
+        print_json(summary)
     else:
-        tell("demo_done", **found)
+        tell("demo_done", **summary)
 
 
 def _vacant_folder(out: Path) -> Path:

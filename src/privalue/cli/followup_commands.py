@@ -58,7 +58,7 @@ def report(
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Make pages and tables of a release again; spends nothing."""
+    """Write a release's report and tables again; spends nothing."""
     release = load_release(release_file)
     if figure is not None:
         require_absent(figure, force)
@@ -72,8 +72,8 @@ def report(
         study = None if study_file is None else load_study(study_file, side_files)
         account = _account_if_known(release) if ledger is None else account_of(release, ledger)
         answers = read_answers(study_file, justification)
-        made = write_report(release, folder, study=study, account=account, answers=answers)
-        files = list(made.values())
+        paths = write_report(release, folder, study=study, account=account, answers=answers)
+        files = list(paths.values())
     if as_json:
         print_json({"files": files})
     else:
@@ -227,10 +227,10 @@ def refit(
     _publish_for_free(fitted, out, release_file, as_json=as_json)
 
 
-def _publish_for_free(made: Release, out: Path, *sources: Path, as_json: bool) -> None:
+def _publish_for_free(release: Release, out: Path, *sources: Path, as_json: bool) -> None:
     """Write a release that was computed from other releases, and show it."""
-    publish_and_log(made, out)
-    show_or_print(made, out, as_json=as_json)
+    publish_and_log(release, out)
+    show_or_print(release, out, as_json=as_json)
     log.event("nothing-spent", sentence("nothing_spent", source=", ".join(map(str, sources))))
 
 
@@ -273,7 +273,7 @@ def improve(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Make a better policy from action values; spends nothing."""
+    """Compute a better policy from action values; spends nothing."""
     from privalue import improve as improve_policy  # noqa: PLC0415 - heavy
 
     better = improve_policy(load_release(release_file), level=level)

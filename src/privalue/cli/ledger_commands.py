@@ -41,7 +41,7 @@ ledger = typer.Typer(
 )
 LedgerFile = Annotated[str, option("The ledger: a file, or postgresql://...", envvar=ADDRESS)]
 Dataset = Annotated[
-    str, typer.Argument(help="The name of the people, as the study calls its dataset.")
+    str, typer.Argument(help="The dataset: whose budget it is, as [study] dataset names it.")
 ]
 
 
@@ -55,7 +55,7 @@ def declare(
         str, option("How neighbours differ: replace-one or add-remove.")
     ] = "replace-one",
     max_trajectories_per_person: Annotated[
-        int | None, option("How many anyone has at most; you assert this.")
+        int | None, option("The most trajectories that one person has; you assert this.")
     ] = None,
     accounting: Annotated[
         str, option("plain: add epsilons and deltas; gaussian: add squares of mu (for dp-ssp).")
@@ -67,7 +67,7 @@ def declare(
     reason: Annotated[str | None, option("Why, for the record and the statement.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Declare how much a dataset may spend in all; creates the ledger if there is none."""
+    """Declare a dataset's total budget; creates the ledger if there is none."""
     opened = load_ledger(ledger, dataset)
     account = opened.declare(
         dataset,
@@ -135,7 +135,7 @@ def statement(
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Print the account as a bank would: day, who, what, cost, left."""
+    """List what was charged to a dataset: day, who, what, cost, budget left."""
     opened = load_ledger(ledger, dataset)
     account, lines = opened.account(dataset), list(opened.statement(dataset))
     if as_json:
@@ -159,7 +159,7 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check that nobody changed, removed or reordered entries; exit 5 if somebody did."""
+    """Verify that no entry was changed, removed or reordered; exit 5 if one was."""
     earlier = [] if heads_file is None else _heads_in(heads_file)
     releases = released or []
     opened = open_ledger(ledger)
@@ -178,7 +178,7 @@ def verify(
 
 
 def _hash_in(line: str) -> str:
-    """Return the hash in a line of ``ledger head``: what stands last."""
+    """Return the hash in a line of ``ledger head``: its last word."""
     if not line.split():
         raise UsageError("--head is empty; give a line of `privalue ledger head`, or its hash")
     return line.rsplit(maxsplit=1)[-1]
@@ -191,14 +191,14 @@ def _heads_in(path: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeError) as problem:
-        why = getattr(problem, "strerror", None) or "it is no text"
+        why = getattr(problem, "strerror", None) or "it is not text"
         raise DataError(f"--heads {path} cannot be read: {why}") from None
     return [_hash_in(line) for line in text.splitlines() if line.strip()]
 
 
 @ledger.command()
 def head(ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
-    """Print a line with the ledger's name and head; keep it for verify --head."""
+    """Print the ledger's name and head (the hash of its last entry), for verify --head."""
     opened = open_ledger(ledger)
     newest = opened.head()
     if as_json:
@@ -218,26 +218,28 @@ def finish(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Publish a release that is paid for but not published yet; spends nothing."""
+    """Publish a release that was charged but not published yet; spends nothing."""
     from privalue.cli.followup_commands import publish_and_log, show_or_print  # noqa: PLC0415 - heavy
 
     if outbox.is_dir():
         outbox /= NAME
     folder = outbox.parent if out is None else out
-    named = ledger or os.environ.get(ADDRESS) or None
+    address = ledger or os.environ.get(ADDRESS) or None
     if os.path.lexists(folder / FILE_NAME) and not os.path.lexists(outbox):
-        release = _require_recorded(outbox, folder, named or DEFAULT_LEDGER)
+        release = _require_recorded(outbox, folder, address or DEFAULT_LEDGER)
         log.event("finished-already", sentence("finished_already", file=folder / FILE_NAME))
     else:
-        paid = Outbox.read(outbox)
-        release, folder = Release.parse(paid.text), out or _folder(outbox, paid)
+        pending = Outbox.read(outbox)
+        release, folder = Release.parse(pending.text), out or _folder(outbox, pending)
         is_saved = _holds(folder, release)
         if not is_saved:
             require_publishable(folder)
-        ledger = ledger or (named if paid.needs_address else paid.ledger)
-        finish_release(paid, ledger=ledger)
-        log.dataset = paid.charge.dataset
-        publish_and_log(release, folder, ledger=ledger, answers=_answers(paid), is_saved=is_saved)
+        ledger = ledger or (address if pending.needs_address else pending.ledger)
+        finish_release(pending, ledger=ledger)
+        log.dataset = pending.charge.dataset
+        publish_and_log(
+            release, folder, ledger=ledger, answers=_answers(pending), is_saved=is_saved
+        )
         outbox.unlink(missing_ok=True)
         remove_remains(outbox.parent)
     if as_json:
@@ -247,14 +249,14 @@ def finish(
         show_or_print(release, folder, as_json=False)
 
 
-def _folder(outbox: Path, paid: Paid) -> Path:
+def _folder(outbox: Path, pending: Paid) -> Path:
     """Return the folder of a release: that of its outbox, unless the outbox is a temporary file."""
-    meant = None if outbox.name == NAME or paid.folder is None else Path(paid.folder)
-    return outbox.parent if meant is None else meant
+    folder = None if outbox.name == NAME or pending.folder is None else Path(pending.folder)
+    return outbox.parent if folder is None else folder
 
 
 def _require_recorded(outbox: Path, folder: Path, ledger: str) -> Release:
-    """Return the release of a folder without an outbox; DataError unless the ledger has it."""
+    """Return the release in a folder without an outbox; DataError if the ledger lacks it."""
     release, opened, text = Release.load(folder), open_ledger(ledger), None
     with suppress(BudgetError):  # there is no such ledger
         if release.ledger_head is not None:
@@ -279,13 +281,15 @@ def _holds(folder: Path, release: Release) -> bool:
     return True
 
 
-def _answers(paid: Paid) -> dict[str, str]:
+def _answers(pending: Paid) -> dict[str, str]:
     """Return the curator's answers, if they can still be read beside the study's file."""
     try:
-        return read_answers(None if paid.study is None else Path(paid.study), paid.justification)
+        return read_answers(
+            None if pending.study is None else Path(pending.study), pending.justification
+        )
     except PrivalueError as problem:
         log.warn(problem.code, f"The registry's entry goes without answers: {problem}")
-        return read_answers(None, paid.justification)
+        return read_answers(None, pending.justification)
 
 
 def _print_account(account: Account, place: str, as_json: bool) -> None:

@@ -32,10 +32,10 @@ Force = Annotated[bool, option("Overwrite existing files, but never a release.",
 StudyFile = Annotated[Path, argument("STUDY", "The study file (TOML).")]
 ReleaseFile = Annotated[Path, argument("RELEASE", "A release, or its folder.")]
 SideFiles = Annotated[
-    Path | None, advanced("One more folder in which side files may be.", metavar="DIR")
+    Path | None, advanced("Another folder to search for side files.", metavar="DIR")
 ]
 Justification = Annotated[
-    str | None, option("Why these parameters; published in the report and the registry.")
+    str | None, option("Why these parameters: text for the report and the registry.")
 ]
 Data = Annotated[
     str,
@@ -48,20 +48,18 @@ Data = Annotated[
 Engine = Annotated[str, advanced("Where rows are read: local, or spark (a cluster).")]
 Memory = Annotated[
     str | None,
-    advanced("How much memory rows may take, e.g. 2GB; by default half of what there is."),
+    advanced("Memory for rows, e.g. 2GB; by default half of the machine's."),
 ]
-Threads = Annotated[
-    int | None, advanced("How many threads read rows; by default one for each core.")
-]
+Threads = Annotated[int | None, advanced("Threads that read rows; by default one per core.")]
 
 
 def parse_memory(text: str | None) -> int | None:
     """Return the bytes of a size such as "2GB", "500 MB" or "1.5GiB"; at least 64 MB."""
     if text is None:
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
-    if found is not None:
-        number, prefix, binary = found.groups()
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
+    if match is not None:
+        number, prefix, binary = match.groups()
         power = " kmgt".index(prefix.lower() or " ")
         size = int(float(number) * (1024 if binary else 1000) ** power)
         if 64_000_000 <= size <= 2**50:

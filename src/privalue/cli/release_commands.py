@@ -45,7 +45,7 @@ def release(
     ledger: Annotated[
         str | None, option("The ledger: a file, or postgresql://...; or PRIVALUE_LEDGER.")
     ] = None,
-    no_ledger: Annotated[bool, option("Do not record what this spends.", "--no-ledger")] = False,
+    no_ledger: Annotated[bool, option("Do not record what is spent.", "--no-ledger")] = False,
     period: Annotated[
         str | None, option("Makes an otherwise identical request a new one, e.g. 2026-11.")
     ] = None,

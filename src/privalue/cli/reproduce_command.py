@@ -16,39 +16,43 @@ from privalue.report import Listing
 def reproduce(
     out: Annotated[Path, option("A folder for the results.")],
     quick: Annotated[
-        bool, option("Use few batch sizes and five runs: it takes under two minutes.", "--quick")
+        bool, option("Use few batch sizes and five runs, in under two minutes.", "--quick")
     ] = False,
     processes: Annotated[
         int | None, option("How many processes to use; by default one per core.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Repeat the paper's experiments, and decide its claims."""
-    chosen = (os.cpu_count() or 1) if processes is None else processes
-    if not 1 <= chosen <= 256:
-        raise UsageError(f"--processes {chosen}: it must be from 1 to 256")
+    """Repeat the paper's experiments, and test its claims."""
+    workers = (os.cpu_count() or 1) if processes is None else processes
+    if not 1 <= workers <= 256:
+        raise UsageError(f"--processes {workers}: it must be from 1 to 256")
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: it must be a folder, and this is a file")
-    with progress("Running", then="Deciding and drawing") as update:
+    with progress("Running", then="Testing claims and plotting") as update:
         try:
-            made = reproduce_all(out, QUICK if quick else FULL, processes=chosen, progress=update)
+            results = reproduce_all(
+                out, QUICK if quick else FULL, processes=workers, progress=update
+            )
         except OSError as problem:
             raise UsageError(f"cannot write to {out}: {problem.strerror}") from None
     if as_json:
         print_json(
             {
                 "private": False,
-                "folder": made.folder,
-                "effort": made.effort.name,
-                "runs": made.effort.runs,
-                "seconds": round(made.seconds, 1),
-                "claims": made.claims,
-                "savings": made.savings,
-                "pictures": list(made.pictures),
-                "files": list(made.files),
+                "folder": results.folder,
+                "effort": results.effort.name,
+                "runs": results.effort.runs,
+                "seconds": round(results.seconds, 1),
+                "claims": results.claims,
+                "savings": results.savings,
+                "pictures": list(results.pictures),
+                "files": list(results.files),
             }
         )
         return
-    claims = [(claim["sentence"], claim["verdict"]) for claim in made.claims]
+    claims = [(claim["sentence"], claim["verdict"]) for claim in results.claims]
     show_listing(Listing("claims", "What the paper says", ("sentence", "verdict"), claims))
-    tell("reproduced", folder=made.folder, pictures=len(made.pictures), seconds=made.seconds)
+    tell(
+        "reproduced", folder=results.folder, pictures=len(results.pictures), seconds=results.seconds
+    )

@@ -47,12 +47,12 @@ def simulate(
     require_absent(out, force)
     if truth is not None:
         require_absent(truth / "study.toml", force)
-    chosen = find_world(world, policy=policy)
-    if actions and chosen.mdp is None:
-        raise UsageError(f"--actions: the world {chosen.text} has no actions; leave it out")
+    source = find_world(world, policy=policy)
+    if actions and source.mdp is None:
+        raise UsageError(f"--actions: the world {source.text} has no actions; leave it out")
     with progress("Simulating") as update:
-        written = simulate_to_file(
-            chosen,
+        rows = simulate_to_file(
+            source,
             trajectories=trajectories,
             seed=seed,
             out=out,
@@ -60,24 +60,24 @@ def simulate(
             truncate_at=truncate_at,
             actions=actions,
         )
-    process = chosen.process
+    process = source.process
     result: dict[str, Any] = {
-        "mdp": chosen.text,
+        "mdp": source.text,
         "states": process.states,
         "reward_bounds": list(process.reward_bounds),
         "discount": process.discount,
         "seed": seed,
-        "file": written.path,
-        "rows": written.rows,
-        "trajectories": written.trajectories,
-        "truncated": written.truncated,
+        "file": rows.path,
+        "rows": rows.rows,
+        "trajectories": rows.trajectories,
+        "truncated": rows.truncated,
     }
     if actions:
-        result["actions"] = chosen.decisions[0].actions
+        result["actions"] = source.decisions[0].actions
     if truth is not None:
         cut = truncate_at is not None
         result["truth"] = write_truth(
-            chosen, truth, trajectories=written.trajectories, actions=actions, cut=cut
+            source, truth, trajectories=rows.trajectories, actions=actions, cut=cut
         )
     if as_json:
         print_json(result)

@@ -29,13 +29,13 @@ from privalue.study import SMOOTH, study_template
 def init(
     path: Annotated[Path, argument("FILE", "Where to write the study file.")] = Path("study.toml"),
     data: Annotated[
-        str | None, option("Name columns as this file's headings do; reads no row.")
+        str | None, option("Fill in [data] from this file's headings; reads no row.")
     ] = None,
-    every: Annotated[bool, option("Every key, and what is allowed.", "--all")] = False,
+    every: Annotated[bool, option("Write every key, with the values it allows.", "--all")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a short study file; it runs on the built-in chain."""
+    """Write a short study file, which runs on the built-in chain."""
     require_absent(path, force)
     if data is None:
         write_text(path, study_template(every=every))
@@ -45,22 +45,22 @@ def init(
             terminal.tell("study_written", path=path)
         return
     names, heading = column_names(data)
-    found = guess(names, heading)
-    both = {**found.questions, **found.hints}
-    write_text(path, study_template(found.values, both, every=every))
-    asked, hints = (
+    guesses = guess(names, heading)
+    comments = {**guesses.questions, **guesses.hints}
+    write_text(path, study_template(guesses.values, comments, every=every))
+    questions, hints = (
         {f"[{section}] {key}": text for (section, key), text in texts.items()}
-        for texts in (found.questions, found.hints)
+        for texts in (guesses.questions, guesses.hints)
     )
     if as_json:
-        seen = {"columns": dict(found.columns), "heading": dict(heading)}
-        print_json({"study": path, **seen, "questions": asked, "hints": hints})
+        headings = {"columns": dict(guesses.columns), "heading": dict(heading)}
+        print_json({"study": path, **headings, "questions": questions, "hints": hints})
     else:
-        shown = {role: join_columns([name]) for role, name in found.columns.items()}
-        shown |= {key: repr(text) for key, text in heading.items()}
-        unread = join_columns(found.unread)
+        roles = {role: join_columns([name]) for role, name in guesses.columns.items()}
+        roles |= {key: repr(text) for key, text in heading.items()}
+        unread = join_columns(guesses.unread)
         terminal.tell(
-            "study_guessed", path=path, shown=shown, unread=unread, left={**asked, **hints}
+            "study_guessed", path=path, shown=roles, unread=unread, left={**questions, **hints}
         )
 
 
@@ -81,31 +81,32 @@ def check(
 def plan(
     study_file: StudyFile,
     trajectories: Annotated[
-        int | None, option("How many there will be; by default as declared.")
+        int | None, option("The expected number of trajectories; by default as declared.")
     ] = None,
     visits: Annotated[
-        str | None, option("A CSV file: the probability of visiting each state.")
+        str | None, option("A CSV file with the probability that a trajectory visits each state.")
     ] = None,
     world: Annotated[
         str | None, option("A public world that the data will resemble: chain, gym:...")
     ] = None,
     every: Annotated[
-        bool, option("With visits or a world: other mechanisms as well.", "--all")
+        bool, option("With --visits or --world: compare all mechanisms.", "--all")
     ] = False,
     half_width: Annotated[
-        float | None, option("A target for a state's interval: finds the people it needs.")
+        float | None,
+        option("Target half-width of a state's interval: finds how many people it needs."),
     ] = None,
     people: Annotated[
         int | None, option("With --half-width: finds the epsilon for this many people.")
     ] = None,
     target_rmse: Annotated[
-        float | None, advanced("An overall error to reach, with --visits or --world.")
+        float | None, advanced("Target overall error, with --visits or --world.")
     ] = None,
     solve: Annotated[
-        str | None, advanced("What to change to reach it: trajectories or epsilon.")
+        str | None, advanced("What to solve for, to reach it: trajectories or epsilon.")
     ] = None,
     steps: Annotated[
-        int | None, advanced("With dp-ope: the most rows of a trajectory, if public.")
+        int | None, advanced("With dp-ope: the longest trajectory in rows, if public.")
     ] = None,
     side_files: SideFiles = None,
     as_json: Json = False,
@@ -113,7 +114,7 @@ def plan(
     """Predict the error of a study before any data is opened."""
     study = load_study(study_file, side_files)
     with progress("Predicting"):
-        found = plan_study(
+        prediction = plan_study(
             study,
             trajectories,
             visits=visits,
@@ -124,27 +125,29 @@ def plan(
             solve=solve,  # type: ignore[arg-type]  # it is checked there
             steps=steps,
         )
-        mechanisms = _compare_mechanisms(found, visits, world) if every else []
+        mechanisms = _compare_mechanisms(prediction, visits, world) if every else []
     if as_json:
-        print_json({**found.to_json(), **({"mechanisms": mechanisms} if every else {})})
+        print_json({**prediction.to_json(), **({"mechanisms": mechanisms} if every else {})})
         return
-    terminal.show(describe_plan(found, mechanisms))
+    terminal.show(describe_plan(prediction, mechanisms))
 
 
-def _compare_mechanisms(own: Plan, visits: str | None, world: str | None) -> list[dict[str, Any]]:
+def _compare_mechanisms(
+    prediction: Plan, visits: str | None, world: str | None
+) -> list[dict[str, Any]]:
     """Return the overall error of each mechanism that releases values by state."""
-    study = own.study
-    if own.rmse is None or study.is_off_policy:
+    study = prediction.study
+    if prediction.rmse is None or study.is_off_policy:
         raise UsageError("--all needs values by state, with --visits or --world and --trajectories")
     low, high = study.return_bounds
-    found = []
+    rows = []
     for name in ("dp-ssp", *SMOOTH):
         row: dict[str, Any] = {"mechanism": name, "rmse": None, "why": ""}
         try:
             other = study.replace(mechanism=name)
-            planned = plan_study(other, own.trajectories, visits=visits, world=world)
-            row["rmse"] = (planned.rmse or 0.0) * (high - low if planned.relative else 1.0)
+            alternative = plan_study(other, prediction.trajectories, visits=visits, world=world)
+            row["rmse"] = (alternative.rmse or 0.0) * (high - low if alternative.relative else 1.0)
         except StudyError as problem:  # a key of this study is not for that mechanism
             row["why"] = str(problem)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows

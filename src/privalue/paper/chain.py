@@ -83,7 +83,7 @@ def chain_statistics(
     for s in range(states - 1, -1, -1):
         if s < states - 1:
             visited_before = below[s] / below[s + 1]
-            histogram = _waited(generator.binomial(histogram, visited_before), leave, generator)
+            histogram = _add_waits(generator.binomial(histogram, visited_before), leave, generator)
         counts[s] = histogram.sum()
         return_steps[s] = histogram @ _in_steps(
             _powers(process.discount, histogram.size), low, high
@@ -91,19 +91,19 @@ def chain_statistics(
     return ChainStatistics(counts, return_steps)
 
 
-def _waited(arriving: Integers, leave: float, generator: np.random.Generator) -> Integers:
+def _add_waits(arriving: Integers, leave: float, generator: np.random.Generator) -> Integers:
     """Draw the histogram of T + W, given the histogram of T."""
     leaving = [0]
     waiting = 0
     for newcomers in arriving:
         waiting += int(newcomers)
-        gone = int(generator.binomial(waiting, leave))
-        leaving.append(gone)
-        waiting -= gone
+        count = int(generator.binomial(waiting, leave))
+        leaving.append(count)
+        waiting -= count
     while waiting:
-        gone = int(generator.binomial(waiting, leave))
-        leaving.append(gone)
-        waiting -= gone
+        count = int(generator.binomial(waiting, leave))
+        leaving.append(count)
+        waiting -= count
     return np.array(leaving)
 
 

@@ -30,12 +30,12 @@ ANY = (0, math.inf)
 def decide(tables: Mapping[str, Results]) -> list[dict[str, Any]]:
     """Return all claims with their findings and verdicts, as plain values, in the paper's order."""
     text = resources.files("privalue.paper").joinpath("claims.toml").read_text("utf-8")
-    decided = []
+    results = []
     for claim in tomllib.loads(text)["claims"]:
         cases = claim.pop("cases")
         parts = [_judge(tables, {**claim, **case}, claim.get("keys", {})) for case in cases]
         verdict_of_parts = verdict([part["holds"] for part in parts])
-        decided.append(
+        results.append(
             {
                 "sentence": claim["sentence"],
                 "test": claim["test"],
@@ -43,17 +43,17 @@ def decide(tables: Mapping[str, Results]) -> list[dict[str, Any]]:
                 "parts": parts,
             }
         )
-    return decided
+    return results
 
 
 def _judge(
     tables: Mapping[str, Results], case: Mapping[str, Any], shared: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the name of a case, whether the claim holds in it, and the numbers behind it."""
+    """Return the result of one case: its name, whether the claim holds, and the numbers."""
     curves = [
         tables[case["panel"]].curve(**keys).between(*case.get("between", ANY))
         for curve in case["curves"]
-        for keys in _each({**shared, **case.get("keys", {}), **curve})
+        for keys in _combinations({**shared, **case.get("keys", {}), **curve})
     ]
     options = {"threshold": case["threshold"]} if "threshold" in case else {}
     holds, numbers = TESTS[case["decided_by"]](curves, **options)
@@ -61,11 +61,11 @@ def _judge(
     return {"what": case["what"], "holds": holds, "figures": figures}
 
 
-def _each(keys: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _combinations(keys: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield one mapping for each combination of the values that keys list."""
     values = [value if isinstance(value, list) else [value] for value in keys.values()]
-    for chosen in product(*values):
-        yield dict(zip(keys, chosen, strict=True))
+    for combination in product(*values):
+        yield dict(zip(keys, combination, strict=True))
 
 
 def verdict(parts: Sequence[bool | None]) -> str:
@@ -103,10 +103,10 @@ def same_solution(curves: Sequence[Curve], threshold: float) -> Finding:
     """Test that the exact limits of LSW and LSL are equal."""
     lsw, lsl = curves
     lsw_limit, lsl_limit = projections(lsw.keys["aggregation"])
-    apart = float(np.sqrt(np.mean((lsw_limit - lsl_limit) ** 2)))
-    equal = apart < threshold
+    distance = float(np.sqrt(np.mean((lsw_limit - lsl_limit) ** 2)))
+    equal = distance < threshold
     ratio = math.exp(evidence.estimate(np.log(lsl.values[:, -1] / lsw.values[:, -1])).value)
-    return equal, {"apart": 0.0 if equal else apart, "last": lsw.at[-1], "ratio": ratio}
+    return equal, {"apart": 0.0 if equal else distance, "last": lsw.at[-1], "ratio": ratio}
 
 
 def faster(curves: Sequence[Curve]) -> Finding:
@@ -200,8 +200,8 @@ def schedule_loss(curves: Sequence[Curve], sizes: Sequence[int], exponent: float
         x = np.log(curve.at)
         error = CubicSpline(x, np.log(curve.mean))
         least = float(error(np.linspace(x[0], x[-1], 3001)).min())
-        chosen = np.clip(constants + exponent * math.log(m), x[0], x[-1])
-        worst = np.maximum(worst, error(chosen) - least)
+        ridges = np.clip(constants + exponent * math.log(m), x[0], x[-1])
+        worst = np.maximum(worst, error(ridges) - least)
     return math.exp(float(worst.min()))
 
 

@@ -127,8 +127,8 @@ def resampled_slope(
     generator = np.random.default_rng(seed)
     centred = np.log(x) - np.log(x).mean()
 
-    def slope_of(chosen: Integers) -> float:
-        best = [lowest(curve.at, curve.values[chosen].mean(axis=0))[0] for curve in curves]
+    def slope_of(sample: Integers) -> float:
+        best = [lowest(curve.at, curve.values[sample].mean(axis=0))[0] for curve in curves]
         return float(np.log(best) @ centred / (centred @ centred))
 
     spread = np.array([slope_of(generator.integers(runs, size=runs)) for _ in range(draws)])

@@ -160,45 +160,45 @@ EXACT, PSEUDO, SSP_PLAIN, SSP, SSP_PRIOR = OURS = (
 def our_methods() -> list[Method]:
     """Return our algorithms; they give unvisited states the middle of the bounds."""
     ssp = (("mechanism", "dp-ssp"),)
-    made = [
+    algorithms = [
         replace(EXACT_LSW, name=EXACT),
         replace(EXACT_LSW, name=PSEUDO, keys=(*EXACT_LSW.keys, ("pseudo_count", 100.0))),
         Method(name=SSP_PLAIN, keys=(*ssp, ("shrinkage", False))),
         Method(name=SSP, keys=ssp),
         Method(name=SSP_PRIOR, keys=ssp, prior=True),
     ]
-    return [replace(method, unvisited=0.5) for method in made]
+    return [replace(method, unvisited=0.5) for method in algorithms]
 
 
-SURPASSED = (Features(), Features(aggregation=2), Features(bound=methods.WIDE))
+COMPARED_FEATURES = (Features(), Features(aggregation=2), Features(bound=methods.WIDE))
 
 
-def surpassed(effort: Effort) -> Iterator[Case]:
+def beyond_the_paper(effort: Effort) -> Iterator[Case]:
     """The paper's algorithms and ours on the same batches and guarantee: RMSE against m."""
     # Always four batch sizes per decade: curves are interpolated, and some are steep.
     sizes = replace(effort, per_decade=4).sizes(10**7 if effort.per_decade == 1 else 10**9)
     scales = _lambdas(10.0, 3, effort.per_decade)  # lambda over sqrt(m)
-    for features, m in product(SURPASSED, sizes):
+    for features, m in product(COMPARED_FEATURES, sizes):
         ridges = [methods.dp_lsl(scale * m**0.5) for scale in scales]
         for method in (LSW, DP_LSW, *our_methods(), *ridges):
             yield Case(method=method, features=features, trajectories=m, measure="clipped")
 
 
-def again(effort: Effort) -> Iterator[Case]:
-    """Panels 2 and 4 again, with exact calibration and DP-SSP."""
-    thinner = replace(effort, per_decade=max(effort.per_decade // 2, 1))
+def panels_exact(effort: Effort) -> Iterator[Case]:
+    """Panels 2 and 4, with exact calibration and DP-SSP."""
+    reduced = replace(effort, per_decade=max(effort.per_decade // 2, 1))
     for m in (10**4, 10**6):
         ridges = []
-        for ridge in _lambdas(0.1, 8, thinner.per_decade):  # our sharper bound allows 0.1
+        for ridge in _lambdas(0.1, 8, reduced.per_decade):  # our sharper bound allows 0.1
             makers = (methods.plain_lsl, methods.exact_lsl, methods.ssp_lsl)
             ridges += [make(ridge) for make in makers]
             ridges += [methods.dp_lsl(ridge)] if ridge > 1 else []
         for method in (EXACT_LSW, DP_LSW, *ridges):
             yield Case(method=method, features=Features(), trajectories=m)
-    for size, m in product(SIZES, thinner.sizes()):
-        ours = _scheduled(methods.exact_lsl, ["sqrt(m)"], m)
-        theirs = _scheduled(methods.dp_lsl, [LINEAR], m)
-        for method in (EXACT_LSW, DP_LSW, *ours, *theirs):
+    for size, m in product(SIZES, reduced.sizes()):
+        exact = _scheduled(methods.exact_lsl, ["sqrt(m)"], m)
+        published = _scheduled(methods.dp_lsl, [LINEAR], m)
+        for method in (EXACT_LSW, DP_LSW, *exact, *published):
             features = Features(aggregation=size)
             yield Case(method=method, features=features, trajectories=m, measure="excess")
 
@@ -208,8 +208,8 @@ EXPERIMENTS: dict[str, Callable[[Effort], Iterator[Case]]] = {
     "panel-2": panel_2,
     "panel-3": panel_3,
     "panel-4": panel_4,
-    "surpassed": surpassed,
-    "again": again,
+    "surpassed": beyond_the_paper,
+    "again": panels_exact,
 }
 
 
@@ -250,14 +250,14 @@ class Results:
         They may differ in no other field but ``best``, if that is given: at each position the case
         with the least mean over runs is taken.
         """
-        fits: dict[float, list[int]] = {}
+        places: dict[float, list[int]] = {}
         for place, key in enumerate(self.keys):
             if all(key[name] == value for name, value in where.items()):
-                fits.setdefault(key[along], []).append(place)
-        if not fits or (not best and len(fits) < sum(map(len, fits.values()))):
-            raise UsageError(f"{where} is {'more than one' if fits else 'no'} curve of the results")
-        means, at = self.values.mean(axis=0), sorted(fits)
-        chosen = [min(fits[x], key=means.__getitem__) for x in at]
+                places.setdefault(key[along], []).append(place)
+        if not places or (not best and len(places) < sum(map(len, places.values()))):
+            raise UsageError(f"{where}: {'several curves' if places else 'no curve'} in results")
+        means, at = self.values.mean(axis=0), sorted(places)
+        chosen = [min(places[x], key=means.__getitem__) for x in at]
         return Curve(at=np.array(at, dtype=np.float64), values=self.values[:, chosen], keys=where)
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -289,8 +289,8 @@ def run_all(
     # Started afresh, not forked: threads of numerical libraries do not survive a fork.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         mapped = map if processes == 1 else pool.map
-        for found in mapped(partial(_compute, effort), tasks):
-            numbers.append(found)
+        for values in mapped(partial(_compute, effort), tasks):
+            numbers.append(values)
             report(len(numbers), len(tasks))
     blocks = np.array_split(np.arange(len(tasks)), len(EXPERIMENTS))
     return {

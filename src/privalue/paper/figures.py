@@ -25,32 +25,32 @@ def draw_all(tables: Tables, folder: Path) -> dict[str, list[Path]]:
     described = tomllib.loads(package.joinpath("figures.toml").read_text("utf-8"))
     style = package.joinpath("figures.mplstyle")
     with resources.as_file(style) as path, mpl.rc_context(fname=path):
-        for wanted in described["figures"]:
-            figure = _figure(tables[wanted["results"]], wanted, described["styles"])
-            name = wanted["name"]
+        for spec in described["figures"]:
+            figure = _figure(tables[spec["results"]], spec, described["styles"])
+            name = spec["name"]
             files[name] = [folder / f"{name}.png", folder / f"{name}.svg"]
             figure.savefig(files[name][0], metadata={"Software": "privalue"})
             figure.savefig(files[name][1], metadata={"Date": None})
     return files
 
 
-def _figure(table: Results, wanted: Mapping[str, Any], styles: Mapping[str, Any]) -> Figure:
-    figure = Figure(figsize=wanted["size"], layout="constrained")
-    rows = wanted.get("rows", 1)
+def _figure(table: Results, spec: Mapping[str, Any], styles: Mapping[str, Any]) -> Figure:
+    figure = Figure(figsize=spec["size"], layout="constrained")
+    rows = spec.get("rows", 1)
     grid = figure.subplots(
-        rows, len(wanted["axes"]) // rows, squeeze=False, sharex=True, sharey="row"
+        rows, len(spec["axes"]) // rows, squeeze=False, sharex=True, sharey="row"
     )
-    for axes, part in zip(grid.flat, wanted["axes"], strict=True):
-        axes.set(xscale="log", yscale="log", xlabel=wanted.get("xlabel", "trajectories m"))
-        for line in (*wanted.get("lines", ()), *part.get("lines", ())):
-            keys = {**wanted.get("keys", {}), **part.get("keys", {}), **line["keys"]}
+    for axes, part in zip(grid.flat, spec["axes"], strict=True):
+        axes.set(xscale="log", yscale="log", xlabel=spec.get("xlabel", "trajectories m"))
+        for line in (*spec.get("lines", ()), *part.get("lines", ())):
+            keys = {**spec.get("keys", {}), **part.get("keys", {}), **line["keys"]}
             _draw(axes, table.curve(**keys), line, styles[line["style"]])
-        _decorate(axes, table, part, wanted)
+        _decorate(axes, table, part, spec)
     for row in grid:
-        row[0].set_ylabel(wanted.get("ylabel", "RMSE over states"))
-    if "title" in wanted:
-        figure.suptitle(wanted["title"])
-    if "legend_below" in wanted:
+        row[0].set_ylabel(spec.get("ylabel", "RMSE over states"))
+    if "title" in spec:
+        figure.suptitle(spec["title"])
+    if "legend_below" in spec:
         handles, names = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, names, ncols=4, loc="outside lower center")
     return figure
@@ -74,9 +74,7 @@ def _draw(axes: Axes, curve: Curve, line: Mapping[str, Any], style: Mapping[str,
         axes.plot(at[lowest], mean[lowest], "o", **ring)
 
 
-def _decorate(
-    axes: Axes, table: Results, part: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> None:
+def _decorate(axes: Axes, table: Results, part: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
     """Add everything but the curves: ticks, reference levels, slopes, arrows and the legend."""
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(base=10, numticks=12))
@@ -87,7 +85,7 @@ def _decorate(
         "zero": {"0 for every state": rmse(np.zeros(len(truth())))},
         "targets": {f"{target:g}": target for target in TARGETS},
     }
-    for text, level in levels.get(wanted.get("reference", ""), {}).items():
+    for text, level in levels.get(spec.get("reference", ""), {}).items():
         axes.axhline(level, color=GREY, linewidth=1, linestyle=":", zorder=1)
         place = axes.get_yaxis_transform()
         axes.text(0.01, level, text, transform=place, va="bottom", fontsize=7.5, color=GREY)
@@ -112,12 +110,12 @@ def _point_out_savings(axes: Axes, table: Results, keys: Mapping[str, Any]) -> N
     """Draw an arrow at each target from our curve to the better of the paper's two."""
     curves = {name: table.curve(best="ridge", algorithm=name, **keys) for name in (*PUBLISHED, SSP)}
     for target in TARGETS:
-        needed = {name: reached(curve.at, curve.mean, target) for name, curve in curves.items()}
-        ours, theirs = needed[SSP], min(needed[name] for name in PUBLISHED)
-        if not (math.isfinite(ours) and math.isfinite(theirs)):
+        sizes = {name: reached(curve.at, curve.mean, target) for name, curve in curves.items()}
+        our_size, paper_size = sizes[SSP], min(sizes[name] for name in PUBLISHED)
+        if not (math.isfinite(our_size) and math.isfinite(paper_size)):
             continue
         arrow = {"arrowstyle": "<->", "color": "0.1", "linewidth": 1.5}
-        axes.annotate("", xy=(ours, target), xytext=(theirs, target), arrowprops=arrow)
-        text = f"error {target:g}: {float(f'{theirs / ours:.2g}'):,.0f} times fewer\n"
-        middle = math.sqrt(ours * theirs)
+        axes.annotate("", xy=(our_size, target), xytext=(paper_size, target), arrowprops=arrow)
+        text = f"error {target:g}: {float(f'{paper_size / our_size:.2g}'):,.0f} times fewer\n"
+        middle = math.sqrt(our_size * paper_size)
         axes.text(middle, target, text, ha="center", va="center", weight="bold")

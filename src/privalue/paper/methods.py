@@ -72,7 +72,7 @@ def rmse(values: Vector) -> float:
     return float(np.sqrt(np.mean(np.square(values - truth()))))
 
 
-def _seed(*numbers: int) -> int:
+def _derive_seed(*numbers: int) -> int:
     """Derive a seed from numbers; different numbers give independent streams."""
     words = np.random.SeedSequence([SEED, *numbers]).generate_state(2)
     return int(words[0]) << 20 ^ int(words[1])
@@ -81,24 +81,24 @@ def _seed(*numbers: int) -> int:
 @lru_cache(maxsize=512)
 def batch(trajectories: int, run: int, bound: float) -> Statistics:
     """Return the first-visit statistics of one batch, with returns counted in [0, bound]."""
-    drawn = chain_statistics(
+    sample = chain_statistics(
         world(),
         trajectories=trajectories,
-        seed=_seed(trajectories, run, 0),
+        seed=_derive_seed(trajectories, run, 0),
         returns=(0.0, bound),
     )
     return Statistics(
         limits=_study(LSW, Features(bound=bound)).limits,
         trajectories=trajectories,
-        rows=int(drawn.counts.sum()),  # first visits; nothing depends on the other rows
-        counts=drawn.counts,
-        return_steps=drawn.return_steps,
+        rows=int(sample.counts.sum()),  # first visits; nothing depends on the other rows
+        counts=sample.counts,
+        return_steps=sample.return_steps,
     )
 
 
 def normals(trajectories: int, run: int, count: int) -> Vector:
     """Return standard normal numbers; a shorter sequence is a prefix of a longer one."""
-    return np.random.default_rng(_seed(trajectories, run, 1)).standard_normal(count)
+    return np.random.default_rng(_derive_seed(trajectories, run, 1)).standard_normal(count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,8 +243,8 @@ def lsl_excess(phi: Design, counts: Any, ridge: float, eta: Vector, m: int) -> f
 
 def excess(method: Method, features: Features, trajectories: int, run: int) -> float:
     """Return the excess empirical risk of an estimate: J is quadratic with minimum at theta_X."""
-    found, phi = outcome(method, features, trajectories, run), design_of(features)
-    eta = found.theta - found.clean
+    result, phi = outcome(method, features, trajectories, run), design_of(features)
+    eta = result.theta - result.clean
     if method.ridge is None:
         return lsw_excess(phi, eta)
     counts = batch(trajectories, run, features.bound).counts

@@ -89,24 +89,24 @@ def reproduce(
 
 
 def savings(table: Results) -> list[dict[str, Any]]:
-    """Return how many trajectories every algorithm needs to reach every target, in every case.
+    """Return the trajectories that each algorithm needs to reach each target error, by case.
 
     A target is reached at the least m from which the mean RMSE over runs stays below it; ``factor``
     is how many times fewer trajectories that is than for the better of the paper's two algorithms.
     """
-    found = []
-    for features in experiments.SURPASSED:
+    rows = []
+    for features in experiments.COMPARED_FEATURES:
         case: dict[str, Any] = {"bound": features.bound, "aggregation": features.aggregation}
         curves = {
             name: table.curve(best="ridge", algorithm=name, **case)
             for name in (*experiments.PUBLISHED, *experiments.OURS, "LSW")
         }
         for target in experiments.TARGETS:
-            needed = {name: reached(c.at, c.mean, target) for name, c in curves.items()}
-            least = min(needed[name] for name in experiments.PUBLISHED)
-            for name, m in needed.items():
+            sizes = {name: reached(c.at, c.mean, target) for name, c in curves.items()}
+            least = min(sizes[name] for name in experiments.PUBLISHED)
+            for name, m in sizes.items():
                 finite = math.isfinite(m)
-                found.append(
+                rows.append(
                     {
                         "algorithm": name,
                         **case,
@@ -115,7 +115,7 @@ def savings(table: Results) -> list[dict[str, Any]]:
                         "factor": least / m if finite and math.isfinite(least) else None,
                     }
                 )
-    return found
+    return rows
 
 
 def _report(

@@ -235,14 +235,14 @@ def expected_lsw_term(chances: ArrayLike, trajectories: int, beta: float) -> Vec
     beta = min(beta, 2.0)  # above 2 ln 2 the second term is never larger: the result is constant
 
     def term(p: float) -> float:
-        lost = -math.expm1(-beta) * p
-        n, mass = _binomial(min(p * math.exp(-beta) / (1 - lost), 1.0), trajectories)
-        slow = mass[beta * (n - 1) < 2 * np.log(n)].sum() * _power(lost, trajectories)
+        complement = -math.expm1(-beta) * p
+        n, mass = _binomial(min(p * math.exp(-beta) / (1 - complement), 1.0), trajectories)
+        slow = mass[beta * (n - 1) < 2 * np.log(n)].sum() * _power(complement, trajectories)
         n, mass = _binomial(p, trajectories)
         fast = (mass / n**2)[beta * (n - 1) >= 2 * np.log(n)].sum()
         return float(_power(p, trajectories) + math.exp(beta) * slow + fast)
 
-    return _each(term, checked)
+    return _map_distinct(term, checked)
 
 
 def lsw_excess_bound_as_published(setting: Setting) -> float:
@@ -273,15 +273,15 @@ def expected_lsw_excess(setting: Setting, noise: Noise = "isotropic") -> Bounds:
     """
     p, m, beta = setting.chances, setting.trajectories, setting.calibration.beta
     places = np.unique(np.maximum(np.round(m * p) - 1, 0))
-    some = np.linspace(0, len(places) - 1, min(len(places), _CANDIDATES)).astype(np.int64)
-    ks = np.concatenate([[0.0], places[some]])
+    chosen_places = np.linspace(0, len(places) - 1, min(len(places), _CANDIDATES)).astype(np.int64)
+    ks = np.concatenate([[0.0], places[chosen_places]])
 
     def phi(p: float) -> Vector:
         n, mass = _binomial(p, m, least=0)
         return np.array([np.sum(mass / np.maximum(n - k, 1.0) ** 2) for k in ks])
 
     terms = setting.design.weights * expected_lsw_term(p, m, beta)
-    at_k = np.exp(-beta * ks) * (setting.design.weights @ _each(phi, p))
+    at_k = np.exp(-beta * ks) * (setting.design.weights @ _map_distinct(phi, p))
     upper, lower = float(terms.sum()), max(float(terms.max()), float(at_k.max()))
     factor = lsw_factor(setting, noise)
     return Bounds(lower=factor * min(lower, upper), upper=factor * upper)
@@ -293,8 +293,8 @@ def expected_lsw_excess(setting: Setting, noise: Noise = "isotropic") -> Bounds:
 def lsl_factor(setting: Setting) -> float:
     """Return C_lambda^2, C_lambda = 2 alpha F ||Phi|| / (lambda - ||Phi||^2 ||rho||_inf)."""
     _slope_and_offset(setting)  # refuses a ridge that is too small
-    room = setting.ridge - setting.design.norm**2 * float(setting.design.weights.max())
-    return (2 * setting.calibration.alpha * setting.largest * setting.design.norm / room) ** 2
+    margin = setting.ridge - setting.design.norm**2 * float(setting.design.weights.max())
+    return (2 * setting.calibration.alpha * setting.largest * setting.design.norm / margin) ** 2
 
 
 def lsl_excess_given_counts(setting: Setting, counts: Integers) -> float:
@@ -332,7 +332,7 @@ def largest_lsl_term(a: float, c: float, m: float) -> float:
 def expected_lsl_term(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return E[max_k e^{-k beta} min(B + k, m)] for B ~ B_{m,p}, summed, to a relative 1e-10."""
     checked = _checked(chances, trajectories, beta)
-    return _each(lambda p: _lsl_moments(p, trajectories, beta)[0], checked)
+    return _map_distinct(lambda p: _lsl_moments(p, trajectories, beta)[0], checked)
 
 
 def _lsl_moments(p: float, m: int, beta: float) -> Vector:
@@ -380,7 +380,7 @@ def lsl_excess_summed_bound(setting: Setting) -> float:
     B p_{s,s'}/p_s' + (m - B) pbar_{s,s'}/(1 - p_s').
     """
     p, m, joint = setting.chances, setting.trajectories, _joint(setting)
-    mean, with_b = _each(lambda x: _lsl_moments(x, m, setting.calibration.beta), p).T
+    mean, with_b = _map_distinct(lambda x: _lsl_moments(x, m, setting.calibration.beta), p).T
     both = np.divide(joint, p, out=np.zeros_like(joint), where=p > 0)
     alone = np.divide(p[:, None] - joint, 1 - p, out=np.zeros_like(joint), where=p < 1)
     return _lsl_sum(setting, mean, both * with_b + alone * (m * mean - with_b))
@@ -453,7 +453,7 @@ def _binomial(p: float, m: int, least: int = 1) -> tuple[Vector, Vector]:
     return n, np.asarray(stats.binom.pmf(n, m, p))
 
 
-def _each(function: Callable[[float], ArrayLike], p: Vector) -> Vector:
+def _map_distinct(function: Callable[[float], ArrayLike], p: Vector) -> Vector:
     """Return the function at every entry of p, computed once per distinct value."""
     distinct, where = np.unique(p, return_inverse=True)
     return np.array([function(float(x)) for x in distinct])[where.reshape(p.shape)]

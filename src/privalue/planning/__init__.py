@@ -1,7 +1,7 @@
 """Predict the error of a release before any data is opened, and refuse a useless release.
 
 A plan uses public numbers only. ``half_width`` computes the width of the published interval from
-its formula; overall errors are predicted by sending made-up statistics through the real mechanism.
+its formula; overall errors come from sending synthetic statistics through the real mechanism.
 
 >>> import privalue as pv
 >>> study = pv.Study(states=5, discount=0.99, returns=(0, 1), epsilon=1.0, delta=1e-6,
@@ -11,8 +11,7 @@ True
 """
 
 from privalue.planning.half_width import HalfWidth
-from privalue.planning.made_up import FromVisits, FromWorld
-from privalue.planning.off_policy import least_kept
+from privalue.planning.off_policy import least_retained_weight
 from privalue.planning.plans import Plan, plan, usefulness_notices
 from privalue.planning.predict import (
     NOISES,
@@ -29,6 +28,7 @@ from privalue.planning.preflight import (
     warn_caller,
 )
 from privalue.planning.suggestions import Setting, suggestions
+from privalue.planning.synthetic import FromVisits, FromWorld
 
 __all__ = [
     "NOISES",
@@ -38,7 +38,7 @@ __all__ = [
     "Plan",
     "Setting",
     "large_delta",
-    "least_kept",
+    "least_retained_weight",
     "mechanism_of_study",
     "noise_factors",
     "plan",

@@ -1,4 +1,4 @@
-"""Audit the guarantee of a study empirically, on made-up neighbouring data sets.
+"""Audit the guarantee of a study empirically, on synthetic neighbouring data sets.
 
 For two neighbouring data sets let P and Q be the distributions of the output. For every event E,
 delta >= P(E) - e^epsilon Q(E). Counting how often E happens in independent draws of P and of Q
@@ -22,15 +22,15 @@ from privalue.study import Study, resolve
 
 PLANTED = 0.95  # the planted mistake: this share of the noise, which the audit must reject
 DRAWS = 60_000  # of either data set; enough to detect that a twentieth of the noise is missing
-APART = 3.0  # the distance of the made-up data sets, in standard deviations, that this takes
-_LONG, _FEW = 1000, 20  # rows after which a return stops growing; keys whose sums differ
-_MADE_UP = 1000  # trajectories, if the study declares none
+SEPARATION = 3.0  # the distance of the data sets, in standard deviations, that this takes
+_EXTRA_ROWS, _FEW_KEYS = 1000, 20  # rows after which a return stops growing; keys whose sums differ
+_DEFAULT_TRAJECTORIES = 1000  # trajectories, if the study declares none
 _PEOPLE = [2**k for k in range(11)]  # with different returns, until the data sets are far apart
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """A claimed delta, with the bounds and the estimate that draws give."""
+    """A claimed delta, and its estimate from draws, with confidence bounds."""
 
     epsilon: float
     claimed: float
@@ -53,7 +53,7 @@ class StageAudit:
     sound: Audit  # with the stage's own noise; ``claimed`` is the exact delta of this pair
     planted: Audit  # with a twentieth less noise, which must be rejected
     promised: float  # delta of the study
-    worst: float  # what delta of made-up neighbours is at least, at the study's epsilon
+    worst: float  # a lower bound of delta over synthetic neighbours, at the study's epsilon
 
     @property
     def rejected(self) -> bool:
@@ -64,7 +64,7 @@ class StageAudit:
 def audit_study(
     study: Study, *, draws: int = DRAWS, entropy: core.Entropy | None = None
 ) -> list[StageAudit]:
-    """Audit the guarantee of a study on made-up neighbouring data sets; reads no data.
+    """Audit the guarantee of a study on synthetic neighbouring data sets; reads no data.
 
     A delta such as 1e-6 is too small to be measured. So the draws are of data sets that differ in
     several people: the exact delta of that pair is large, and a missing twentieth of the noise is
@@ -78,7 +78,7 @@ def audit_study(
     Returns:
         An audit of each stage.
     """
-    declared, promise = study.study.trajectories or _MADE_UP, study.privacy
+    declared, promise = study.study.trajectories or _DEFAULT_TRAJECTORIES, study.privacy
     size = core.PublicSize.of(study.limits, declared, trajectories=declared, persons=declared)
     terms = resolve(study, size)
     mechanism = core.MECHANISMS[terms.mechanism](terms)
@@ -87,30 +87,30 @@ def audit_study(
     for stage in mechanism.stages:
 
         def pair(high: list[int], low: list[int], keys: int, stage: str = stage) -> "_Pair":
-            made_up = (_make_up(terms.limits, ends, keys) for ends in (high, low))
-            return _Pair(*(mechanism.perturb(each, stage, earlier) for each in made_up))
+            data_sets = (_extreme_statistics(terms.limits, ends, keys) for ends in (high, low))
+            return _Pair(*(mechanism.perturb(item, stage, earlier) for item in data_sets))
 
         for people in _PEOPLE:
-            apart = pair([1] * people, [0] * people, _FEW)
-            if apart.distance >= APART / math.sqrt(2):
+            distant = pair([1] * people, [0] * people, _FEW_KEYS)
+            if distant.distance >= SEPARATION / math.sqrt(2):
                 break
         # One person among others: all returns of this person flip, or the person is removed.
-        gone = [] if terms.limits.add_remove else [0]
+        replacement = [] if terms.limits.add_remove else [0]
         neighbours = (
-            pair([1, *others], [*gone, *others], terms.limits.keys)
-            for others in ([], [0, 1], [0, 1] * 32)
+            pair([1, *background], [*replacement, *background], terms.limits.keys)
+            for background in ([], [0, 1], [0, 1] * 32)
         )
         audits.append(
             StageAudit(
                 stage=stage,
                 people=people,
-                sound=apart.audit(1.0, draws, source),
-                planted=apart.audit(PLANTED, draws, source),
+                sound=distant.audit(1.0, draws, source),
+                planted=distant.audit(PLANTED, draws, source),
                 promised=promise.delta,
-                worst=max(each.least_delta(promise.epsilon) for each in neighbours),
+                worst=max(item.least_delta(promise.epsilon) for item in neighbours),
             )
         )
-        earlier[stage] = np.asarray(apart.here.center, dtype=np.float64)
+        earlier[stage] = np.asarray(distant.first.center, dtype=np.float64)
     return audits
 
 
@@ -142,16 +142,16 @@ def audit_events(
     )
 
 
-def _make_up(limits: core.Limits, ends: list[int], keys: int) -> core.Statistics:
+def _extreme_statistics(limits: core.Limits, ends: list[int], keys: int) -> core.Statistics:
     """Return the statistics of people whose returns are the largest (1) or smallest (0) possible.
 
     Each has one trajectory more than the limit allows, and visits more keys than the limit allows.
     """
     path = np.arange(min(limits.keys // limits.arms, keys + 1))
-    path = np.concatenate([path, np.full(_LONG, path[-1])])
-    owned = limits.max_trajectories_per_person + 1 if limits.by_person else 1
+    path = np.concatenate([path, np.full(_EXTRA_ROWS, path[-1])])
+    per_person = limits.max_trajectories_per_person + 1 if limits.by_person else 1
     person, trajectory, step = (
-        axis.ravel() for axis in np.indices((len(ends), owned, len(path)), dtype=np.int64)
+        axis.ravel() for axis in np.indices((len(ends), per_person, len(path)), dtype=np.int64)
     )
     ids = np.stack([person, trajectory], axis=1) if limits.by_person else person[:, None]
     rewards = np.array(limits.reward_bounds, dtype=np.float64)[np.array(ends, dtype=int)[person]]
@@ -162,61 +162,63 @@ def _make_up(limits: core.Limits, ends: list[int], keys: int) -> core.Statistics
 
 
 class _Pair:
-    """The output distributions of a stage on two data sets, ``here`` and ``there``."""
+    """The output distributions of a stage on two data sets, ``first`` and ``second``."""
 
-    def __init__(self, here: core.Perturbation, there: core.Perturbation) -> None:
-        self.here, self.there = here, there
-        scales = [float(scale) for scale in here.laplace] or here.deviations
-        self.units = np.broadcast_to(np.asarray(scales, dtype=np.float64), here.center.shape)
-        self.shift = (there.center.astype(np.float64) - here.center) / self.units
+    def __init__(self, first: core.Perturbation, second: core.Perturbation) -> None:
+        self.first, self.second = first, second
+        scales = [float(scale) for scale in first.laplace] or first.deviations
+        self.units = np.broadcast_to(np.asarray(scales, dtype=np.float64), first.center.shape)
+        self.shift = (second.center.astype(np.float64) - first.center) / self.units
         # With Laplace noise, the distance in the coordinate that differs most; others only add.
-        self.distance = float(np.linalg.norm(self.shift, np.inf if here.laplace else 2))
+        self.distance = float(np.linalg.norm(self.shift, np.inf if first.laplace else 2))
 
     def exact_delta(self, epsilon: float) -> float:
-        """Return the exact delta; with Laplace noise, of the coordinate that differs most.
+        """Return the exact delta; with Laplace noise, that of the most shifted coordinate.
 
         For Laplace noise of scale 1, s apart, it is 1 - e^{(epsilon - s)/2}, or 0 if s <= epsilon.
         """
-        if self.here.laplace:
+        if self.first.laplace:
             return max(0.0, -math.expm1((epsilon - self.distance) / 2))
         # The same ratio in every coordinate: scales are public, or there is one scale.
-        ratio = float(np.max(self.there.deviations / self.here.deviations))
+        ratio = float(np.max(self.second.deviations / self.first.deviations))
         return max(
             core.divergence(epsilon, len(self.shift), scale, distance).estimate
             for scale, distance in ((ratio, self.distance), (1 / ratio, self.distance / ratio))
         )
 
     def least_delta(self, epsilon: float) -> float:
-        """Return what delta is at least: above 0 where Laplace numbers that move say too much.
+        """Return a lower bound of delta, over all coordinates of Laplace noise together.
 
-        All k of them are beyond their centres there with the probability 2^-k under one law, and
-        e^-s 2^-k under the other, s being the sum of how far they move.
+        The event that all k shifted coordinates exceed their centres has probability 2^-k under one
+        law and at most e^-s 2^-k under the other; s is the sum of the shifts.
         """
-        moved = abs(self.shift[self.shift != 0])
-        together = -(0.5 ** len(moved)) * math.expm1(epsilon - float(moved.sum()))
-        return max(self.exact_delta(epsilon), together if self.here.laplace else 0.0)
+        shifts = abs(self.shift[self.shift != 0])
+        together = -(0.5 ** len(shifts)) * math.expm1(epsilon - float(shifts.sum()))
+        return max(self.exact_delta(epsilon), together if self.first.laplace else 0.0)
 
     def audit(self, share: float, draws: int, entropy: core.Entropy) -> Audit:
-        """Count how often the privacy loss exceeds a level, with this share of the noise.
+        """Return the audit of the event that the privacy loss exceeds a level.
+
+        The noise is scaled by ``share``.
 
         Both distributions have the same scales: a coordinate that is equal in both has no loss.
         """
-        shift, distance, laplace = abs(self.shift), self.distance, self.here.laplace
-        epsilon = 0.0 if laplace else max(0.0, distance * (distance - APART) / 2)
-        moved = np.array([np.argmax(shift)]) if laplace else np.flatnonzero(shift)
+        shift, distance, laplace = abs(self.shift), self.distance, self.first.laplace
+        epsilon = 0.0 if laplace else max(0.0, distance * (distance - SEPARATION) / 2)
+        keys = np.array([np.argmax(shift)]) if laplace else np.flatnonzero(shift)
         hits = []
-        for at in (self.there, self.here):
-            scales = [at.laplace[k] * Fraction(share) for k in moved] if laplace else []
+        for data in (self.second, self.first):
+            scales = [data.laplace[k] * Fraction(share) for k in keys] if laplace else []
             copies = core.Perturbation(
-                center=np.tile(np.asarray(at.center)[moved], draws),
-                deviations=np.tile(share * self.units[moved], draws),
-                grids=np.tile(np.broadcast_to(at.grids, shift.shape)[moved], draws),
+                center=np.tile(np.asarray(data.center)[keys], draws),
+                deviations=np.tile(share * self.units[keys], draws),
+                grids=np.tile(np.broadcast_to(data.grids, shift.shape)[keys], draws),
                 laplace=tuple(scales * draws),
-                psi=at.psi,
-                calibration=at.calibration,
+                psi=data.psi,
+                calibration=data.calibration,
             )
-            drawn = core.add_noise(copies, entropy).reshape(draws, len(moved))
-            loss = (drawn - self.here.center[moved]) / self.units[moved] @ self.shift[moved]
+            samples = core.add_noise(copies, entropy).reshape(draws, len(keys))
+            loss = (samples - self.first.center[keys]) / self.units[keys] @ self.shift[keys]
             hits.append(int(np.count_nonzero(loss > distance**2 / 2 + epsilon)))
         exact = self.exact_delta(epsilon)
         return audit_events(*hits, draws=draws, epsilon=epsilon, claimed=exact)

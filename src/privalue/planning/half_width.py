@@ -1,4 +1,4 @@
-"""Compute how wide the total interval of a state will be, by the number of its visits.
+"""Compute the half-width of a state's total interval from the number of its visits.
 
 | symbol | here             | public | meaning                                               |
 |--------|------------------|--------|-------------------------------------------------------|
@@ -6,7 +6,7 @@
 | s_T    | ``sum_noise``    | yes    | standard deviation of the noise of a sum of returns   |
 | s_n    | ``count_noise``  | yes    | standard deviation of the noise of a count            |
 | R      | ``reach``        | yes    | range of returns                                      |
-| L      | ``alike``        | yes    | trajectories of one unit; they may all be identical   |
+| L      | ``trajectories_per_unit`` | yes | most trajectories of one unit, possibly identical |
 | z      | ``z``            | yes    | normal quantile of the study's level                  |
 | h(n)   | ``HalfWidth.at`` | yes    | half the width of the interval                        |
 
@@ -41,7 +41,7 @@ class HalfWidth:
     sum_noise: Vector
     count_noise: Vector
     reach: float
-    alike: int
+    trajectories_per_unit: int
     z: float
 
     @classmethod
@@ -53,21 +53,21 @@ class HalfWidth:
             sum_noise=noise.of_steps * noise.step,
             count_noise=noise.of_counts,
             reach=high - low,
-            alike=study.limits.max_trajectories_per_person,
+            trajectories_per_unit=study.limits.max_trajectories_per_person,
             z=normal_quantile(study.report.level),
         )
 
     def at(self, visits: ArrayLike) -> Vector:
         """Return h(n), for any n, also below 0."""
         n = np.asarray(visits, dtype=np.float64)
-        people = self.alike * np.maximum(n, 0.0)
+        people = self.trajectories_per_unit * np.maximum(n, 0.0)
         above = np.square(self.sum_noise) + people * self.reach**2 / 4
         below = n * np.abs(n) + self.z**2 * (people - np.square(self.count_noise))
         with np.errstate(divide="ignore"):
             half = np.where(below > 0, self.z * np.sqrt(above / np.abs(below)), np.inf)
         return np.minimum(half, self.reach / 2)
 
-    def surely(self, visits: ArrayLike) -> Vector:
+    def at_95(self, visits: ArrayLike) -> Vector:
         """Return h(n - 1.645 s_n): in 95% of releases the interval is no wider."""
         return self.at(np.asarray(visits, np.float64) - ONE_IN_TWENTY * self.count_noise)
 
@@ -77,7 +77,7 @@ class HalfWidth:
         h falls with n, and h(n) = h is a quadratic equation in n, with one root above 0.
         """
         z2, h2 = self.z**2, half_width**2
-        linear = z2 * self.alike * (h2 - self.reach**2 / 4)
+        linear = z2 * self.trajectories_per_unit * (h2 - self.reach**2 / 4)
         constant = z2 * (h2 * np.square(self.count_noise) + np.square(self.sum_noise))
         return np.asarray((np.sqrt(linear**2 + 4 * h2 * constant) - linear) / (2 * h2))
 
@@ -88,7 +88,7 @@ class HalfWidth:
         key = order[len(order) // 2]
         return replace(self, sum_noise=self.sum_noise[key], count_noise=self.count_noise[key])
 
-    def within(self, share: float) -> "HalfWidth":
+    def scale_range(self, share: float) -> "HalfWidth":
         """Return the half-widths if a stage chooses this share of the range; noise shrinks too."""
         return replace(self, sum_noise=self.sum_noise * share, reach=self.reach * share)
 

@@ -1,4 +1,4 @@
-"""Bound the importance weight that clipping retains (below) and the off-policy error (above).
+"""Bound the importance weight after clipping (from below) and the off-policy error (from above).
 
 | symbol  | here           | public | meaning                                              |
 |---------|----------------|--------|------------------------------------------------------|
@@ -27,14 +27,14 @@ from scipy import sparse
 
 from privalue.core import GRID_STEPS, Ope, Vector
 from privalue.estimate import SUPPORTED
-from privalue.planning.made_up import SEED, FromWorld
 from privalue.planning.predict import mechanism_of_study, predict
+from privalue.planning.synthetic import SEED, FromWorld
 from privalue.simulation import World
 from privalue.study import Study
 
 CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _WORK, _MOST_POINTS = 2**31, 2**15  # additions, and points of the grid of x
-_BEYOND = 14.0  # the grid of x ends where less than e^-14 of a weight is left
+_LOG_RANGE = 14.0  # the grid of x ends where less than e^-14 of a weight is left
 _DRAWS = 2**17
 
 
@@ -57,7 +57,7 @@ class ClipRow:
         return self.kept > SUPPORTED
 
 
-def least_kept(target: Vector, behaviour: Vector, clip: float, steps: int) -> float:
+def least_retained_weight(target: Vector, behaviour: Vector, clip: float, steps: int) -> float:
     """Return V_T(0): in every world clipping retains at least this weight.
 
     Args:
@@ -69,33 +69,33 @@ def least_kept(target: Vector, behaviour: Vector, clip: float, steps: int) -> fl
     with np.errstate(divide="ignore", invalid="ignore"):
         shifts = np.where(target > 0, np.log(target) - np.log(behaviour), 0.0)
     down = -float(shifts.min(initial=0.0))
-    highest = math.log(clip) + _BEYOND  # from there on V is taken as 0
-    lowest = -min(steps * down, _BEYOND) - 1.0  # what is below is moved up to there
+    highest = math.log(clip) + _LOG_RANGE  # from there on V is taken as 0
+    lowest = -min(steps * down, _LOG_RANGE) - 1.0  # what is below is moved up to there
     points = int(np.clip(_WORK // (steps * target.size), 512, _MOST_POINTS))
     step = (highest - lowest) / points
     zero = math.ceil(-lowest / step)
     moves = np.ceil(np.minimum(shifts / step, points)).astype(np.int64)
     # The probability of each shift of x, state by state.
-    moved, inverse = np.unique(moves, return_inverse=True)
+    distinct, inverse = np.unique(moves, return_inverse=True)
     rows = np.repeat(np.arange(len(target)), target.shape[1])
-    chances = sparse.csr_array(
-        (target.ravel(), (rows, inverse.ravel())), shape=(len(target), len(moved))
+    probabilities = sparse.csr_array(
+        (target.ravel(), (rows, inverse.ravel())), shape=(len(target), len(distinct))
     )
-    kept = np.minimum(1.0, clip * np.exp((zero - np.arange(points)) * step))
+    weight = np.minimum(1.0, clip * np.exp((zero - np.arange(points)) * step))
     for _ in range(steps):
-        after = np.stack([_moved(kept, int(by)) for by in moved])
-        kept = np.min(np.asarray(chances @ after), axis=0)
-    return float(kept[zero])
+        next_weights = np.stack([_shift(weight, int(by)) for by in distinct])
+        weight = np.min(np.asarray(probabilities @ next_weights), axis=0)
+    return float(weight[zero])
 
 
-def _moved(kept: Vector, by: int) -> Vector:
+def _shift(weight: Vector, by: int) -> Vector:
     """Return V(x + shift) on the grid: 0 above the grid, its first number below the grid."""
     if by >= 0:
-        return np.append(kept[by:], np.zeros(min(by, len(kept))))
-    return np.append(np.full(min(-by, len(kept)), kept[0]), kept[: max(len(kept) + by, 0)])
+        return np.append(weight[by:], np.zeros(min(by, len(weight))))
+    return np.append(np.full(min(-by, len(weight)), weight[0]), weight[: max(len(weight) + by, 0)])
 
 
-def cautious_row(study: Study, trajectories: float, clip: float, steps: int | None) -> ClipRow:
+def bound_row(study: Study, trajectories: float, clip: float, steps: int | None) -> ClipRow:
     """Return a bound of the error at the study's level; it is R without a bound on the rows.
 
     Args:
@@ -113,13 +113,13 @@ def cautious_row(study: Study, trajectories: float, clip: float, steps: int | No
     target, behaviour = np.zeros(shape), np.zeros(shape)
     target[pairs.state_of, pairs.action_of] = policies.target
     behaviour[pairs.state_of, pairs.action_of] = policies.behaviour
-    kept = least_kept(target, behaviour, clip, steps)
-    noise = reach * _noise_and_people(with_clip(study, clip), trajectories, kept)
-    bias = reach * (1 - kept)
-    return ClipRow(clip=clip, kept=kept, bias=bias, noise=noise, error=min(bias + noise, reach))
+    retained = least_retained_weight(target, behaviour, clip, steps)
+    noise = reach * _noise_and_sampling(with_clip(study, clip), trajectories, retained)
+    bias = reach * (1 - retained)
+    return ClipRow(clip=clip, kept=retained, bias=bias, noise=noise, error=min(bias + noise, reach))
 
 
-def _noise_and_people(study: Study, trajectories: float, kept: float) -> float:
+def _noise_and_sampling(study: Study, trajectories: float, retained: float) -> float:
     """Return the quantile of noise and sampling error, over the retained weight, at most 1.
 
     In units of R: the noise of both sums at |u| = 1/2, and a sampling variance of C n/4, each the
@@ -127,28 +127,28 @@ def _noise_and_people(study: Study, trajectories: float, kept: float) -> float:
     """
     mechanism = mechanism_of_study(study, None)
     assert isinstance(mechanism, Ope)
-    clip, mass = mechanism.terms.limits.clip, kept * trajectories
-    of_returns, of_weights = (scale * clip / GRID_STEPS for scale in mechanism.scales[:2])
-    people = math.sqrt(study.limits.max_trajectories_per_person * clip * mass / 4)
+    clip, mass = mechanism.terms.limits.clip, retained * trajectories
+    returns, weights = (scale * clip / GRID_STEPS for scale in mechanism.scales[:2])
+    sampling = math.sqrt(study.limits.max_trajectories_per_person * clip * mass / 4)
 
     generator = np.random.default_rng(SEED)
     first, second = generator.laplace(size=(2, _DRAWS))
-    away = of_returns * first + of_weights / 2 * second + people * generator.standard_normal(_DRAWS)
-    return min(float(np.quantile(np.abs(away), study.report.level)) / max(mass, 1e-300), 1.0)
+    errors = returns * first + weights / 2 * second + sampling * generator.standard_normal(_DRAWS)
+    return min(float(np.quantile(np.abs(errors), study.report.level)) / max(mass, 1e-300), 1.0)
 
 
 def world_row(study: Study, trajectories: int, clip: float, world: World) -> ClipRow:
-    """Return the error of a clip in a world, predicted by made-up releases."""
+    """Return the error of a clip in a world, predicted by synthetic releases."""
     changed = with_clip(study, clip)
-    made_up = FromWorld(changed, world)
-    found = predict(changed, made_up, trajectories)
+    source = FromWorld(changed, world)
+    prediction = predict(changed, source, trajectories)
     low, high = study.return_bounds
     return ClipRow(
         clip=clip,
-        kept=made_up.kept,
-        bias=(high - low) * max(1 - made_up.kept, 0.0),
-        noise=float(found.by_key.max()),
-        error=found.rmse,
+        kept=source.retained_weight,
+        bias=(high - low) * max(1 - source.retained_weight, 0.0),
+        noise=float(prediction.by_key.max()),
+        error=prediction.rmse,
     )
 
 

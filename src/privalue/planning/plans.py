@@ -19,7 +19,7 @@ from privalue.errors import StudyError, UsageError, plural
 from privalue.estimate import SUPPORTED
 from privalue.planning import solve as solvers
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
-from privalue.planning.off_policy import CLIPS, ClipRow, cautious_row, world_row
+from privalue.planning.off_policy import CLIPS, ClipRow, bound_row, world_row
 from privalue.planning.predict import Prediction, mechanism_of_study, predict
 from privalue.planning.preflight import Usefulness, large_delta, usefulness
 from privalue.planning.sentences import PlanNotice, notice, question, say
@@ -103,7 +103,7 @@ class Plan:
 
     @cached_property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """Return the changes that help most, at most four; to measure them takes a while."""
+        """Return the changes that help most, at most four; measuring them is slow."""
         if self.clips:
             return tuple(_clip_suggestions(self))
         return suggestions(self.study, self.setting)
@@ -114,7 +114,7 @@ class Plan:
         m = plural(self.trajectories or 0, "trajectory")
         if self.clips:
             name = "policy" if self.rmse is None else "policy-in-a-world"
-            return say("headline", name, trajectories=m, **asdict(_own_clip(self))) + "."
+            return say("headline", name, trajectories=m, **asdict(_study_clip(self))) + "."
         sentences = []
         if self.useful:
             visits = [threshold.visits for threshold in self.useful]
@@ -227,27 +227,27 @@ def plan(
         )
     setting = _setting(study, trajectories, visits, world, steps)
     if study.is_off_policy:
-        if any(each is not None for each in (half_width, people, target_rmse, solve)):
+        if any(target is not None for target in (half_width, people, target_rmse, solve)):
             raise UsageError("dp-ope has no targets to solve for; leave them out")
         return _policy_plan(study, setting)
     _require_question(study, setting, half_width, people, target_rmse, solve)
     m, answer = setting.trajectories, None
     if target_rmse is not None:
-        made_up = setting.made_up(study)
-        assert made_up is not None
+        source = setting.synthetic(study)
+        assert source is not None
         quantity = solve or "trajectories"
-        answer = solvers.solve_error(study, made_up, m, target_rmse, quantity)
+        answer = solvers.solve_error(study, source, m, target_rmse, quantity)
         if m is None:  # plan with the number that the answer found
             m = int(answer.value or MOST_TRAJECTORIES)
             setting = replace(setting, trajectories=m)
-    staged = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
-    relative = staged and setting.world is None
+    has_bounds_stage = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
+    relative = has_bounds_stage and setting.world is None
     low, high = study.return_bounds
     unit = high - low if relative else 1.0
     widths = _widths(study, m, relative=relative)
     prediction = _prediction(study, setting)
     if prediction is not None and widths is not None and setting.world is not None:
-        widths = widths.within(prediction.reach / widths.reach)
+        widths = widths.scale_range(prediction.reach / widths.reach)
     if half_width is not None:
         assert widths is not None
         answer = (
@@ -280,8 +280,8 @@ def _setting(
 ) -> Setting:
     """Check the arguments of a plan besides the study."""
     m = study.study.trajectories if trajectories is None else trajectories
-    whole = isinstance(m, int) and not isinstance(m, bool)
-    if m is not None and not (whole and 1 <= m <= MOST_TRAJECTORIES):
+    is_whole = isinstance(m, int) and not isinstance(m, bool)
+    if m is not None and not (is_whole and 1 <= m <= MOST_TRAJECTORIES):
         raise UsageError(
             say("question", "trajectories", most=MOST_TRAJECTORIES),
             code="trajectories-out-of-range",
@@ -314,15 +314,15 @@ def _with_visits(study: Study, visits: Any) -> Study:
 
 
 def _widths(study: Study, trajectories: int | None, *, relative: bool) -> HalfWidth | None:
-    """Return the half-widths of all keys; None of a mechanism whose noise follows the data."""
+    """Return the half-widths of all keys; None if the noise depends on the data."""
     if study.mechanism.name != "dp-ssp":
         return None
     widths = HalfWidth.of(study, mechanism_of_study(study, trajectories))
-    return widths.within(1 / widths.reach) if relative else widths
+    return widths.scale_range(1 / widths.reach) if relative else widths
 
 
 def _by_visits(widths: HalfWidth) -> tuple[VisitsRow, ...]:
-    columns = (widths.at(VISITS), widths.surely(VISITS), widths.without_privacy.at(VISITS))
+    columns = (widths.at(VISITS), widths.at_95(VISITS), widths.without_privacy.at(VISITS))
     return tuple(
         VisitsRow(visits=n, half_width=half, half_width_95=surely, without_privacy=clean)
         for n, (half, surely, clean) in zip(VISITS, np.transpose(columns).tolist(), strict=True)
@@ -339,12 +339,12 @@ def _useful(widths: HalfWidth) -> tuple[Threshold, ...]:
 
 
 def _prediction(study: Study, setting: Setting) -> Prediction | None:
-    """Return the error of made-up releases; None if nothing is known of visits."""
+    """Return the error of synthetic releases; None if nothing is known of visits."""
     m = setting.trajectories
     if m is None or study.key_count > MOST_STATES:
         return None
-    made_up = setting.made_up(study)
-    return None if made_up is None else predict(study, made_up, m)
+    source = setting.synthetic(study)
+    return None if source is None else predict(study, source, m)
 
 
 def _states(
@@ -384,23 +384,23 @@ def _require_question(
     target_rmse: float | None,
     solve: str | None,
 ) -> None:
-    """Refuse combinations of arguments that have no answer, before anything takes time."""
+    """Refuse combinations of arguments that have no answer, before slow computations."""
     name, m = study.mechanism.name, setting.trajectories
-    staged = name == "dp-ssp" and "bounds" in study.stages
-    known = setting.world is not None or (setting.visits is not None and not staged)
-    given = setting.world is not None or setting.visits is not study.visit_prior
-    wrong = {
+    has_bounds_stage = name == "dp-ssp" and "bounds" in study.stages
+    has_visits = setting.world is not None or (setting.visits is not None and not has_bounds_stage)
+    is_explicit = setting.world is not None or setting.visits is not study.visit_prior
+    problems = {
         "two-targets": None not in (half_width, target_rmse),
         "solve": solve not in (None, "trajectories", "epsilon"),
         "solve-alone": solve and target_rmse is None,
         "people-alone": people and half_width is None,
         "people": people is not None and people < 1,
         "no-intervals": half_width and name != "dp-ssp",
-        "rmse-alone": target_rmse is not None and not known,
+        "rmse-alone": target_rmse is not None and not has_visits,
         "trajectories-missing": m is None
-        and (solve == "epsilon" or (given and target_rmse is None)),
+        and (solve == "epsilon" or (is_explicit and target_rmse is None)),
     }
-    for code, refused in wrong.items():
+    for code, refused in problems.items():
         if refused:
             raise question(code, name=name)
 
@@ -428,17 +428,17 @@ def _notices(
         if prediction.worst > _VARIES * prediction.rmse:
             unit = share_of or 1.0
             yield notice("varies", rmse=prediction.rmse / unit, worst=prediction.worst / unit)
-        nobody = [study.key_label(int(at)) for at in np.flatnonzero(prediction.visits == 0)]
-        if nobody:
-            more = f" and {len(nobody) - 5:,} more" if len(nobody) > 5 else ""
-            yield notice("unvisited", names=", ".join(map(str, nobody[:5])) + more)
+        unvisited = [study.key_label(int(at)) for at in np.flatnonzero(prediction.visits == 0)]
+        if unvisited:
+            more = f" and {len(unvisited) - 5:,} more" if len(unvisited) > 5 else ""
+            yield notice("unvisited", names=", ".join(map(str, unvisited[:5])) + more)
     elif setting.knows_visits and study.key_count > MOST_STATES:
         yield notice("too-many-states", most=MOST_STATES)
-    yield from _of_release(study, setting.trajectories)
+    yield from _release_notices(study, setting.trajectories)
 
 
-def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
-    """Yield the notices on what a release would refuse or warn about."""
+def _release_notices(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
+    """Yield the refusals and warnings that a release would give."""
     try:
         mechanism = mechanism_of_study(study, trajectories)
     except StudyError as problem:  # a rule needs m, for example
@@ -451,12 +451,12 @@ def _of_release(study: Study, trajectories: int | None) -> Iterator[PlanNotice]:
         yield notice(code, text=delta.text)
 
 
-def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
+def usefulness_notices(result: Usefulness) -> Iterator[PlanNotice]:
     """Yield a notice if a release would be refused, or if few of its values may be useful."""
-    if found.useless:
-        yield notice("useless", text=found.text, trajectories=found.people)
-    elif found.risky:
-        yield notice("few-trajectories", text=found.few)
+    if result.useless:
+        yield notice("useless", text=result.text, trajectories=result.people)
+    elif result.risky:
+        yield notice("few-trajectories", text=result.few)
 
 
 # dp-ope
@@ -464,52 +464,52 @@ def usefulness_notices(found: Usefulness) -> Iterator[PlanNotice]:
 
 def _policy_plan(study: Study, setting: Setting) -> Plan:
     """Return the plan of a study with dp-ope, with a row for each clip."""
-    m, world, own = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
+    m, world, study_clip = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
     if m is None:
         raise question("trajectories-missing")
     starts, (low, high) = max(len(study.start_names), 1), study.return_bounds
     rows = tuple(
-        cautious_row(study, m / starts, clip, setting.steps)
+        bound_row(study, m / starts, clip, setting.steps)
         if world is None
         else world_row(study, m, clip, world)
-        for clip in sorted({*CLIPS, own})
+        for clip in sorted({*CLIPS, study_clip})
     )
-    found = Plan(
+    result = Plan(
         study=study,
         trajectories=m,
         relative=False,
         reach=high - low,
         clips=rows,
-        rmse=None if world is None else next(row.error for row in rows if row.clip == own),
+        rmse=None if world is None else next(row.error for row in rows if row.clip == study_clip),
         setting=setting,
     )
-    notices = [*_policy_notices(found, setting, starts), *_of_release(study, m)]
-    return replace(found, notices=tuple(notices))
+    notices = [*_policy_notices(result, setting, starts), *_release_notices(study, m)]
+    return replace(result, notices=tuple(notices))
 
 
-def _own_clip(found: Plan) -> ClipRow:
-    return next(row for row in found.clips if row.clip == float(found.study.policy.clip or 1.0))
+def _study_clip(result: Plan) -> ClipRow:
+    return next(row for row in result.clips if row.clip == float(result.study.policy.clip or 1.0))
 
 
-def _clip_suggestions(found: Plan) -> Iterator[Suggestion]:
-    own, best = _own_clip(found), min(found.clips, key=lambda row: row.error)
-    if best.error < 0.95 * own.error:
+def _clip_suggestions(result: Plan) -> Iterator[Suggestion]:
+    current, best = _study_clip(result), min(result.clips, key=lambda row: row.error)
+    if best.error < 0.95 * current.error:
         yield Suggestion(
             code="clip",
             text=say("suggestions", "clip", clip=best.clip),
-            measure="rmse" if found.rmse is not None else "error_at_most",
-            before=own.error,
+            measure="rmse" if result.rmse is not None else "error_at_most",
+            before=current.error,
             after=best.error,
         )
 
 
-def _policy_notices(found: Plan, setting: Setting, starts: int) -> Iterator[PlanNotice]:
-    own = _own_clip(found)
-    if setting.world is None and found.study.policies.behaviour is None:
+def _policy_notices(result: Plan, setting: Setting, starts: int) -> Iterator[PlanNotice]:
+    current = _study_clip(result)
+    if setting.world is None and result.study.policies.behaviour is None:
         yield notice("behaviour-in-rows")
     elif setting.world is None and setting.steps is None:
         yield notice("no-length-bound")
-    elif not own.supported:
-        yield notice("little-kept", clip=own.clip, kept=own.kept, supported=SUPPORTED)
+    elif not current.supported:
+        yield notice("little-kept", clip=current.clip, kept=current.kept, supported=SUPPORTED)
     if starts > 1:
         yield notice("by-start", starts=starts)

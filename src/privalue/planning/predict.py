@@ -1,4 +1,4 @@
-"""Predict the error of a release by sending made-up statistics through the real mechanism.
+"""Predict the error of a release by sending synthetic statistics through the real mechanism.
 
 There is no formula for the error: statistics go through the same code as a release (sensitivity,
 noise, stages and fit), so that a prediction cannot drift from it.
@@ -26,12 +26,12 @@ from privalue.core import (
 )
 from privalue.errors import StudyError
 from privalue.estimate import noisy_weights, theta_of
-from privalue.planning.made_up import SEED, MadeUp
 from privalue.planning.sentences import say
+from privalue.planning.synthetic import SEED, Synthetic
 from privalue.study import Study, declared_size, resolve, ridge_of
 
 NOISES = 2  # draws of noise for each draw of statistics
-_FEWEST, _MOST = 16, 400  # made-up data sets
+_FEWEST, _MOST = 16, 400  # synthetic data sets
 _MOST_VALUES = 3_000_000  # held in memory at once
 _PRECISE = 0.015  # sampling stops at this standard error, relative to the mean error
 
@@ -43,7 +43,7 @@ class Prediction:
     trajectories: int
     rmse: float
     without_privacy: float
-    errors: Vector  # of every made-up release: rmse is their mean
+    errors: Vector  # of every synthetic release: rmse is their mean
     worst: float  # 95% of releases have at most this error
     visits: Vector  # expected visits of every key
     by_key: Vector  # quantile of |released value - V| at the study's level, for every key
@@ -70,55 +70,55 @@ def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism:
 
 
 def predict(
-    study: Study, made_up: MadeUp, trajectories: int, *, draws: int | None = None
+    study: Study, source: Synthetic, trajectories: int, *, draws: int | None = None
 ) -> Prediction:
     """Predict the error with m trajectories; the same arguments give the same answer.
 
     Args:
         study: the study.
-        made_up: the source of made-up statistics.
+        source: the source of synthetic statistics.
         trajectories: m.
-        draws: how many data sets are made up; if left out, 400, or as many as fit in memory, or,
+        draws: how many data sets are simulated; by default 400, or as many as fit in memory, or,
             with a single stage, enough for a standard error of 1.5% of the mean.
     """
-    m = made_up.rounded(trajectories)
+    m = source.round_size(trajectories)
     mechanism = mechanism_of_study(study, m)
-    counts = np.isfinite(made_up.values)
+    mask = np.isfinite(source.values)
     if not study.is_off_policy:
-        counts &= study.key_weights > 0
-    if not counts.any():
+        mask &= study.key_weights > 0
+    if not mask.any():
         raise StudyError(say("world", "no-value"))
     generator = np.random.default_rng(SEED)
     released, clean, reach = list[Vector](), list[Vector](), list[float]()
     errors, errors_clean = list[float](), list[float]()
-    most = int(np.clip(_MOST_VALUES // len(made_up.values), _FEWEST, _MOST))
+    most = int(np.clip(_MOST_VALUES // len(source.values), _FEWEST, _MOST))
     # A stage's rare choices cause most of the uncertainty, and a few data sets do not show them.
-    goes_on = draws is not None or len(mechanism.stages) > 1
-    while len(clean) < (draws or most) and (goes_on or not _is_precise(errors)):
-        statistics = made_up.statistics(m, generator)
+    is_counted = draws is not None or len(mechanism.stages) > 1
+    while len(clean) < (draws or most) and (is_counted or not _is_precise(errors)):
+        statistics = source.statistics(m, generator)
         clean.append(_without_noise(study, mechanism, statistics))
-        errors_clean.append(_error(clean[-1] - made_up.values, counts))
+        errors_clean.append(_error(clean[-1] - source.values, mask))
         for _ in range(NOISES):
             draw = _draw(mechanism, statistics, generator)
             released.append(_values(study, mechanism, draw))
-            errors.append(_error(released[-1] - made_up.values, counts))
+            errors.append(_error(released[-1] - source.values, mask))
             low, high = _bounds(mechanism, draw)
             reach.append(high - low)
-    off = np.abs(np.array(released) - made_up.values)
+    deviations = np.abs(np.array(released) - source.values)
     return Prediction(
         trajectories=m,
         rmse=float(np.mean(errors)),
         without_privacy=float(np.mean(errors_clean)),
         errors=np.array(errors),
         worst=float(np.quantile(errors, 0.95)),
-        visits=m * made_up.visits,
-        by_key=np.quantile(off, study.report.level, axis=0),
+        visits=m * source.visits,
+        by_key=np.quantile(deviations, study.report.level, axis=0),
         reach=float(np.median(reach)),
     )
 
 
 def _is_precise(errors: list[float]) -> bool:
-    """Return whether the mean error of these data sets has a small standard error."""
+    """Return whether the standard error of the mean error is small enough to stop."""
     if len(errors) < NOISES * _FEWEST:
         return False
     by_data_set = np.reshape(errors, (-1, NOISES)).mean(axis=1)
@@ -126,9 +126,9 @@ def _is_precise(errors: list[float]) -> bool:
     return deviation <= _PRECISE * math.sqrt(len(by_data_set)) * float(by_data_set.mean())
 
 
-def _error(off: Vector, counts: NDArray[np.bool_]) -> float:
+def _error(deviations: Vector, mask: NDArray[np.bool_]) -> float:
     """Return the root mean square over the keys in ``counts``."""
-    return float(np.sqrt(np.mean(np.square(off[counts]))))
+    return float(np.sqrt(np.mean(np.square(deviations[mask]))))
 
 
 def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Statistics) -> Vector:
@@ -157,22 +157,22 @@ def _without_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -
 def _draw(
     mechanism: Mechanism, statistics: Statistics, generator: np.random.Generator | None
 ) -> Draw:
-    """Draw what a release would draw, stage by stage; without a generator, add no noise.
+    """Draw the numbers of a release, stage by stage; without a generator, add no noise.
 
-    Only a world says where returns lie: without one the stage for bounds is left out, and results
-    are relative to the range that it would choose.
+    The distribution of returns is known from a world only: without one the stage for bounds is left
+    out, and results are relative to the range that it would choose.
     """
     released: dict[str, Vector] = {}
     for name in mechanism.stages:
         if name == "bounds" and not statistics.level_counts.size:
             continue
-        at = mechanism.perturb(statistics, name, released)
-        noise = np.zeros(len(at.center))
-        if generator is not None and at.laplace:
+        perturbation = mechanism.perturb(statistics, name, released)
+        noise = np.zeros(len(perturbation.center))
+        if generator is not None and perturbation.laplace:
             noise = generator.laplace(scale=0.5**0.5, size=len(noise))
         elif generator is not None:
             noise = generator.standard_normal(len(noise))
-        released[name] = np.asarray(at.center + at.deviations * noise)
+        released[name] = np.asarray(perturbation.center + perturbation.deviations * noise)
     return released
 
 
@@ -192,9 +192,9 @@ def _bounds(mechanism: Mechanism, draw: Draw) -> tuple[float, float]:
     return mechanism.terms.limits.return_bounds
 
 
-def _policy_values(study: Study, mechanism: Ope, drawn: Vector) -> Vector:
+def _policy_values(study: Study, mechanism: Ope, released: Vector) -> Vector:
     """Return the target's value from sums of weights and of weighted returns."""
-    noisy, (low, high) = noisy_weights(mechanism, drawn), study.return_bounds
+    noisy, (low, high) = noisy_weights(mechanism, released), study.return_bounds
     share = np.divide(
         noisy.weighted, noisy.weights, out=np.zeros(len(noisy.weights)), where=noisy.weights > 0
     )

@@ -33,9 +33,9 @@ from privalue.planning.sentences import say
 from privalue.releases import Accepted
 from privalue.study import Study
 
-OF_USE = 0.5  # an interval narrower than this share of the range of returns is useful
+USEFUL_WIDTH = 0.5  # an interval narrower than this share of the range of returns is useful
 _log = logging.getLogger("privalue")
-_ROOM = 5  # a note warns if m is below this multiple of the visits that a useful value needs
+_MARGIN = 5  # a note warns if m is below this multiple of the visits that a useful value needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +51,13 @@ class Usefulness:
         """Return whether a useful value needs visits from more than a fifth of all trajectories."""
         if self.useless or self.visits is None or self.trajectories is None:
             return False
-        return self.trajectories < _ROOM * self.visits
+        return self.trajectories < _MARGIN * self.visits
 
     @property
     def text(self) -> str:
-        """Return a line that says how many visits make a value useful, or that noise drowns all."""
+        """Return the sentence about the visits that make a value useful, or about the noise."""
         if self.visits is None:
-            return say("use", "drowned")
+            return say("use", "noise")
         return say("use", "visits", visits=math.ceil(self.visits))
 
     @property
@@ -68,7 +68,7 @@ class Usefulness:
 
     @property
     def people(self) -> str:
-        """Return how many trajectories there are, in words."""
+        """Return the number of trajectories with its noun."""
         return plural(self.trajectories or 0, "trajectory")
 
 
@@ -84,19 +84,19 @@ def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | No
     useless = False
     if isinstance(mechanism, Ssp):
         widths = HalfWidth.of(study, mechanism)
-        visits = float(widths.visits_for(OF_USE / 2 * widths.reach).min())
+        visits = float(widths.visits_for(USEFUL_WIDTH / 2 * widths.reach).min())
     elif isinstance(mechanism, Ope):
         # At the middle of the bounds, with all of the weight retained and everybody in one group.
         scale = mechanism.scales[0] * mechanism.terms.limits.clip / GRID_STEPS
-        visits = scale * -math.log1p(-study.report.level) * 2 / OF_USE
+        visits = scale * -math.log1p(-study.report.level) * 2 / USEFUL_WIDTH
     elif isinstance(mechanism, Lsw | Lsl) and trajectories is not None:
-        useless = _drowns(study, mechanism, trajectories)
+        useless = _noise_dominates(study, mechanism, trajectories)
     if visits is not None and trajectories is not None:
         useless = trajectories < visits
     return Usefulness(visits=visits, trajectories=trajectories, useless=useless)
 
 
-def _drowns(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> bool:
+def _noise_dominates(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> bool:
     """Return whether data-dependent noise is too large even at the best possible counts.
 
     m trajectories count for H keys each: the least visited key is visited most often if all keys
@@ -107,7 +107,7 @@ def _drowns(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> bool:
     sigma = mechanism.sigma(mechanism.bound.local.smooth(best, mechanism.calibration.beta))
     deviation = float((sigma * noise_factors(mechanism)).min())
     low, high = study.return_bounds
-    return bool(2 * normal_quantile(study.report.level) * deviation > OF_USE * (high - low))
+    return bool(2 * normal_quantile(study.report.level) * deviation > USEFUL_WIDTH * (high - low))
 
 
 def require_useful(
@@ -122,18 +122,18 @@ def require_useful(
     Raises:
         StudyError: the release would be useless, and ``accepted`` is false.
     """
-    found = usefulness(study, mechanism, trajectories)
-    if found.useless and not accepted:
+    result = usefulness(study, mechanism, trajectories)
+    if result.useless and not accepted:
         raise StudyError(
-            say("use", "useless", trajectories=found.people, why=found.text),
+            say("use", "useless", trajectories=result.people, why=result.text),
             code="useless",
             hint="or accept it with {accept_useless}",
         )
-    if found.risky:
-        warn_caller(found.few, code="few-trajectories")
-    elif found.visits is not None and trajectories is not None:
-        _log.info("%s.", found.text.capitalize(), extra={"code": "of-use"})
-    return ["useless"] if found.useless else []
+    if result.risky:
+        warn_caller(result.few, code="few-trajectories")
+    elif result.visits is not None and trajectories is not None:
+        _log.info("%s.", result.text.capitalize(), extra={"code": "of-use"})
+    return ["useless"] if result.useless else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,15 +158,15 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
 
 def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[Accepted]:
     """Refuse delta >= 1/m: it would allow one whole trajectory to be published outright."""
-    found = large_delta(study, size)
-    if found is None:
+    large = large_delta(study, size)
+    if large is None:
         return []
-    if not found.refused:
-        warn_caller(found.text, code="large-delta")
+    if not large.refused:
+        warn_caller(large.text, code="large-delta")
         return []
     if not accepted:
         raise StudyError(
-            found.text,
+            large.text,
             code="delta-not-below-1/m",
             hint="or accept it with {accept_large_delta}",
         )

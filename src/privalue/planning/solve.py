@@ -9,9 +9,9 @@ import scipy
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import UsageError
 from privalue.planning.half_width import HalfWidth
-from privalue.planning.made_up import MadeUp
 from privalue.planning.predict import mechanism_of_study, predict
 from privalue.planning.sentences import say
+from privalue.planning.synthetic import Synthetic
 from privalue.study import Study
 
 LEAST_EPSILON, MOST_EPSILON = 0.001, 20.0
@@ -75,13 +75,13 @@ def epsilon_for_half_width(
 
 
 def solve_error(
-    study: Study, made_up: MadeUp, trajectories: int | None, rmse: float, quantity: str
+    study: Study, source: Synthetic, trajectories: int | None, rmse: float, quantity: str
 ) -> Answer:
     """Return the least m or epsilon at which the predicted error is at most ``rmse``.
 
     Args:
         study: the study; its epsilon is replaced if that may change.
-        made_up: the source of made-up statistics.
+        source: the source of synthetic statistics.
         trajectories: m, if epsilon may change.
         rmse: the error to reach.
         quantity: what may change, "trajectories" or "epsilon".
@@ -92,8 +92,8 @@ def solve_error(
     def error(value: float, draws: int = _FEW_DRAWS) -> float:
         if quantity == "epsilon":
             changed = study.replace(epsilon=value)
-            return predict(changed, made_up, trajectories or 1, draws=draws).rmse
-        return predict(study, made_up, math.ceil(value), draws=draws).rmse
+            return predict(changed, source, trajectories or 1, draws=draws).rmse
+        return predict(study, source, math.ceil(value), draws=draws).rmse
 
     ends = (LEAST_EPSILON, MOST_EPSILON)
     if quantity == "trajectories":

@@ -14,15 +14,15 @@ import numpy as np
 
 from privalue.errors import StudyError
 from privalue.planning.half_width import HalfWidth
-from privalue.planning.made_up import FromVisits, FromWorld, MadeUp
 from privalue.planning.predict import mechanism_of_study, predict
 from privalue.planning.sentences import say
 from privalue.planning.solve import MOST_EPSILON
+from privalue.planning.synthetic import FromVisits, FromWorld, Synthetic
 from privalue.simulation import World, return_range
 from privalue.study import Study, implied_returns
 
 MOST_SUGGESTIONS = 4
-_WORTH_SAYING = 0.95  # a change that leaves more than this share of the error is not suggested
+_WORTHWHILE = 0.95  # a change that leaves more than this share of the error is not suggested
 _FEW_STATES = 2  # the suggested limit of states per trajectory if nothing else is known
 _DRAWS = 40
 _FAR_TOO_WIDE = 0.25  # returns may need only this share of their declared bounds
@@ -40,7 +40,7 @@ class Suggestion:
 
     @property
     def gain(self) -> str:
-        """Return how much it would help, in a few words."""
+        """Return the measure before and after the change, as a phrase."""
         return say("gain", self.measure, before=self.before, after=self.after)
 
 
@@ -65,11 +65,11 @@ class Setting:
 
     @property
     def knows_visits(self) -> bool:
-        """Return whether visits or a world say how often states are visited."""
+        """Return whether the probability of visits is known, from a prior or a world."""
         return self.world is not None or self.visits is not None
 
-    def made_up(self, study: Study) -> MadeUp | None:
-        """Return the source of made-up statistics; None without visits and without a world."""
+    def synthetic(self, study: Study) -> Synthetic | None:
+        """Return the source of synthetic statistics; None without visits and without a world."""
         if self.world is not None:
             return FromWorld(study, self.world)
         return None if self.visits is None else FromVisits(study, self.visits)
@@ -84,26 +84,26 @@ def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
     assess = _people if in_people else _rmse
     low, high = study.return_bounds
     before = assess(study, setting, high - low)
-    found = []
+    helpful = []
     for change in _possible(study, setting):
         after = assess(change.study, setting, high - low, change.reach)
-        if after <= _WORTH_SAYING * before:
-            found.append(Suggestion(change.code, change.text, measure, before, after))
-    return tuple(sorted(found, key=lambda suggestion: suggestion.after)[:MOST_SUGGESTIONS])
+        if after <= _WORTHWHILE * before:
+            helpful.append(Suggestion(change.code, change.text, measure, before, after))
+    return tuple(sorted(helpful, key=lambda suggestion: suggestion.after)[:MOST_SUGGESTIONS])
 
 
 def _rmse(study: Study, setting: Setting, *_: float) -> float:
     """Return the predicted overall error of a study."""
-    made_up, m = setting.made_up(study), setting.trajectories
-    assert made_up is not None
+    source, m = setting.synthetic(study), setting.trajectories
+    assert source is not None
     assert m is not None
-    return predict(study, made_up, m, draws=_DRAWS).rmse
+    return predict(study, source, m, draws=_DRAWS).rmse
 
 
 def _people(study: Study, setting: Setting, declared: float, reach: float = 1.0) -> float:
     """Return how many people a state needs for an interval of a tenth of the declared range."""
     mechanism = mechanism_of_study(study, setting.trajectories)
-    widths = HalfWidth.of(study, mechanism).middle.within(reach)
+    widths = HalfWidth.of(study, mechanism).middle.scale_range(reach)
     return math.ceil(widths.visits_for(declared / 20))
 
 
@@ -159,7 +159,7 @@ def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
         least, most = min(r_low, r_low * rows), max(r_high, r_high * rows)
         condition = say("conditions", "steps", steps=setting.steps)
     least, most = max(low, least), min(high, most)
-    if least < most and most - least < _WORTH_SAYING * (high - low):
+    if least < most and most - least < _WORTHWHILE * (high - low):
         unvisited = study.values.unvisited
         if unvisited is not None:
             unvisited = min(max(unvisited, least), most)

@@ -118,7 +118,7 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
     if study.states.ends is not None and study.data.one_trajectory_per_person:
         yield Notice("ends-once", "note", {"column": study.data.person})
     if study.is_off_policy:
-        yield from _on_policies(study)
+        yield from _policy_notices(study)
     else:
         if study.mechanism.name in SMOOTH and study.visit_prior is None:
             yield Notice("no-visits-known", "note", {"mechanism": study.mechanism.name})
@@ -126,58 +126,58 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
             for change in suggestions(study, Setting(trajectories=size.trajectories)):
                 if change.code == "max-states":
                     yield Notice(change.code, "note", {"text": f"{change.text}: {change.gain}"})
-        yield from _on_returns(study)
-        yield from _on_visits(study)
+        yield from _return_notices(study)
+        yield from _visit_notices(study)
 
 
-def _on_policies(study: Study) -> Iterator[Notice]:
-    """Yield what there is to say about the two policies, before any data."""
+def _policy_notices(study: Study) -> Iterator[Notice]:
+    """Yield notices about the target and behaviour policies."""
     policies, pairs, clip = study.policies, study.pairs, study.policy.clip
     if policies.behaviour is None or pairs is None:
         return
-    lost = (policies.behaviour == 0) & (policies.target > 0)
+    no_overlap = (policies.behaviour == 0) & (policies.target > 0)
     ratios = policies.target / np.where(policies.behaviour > 0, policies.behaviour, np.inf)
     largest = float(ratios.max())
-    if lost.any():
-        first = pairs.label(int(np.argmax(lost)))
-        yield Notice("no-overlap", "note", {"count": int(lost.sum()), "first": first})
+    if no_overlap.any():
+        first = pairs.label(int(np.argmax(no_overlap)))
+        yield Notice("no-overlap", "note", {"count": int(no_overlap.sum()), "first": first})
     elif largest <= 1 + 1e-9:
         yield Notice("same-policy", "note")
     if clip is not None and largest > clip:
         yield Notice("clip-below-step", "note", {"largest": largest, "clip": clip})
 
 
-def _on_visits(study: Study) -> Iterator[Notice]:
+def _visit_notices(study: Study) -> Iterator[Notice]:
     visits = study.visit_prior
     if visits is not None:
-        nobody = [study.key_label(int(at)) for at in np.flatnonzero(visits == 0)]
-        if nobody:
-            yield Notice("unvisited", "note", {"names": nobody})
+        unvisited = [study.key_label(int(at)) for at in np.flatnonzero(visits == 0)]
+        if unvisited:
+            yield Notice("unvisited", "note", {"names": unvisited})
         if study.limits.max_states_per_trajectory > 1 and abs(float(visits.sum()) - 1) <= 1e-3:
             yield Notice("visits-sum-to-1", "note")
     if study.raw_labels is not None:
         reached = {at for at in study.raw_labels.values() if at < study.state_count}
-        lost = study.state_count - len(reached)
-        if lost:
-            yield Notice("unreached", "note", {"count": lost})
+        unreached = study.state_count - len(reached)
+        if unreached:
+            yield Notice("unreached", "note", {"count": unreached})
 
 
-def _on_returns(study: Study) -> Iterator[Notice]:
-    """Yield what there is to say about bounds that are wider than they have to be."""
+def _return_notices(study: Study) -> Iterator[Notice]:
+    """Yield notices about bounds of returns that are wider than necessary."""
     low, high = study.return_bounds
     rewards = study.values.rewards
     least, most = implied_returns(rewards, study.values.discount)
     is_discounted = study.values.discount < 1
     # Without a discount rewards imply no bounds: returns are far wider at four times a reward's.
     widest = most - least if is_discounted else 8 * (rewards[1] - rewards[0])
-    staged = "bounds" in study.stages
-    stage_helps = study.mechanism.name == "dp-ssp" and not staged
+    has_bounds_stage = "bounds" in study.stages
+    stage_helps = study.mechanism.name == "dp-ssp" and not has_bounds_stage
     rounding = 1e-9 * (high - low)  # somebody writes 20 for 1/(1 - 0.95), which is a little less
     about = {
         "bounds": (low, high),
         "implied": (least, most),
         "is_discounted": is_discounted,
-        "staged": staged,
+        "staged": has_bounds_stage,
         "stage_helps": stage_helps,
     }
     if study.values.returns is None:
@@ -195,10 +195,10 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
     yield fact("study.keys", design.states)
     if not study.is_off_policy:
         yield fact("study.dimension", design.dimension)
-    several = study.limits.max_trajectories_per_person if study.privacy.unit == "person" else None
-    most = None if study.is_off_policy else study.limits.max_states_per_trajectory
-    each = "state" if study.pairs is None else "pair"
-    yield fact("study.limits", several, most=most, each=each)
+    limit = study.limits.max_trajectories_per_person if study.privacy.unit == "person" else None
+    states = None if study.is_off_policy else study.limits.max_states_per_trajectory
+    key_kind = "state" if study.pairs is None else "pair"
+    yield fact("study.limits", limit, most=states, each=key_kind)
     alpha, more = None, dict.fromkeys(("sigma", "beta", "delta"))
     if isinstance(mechanism, Ope):
         alpha = mechanism.calibration.alpha
@@ -211,6 +211,6 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
 
 
 def study_html(study: Study) -> str:
-    """Return what a notebook shows of a study: its keys, section by section."""
+    """Return the HTML of a study for a notebook: its keys, section by section."""
     facts = tuple(section_facts(study.public_description()))
     return notebook_html(Description(title=study.study.name, facts=facts), study="The study")

@@ -107,19 +107,19 @@ class Table:
         """
         if not len(self):
             return None
-        sound = np.ones(len(self), dtype=bool)
-        sound[self.flagged] = len(self.flagged) == len(self)
-        ends = [end[sound] for end in (*(self.total or ()), *(self.privacy or ()))]
-        shown = np.concatenate([self.value, *ends])
-        shown = np.concatenate([shown[np.isfinite(shown)], [0.0] if self.marks == (0.0,) else []])
-        if not len(shown):
+        unflagged = np.ones(len(self), dtype=bool)
+        unflagged[self.flagged] = len(self.flagged) == len(self)
+        ends = [end[unflagged] for end in (*(self.total or ()), *(self.privacy or ()))]
+        numbers = np.concatenate([self.value, *ends, [0.0] if self.marks == (0.0,) else []])
+        numbers = numbers[np.isfinite(numbers)]
+        if not len(numbers):
             return None
-        low, high = float(shown.min()), float(shown.max())
+        low, high = float(numbers.min()), float(numbers.max())
         bounds = self.marks if len(self.marks) == 2 else (low, high)
         if 2 * (high - low) > bounds[1] - bounds[0]:
             low, high = min(low, *bounds), max(high, *bounds)
-        room = 0.04 * (high - low) or abs(high) or 1.0
-        axis = Axis(low - room, high + room, (), ())
+        margin = 0.04 * (high - low) or abs(high) or 1.0
+        axis = Axis(low - margin, high + margin, (), ())
         inside = [mark for mark in self.marks if axis.low <= mark <= axis.high]
         ticks = [(text, axis.at(at)) for text, at in nice_ticks(axis.low, axis.high)]
         ticks = [(text, at) for text, at in ticks if 3 <= at <= 97]  # others would be cut off
@@ -137,11 +137,11 @@ class Table:
     def row(self, at: int) -> Row:
         """Return one row."""
         axis, value = self.axis, float(self.value[at])
-        total, privacy = (_ends(ends, at) for ends in (self.total, self.privacy))
-        shown = format_interval(value, *(total or ()))
-        numbers = [shown.value]
+        total, privacy = (_interval_at(ends, at) for ends in (self.total, self.privacy))
+        formatted = format_interval(value, *(total or ()))
+        numbers = [formatted.value]
         if total is not None:
-            numbers.append(shown.interval)
+            numbers.append(formatted.interval)
         if privacy is not None:
             numbers.append(format_interval(value, *privacy).interval)
         numbers += [str(column[at]) for column in self.more.values()]
@@ -164,7 +164,7 @@ class Table:
         return Listing(self.key, self.title, heads, [row[: len(heads)] for row in rows], numbers)
 
 
-def _ends(ends: Ends | None, at: int) -> tuple[float, float] | None:
+def _interval_at(ends: Ends | None, at: int) -> tuple[float, float] | None:
     return None if ends is None else (float(ends[0][at]), float(ends[1][at]))
 
 
@@ -216,5 +216,5 @@ class Description:
 
     def as_dict(self) -> dict[str, Any]:
         """Return facts and notices as plain values."""
-        notices = [{"code": each.code, "severity": each.severity} for each in self.notices]
+        notices = [{"code": notice.code, "severity": notice.severity} for notice in self.notices]
         return {**self._values, "verdict": self.verdict, "notices": notices}

@@ -1,4 +1,4 @@
-"""Write the tables of a release as CSV, with every digit, and the curator's answers in.
+"""Write tables as CSV with every digit, and read the curator's answers for the registry.
 
 A label that a spreadsheet would take for a formula has an apostrophe before it, and labels are in
 quotes, so that no other separator splits them.
@@ -19,7 +19,7 @@ from privalue.ledger.files import atomic_write, read_whole
 from privalue.report.spreadsheets import as_cell
 
 ANSWERS = "registry.toml"  # beside the study
-ASKED = (
+ANSWER_KEYS = (
     "data_curators",
     "intended_use",
     "data_product_region",
@@ -27,14 +27,14 @@ ASKED = (
     "justification",
     "registry_authors",
 )
-_AT_ONCE = 1 << 14
+_BATCH_ROWS = 1 << 14
 
 
 def table_csv(columns: Mapping[str, Any]) -> Iterator[str]:
     """Yield a table, some thousands of rows at a time."""
     yield ",".join(columns) + "\n"
-    for start in range(0, len(next(iter(columns.values()))), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
+    for start in range(0, len(next(iter(columns.values()))), _BATCH_ROWS):
+        part = slice(start, start + _BATCH_ROWS)
         cells = [[_cell(cell) for cell in column[part]] for column in columns.values()]
         text = io.StringIO(newline="")
         writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
@@ -51,33 +51,33 @@ def _cell(cell: Any) -> Any:
 
 
 def read_answers(study_file: Path | None, justification: str | None = None) -> dict[str, str]:
-    """Return what a curator answers for the registry, from registry.toml beside the study.
+    """Return the curator's answers for the registry, from registry.toml beside the study.
 
     Args:
         study_file: the study's file; None where it is not known.
         justification: in place of the file's.
 
     Raises:
-        UsageError: the file cannot be read, or holds something else than texts.
+        UsageError: the file cannot be read, has an unknown key, or an answer is not text.
     """
-    more = {} if justification is None else {"justification": justification}
+    overrides = {} if justification is None else {"justification": justification}
     if study_file is None:
-        return more
+        return overrides
     file = study_file.parent / ANSWERS
     try:
-        found = tomllib.loads(read_whole(file, 1 << 20).decode())
+        answers = tomllib.loads(read_whole(file, 1 << 20).decode())
     except FileNotFoundError:
-        return more
+        return overrides
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise UsageError(f"{file} cannot be read: {why}", code="answers-invalid") from None
-    for key, answer in found.items():
-        if key not in ASKED or not isinstance(answer, str):
+    for key, answer in answers.items():
+        if key not in ANSWER_KEYS or not isinstance(answer, str):
             raise UsageError(
-                f"{file}: {key} is not allowed; it holds texts for {', '.join(ASKED)}",
+                f"{file}: {key} is not allowed; its keys are {', '.join(ANSWER_KEYS)}, with texts",
                 code="answers-invalid",
             )
-    return found | more
+    return answers | overrides
 
 
 def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:

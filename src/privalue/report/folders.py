@@ -15,7 +15,7 @@ REPORT_FILES = (PAGE, REGISTRY, "values.csv", "differences.csv")
 PUBLIC_FILES = (FILE_NAME, *REPORT_FILES)
 # Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
-_LOOKED_AT = 1024
+_HEAD_BYTES = 1024
 
 
 def require_publishable(folder: str | Path) -> None:
@@ -26,11 +26,11 @@ def require_publishable(folder: str | Path) -> None:
     """
     if not str(folder):
         raise UsageError("the folder for the release has no name; give one")
-    there = Path(folder)
-    while not os.path.lexists(there):
-        there = there.parent
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        message = f"{there} is not a folder that can be written to; give another folder"
+    existing = Path(folder)
+    while not os.path.lexists(existing):
+        existing = existing.parent
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        message = f"{existing} is not a folder that can be written to; give another folder"
         raise UsageError(message, code="cannot-write")
     for name in PUBLIC_FILES:
         if os.path.lexists(Path(folder) / name):
@@ -42,7 +42,7 @@ def require_publishable(folder: str | Path) -> None:
 def require_no_private_page(folder: str | Path) -> None:
     """Refuse a folder in which public files would be beside a private page.
 
-    To publish the whole folder would publish the private page with it.
+    Whoever publishes the whole folder would publish the private page, too.
 
     Raises:
         UsageError: if the folder holds a private page, or a page that cannot be read.
@@ -60,7 +60,7 @@ def is_marked(file: Path, mark: str) -> bool:
     if file.suffix.lower() not in {".html", ".htm"} or not file.is_file():
         return False
     try:
-        with file.open("rb") as opened:
-            return mark.encode() in opened.read(_LOOKED_AT)
+        with file.open("rb") as stream:
+            return mark.encode() in stream.read(_HEAD_BYTES)
     except OSError:
         return True

@@ -1,4 +1,4 @@
-"""Bound what an attacker can learn, rounded so that no page promises too much.
+"""Bound what an attacker can learn, rounded towards the weaker promise.
 
 A test that distinguishes neighbours with false-alarm rate a has power at most
 min(e^eps a + delta, 1 - e^-eps (1 - delta - a)): both directions of the definition (Wasserman and
@@ -31,9 +31,9 @@ def detection(epsilon: float, delta: float, alarms: float) -> float:
     >>> round(detection(1.0, 0.0, 0.05), 3)
     0.136
     """
-    grown = math.exp(min(epsilon, 700.0)) * alarms + delta
-    other = 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)
-    return min(1.0, max(min(grown, other), alarms))
+    forward = math.exp(min(epsilon, 700.0)) * alarms + delta
+    reverse = 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)
+    return min(1.0, max(min(forward, reverse), alarms))
 
 
 def format_detection(epsilon: float, delta: float, alarms: float) -> str:

@@ -50,7 +50,7 @@ def _yaml(value: Any) -> str:
 @cache
 def environment(*, is_html: bool) -> Environment:
     """Return the Jinja2 environment of pages or of plain texts, with our filters."""
-    made = Environment(
+    env = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=is_html,
         undefined=StrictUndefined,
@@ -58,7 +58,7 @@ def environment(*, is_html: bool) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {
+    env.filters |= {
         "label": _isolate if is_html else shorten,
         "bounds": numbers.format_bounds,
         "range": lambda bounds: f"[{numbers.format_bounds(bounds).replace(' to ', ', ')}]",
@@ -73,24 +73,24 @@ def environment(*, is_html: bool) -> Environment:
         "plural": plural,
         "yaml": _yaml,
     }
-    made.globals |= {"privacy_head": PRIVACY, "sentence": sentence}
-    made.globals["say"] = lambda notice: _say(made, notice)
-    return made
+    env.globals |= {"privacy_head": PRIVACY, "sentence": sentence}
+    env.globals["say"] = lambda notice: _say(env, notice)
+    return env
 
 
-def _block(made: Environment, file: str, code: str) -> Any:
+def _block(env: Environment, file: str, code: str) -> Any:
     """Return the block of a code in a file of sentences, or None."""
     name = code.replace("-", "_").replace(".", "_")
-    return getattr(made.get_template(file).module, name, None)
+    return getattr(env.get_template(file).module, name, None)
 
 
-def _say(made: Environment, notice: Notice) -> Any:
+def _say(env: Environment, notice: Notice) -> Any:
     """Return the sentence of a notice, from the block of its code."""
     if "text" in notice.about:  # a notice of planning, which brings its sentence
         text = notice.about["text"]
         return f"{text[:1].upper()}{text[1:]}."
-    found = _block(made, "notices.txt", notice.code) or _block(made, "commands.txt", notice.code)
-    return found(SimpleNamespace(**notice.about))  # a dict's methods would clash with our names
+    block = _block(env, "notices.txt", notice.code) or _block(env, "commands.txt", notice.code)
+    return block(SimpleNamespace(**notice.about))  # a dict's methods would clash with our names
 
 
 def say(notice: Notice) -> str:
@@ -120,8 +120,8 @@ def fact(key: str, value: Any, **about: Any) -> Fact:
 
 def render(template: str, description: Description, **more: Any) -> str:
     """Return a page, a part of a page, or a text, by the ending of the template's name."""
-    made = environment(is_html=template.endswith(".html"))
-    return replace_controls(made.get_template(template).render(d=description, **more))
+    env = environment(is_html=template.endswith(".html"))
+    return replace_controls(env.get_template(template).render(d=description, **more))
 
 
 def notebook_html(description: Description, **sections: str) -> str:

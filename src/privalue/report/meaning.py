@@ -1,4 +1,4 @@
-"""Name what the values of a release are, and what was public, in the words of its study."""
+"""Describe what the values of a release mean, and its study, in the study's words."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,10 +10,11 @@ from privalue.report.numbers import format_number
 from privalue.study import described_values
 
 
-def counted_between(release: Release) -> tuple[float, float]:
-    """Return the bounds between which returns count: the study's, or what a stage chose."""
-    held = release.restriction
-    return described_values(release.study).return_bounds if held is None else (held.low, held.high)
+def return_bounds_of(release: Release) -> tuple[float, float]:
+    """Return the bounds that returns were clamped to: the study's, or those that a stage chose."""
+    if release.restriction is None:
+        return described_values(release.study).return_bounds
+    return release.restriction.low, release.restriction.high
 
 
 def meaning_of(release: Release) -> str:
@@ -29,7 +30,7 @@ def meaning_of(release: Release) -> str:
 
 
 def heading_of(release: Release, by: str = "") -> str:
-    """Return the heading of values: what they are of, by what, and how returns count."""
+    """Return the heading of values: the outcome, the keys ``by``, and any bounds of a stage."""
     return sentence(
         "heading",
         **names_of(release),
@@ -39,12 +40,12 @@ def heading_of(release: Release, by: str = "") -> str:
 
 
 def name_restriction(release: Release, title: str) -> str:
-    """Return the title, and how returns count where a stage chose their bounds."""
+    """Return the title, with the bounds of returns if a stage chose them."""
     names = names_of(release)
     if names["restriction"] is None:
         return title
-    counted = sentence("counted", **names["restriction"])
-    return f"{title} ({names['outcome'] or 'returns'}, {counted})"
+    clause = sentence("counted", **names["restriction"])
+    return f"{title} ({names['outcome'] or 'returns'}, {clause})"
 
 
 def axis_label_of(release: Release) -> str:
@@ -55,14 +56,14 @@ def axis_label_of(release: Release) -> str:
 
 
 def names_of(release: Release) -> dict[str, Any]:
-    """Return how the study calls the outcome and its unit, and how a stage restricted returns."""
-    chosen, held = release.study.get("report", {}), release.restriction
-    names: dict[str, Any] = {key: str(chosen.get(key) or "") for key in ("outcome", "unit")}
-    if held is None:
+    """Return the study's names of the outcome and its unit, and the bounds that a stage chose."""
+    section, stage = release.study.get("report", {}), release.restriction
+    names: dict[str, Any] = {key: str(section.get(key) or "") for key in ("outcome", "unit")}
+    if stage is None:
         return {**names, "restriction": None}
     low, high = described_values(release.study).return_bounds
-    ends = {"below": held.low != low, "above": held.low == low or held.high != high}
-    restriction = {"low": held.low, "high": held.high, "unit": names["unit"], **ends}
+    ends = {"below": stage.low != low, "above": stage.low == low or stage.high != high}
+    restriction = {"low": stage.low, "high": stage.high, "unit": names["unit"], **ends}
     return {**names, "restriction": restriction}
 
 

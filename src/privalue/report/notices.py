@@ -1,9 +1,9 @@
-"""Decide which notices a release has: whether its values can be used, from released numbers alone.
+"""Decide whether the values of a release can be used, from released numbers alone.
 
-A release that its own plan calls no better than guessing is not usable. The band holds for all
-states at once: where one value meets every state's, the states cannot be told apart, and the value
-that they have in common is shown. Neither can values be used that all have too few visits or a wide
-interval. Any flag, or noise of unknown size, calls for care.
+Values are unusable if the plan called them useless, or if all of them have too few visits or wide
+intervals. States cannot be told apart if one value lies in the simultaneous band of every state:
+that common value is shown, and the values are unusable if its interval is wide. Any flag, or noise
+of unknown scale, calls for care.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ import numpy as np
 from privalue.estimate import WORDS, Verdict, verdict
 from privalue.releases import Release
 from privalue.report.description import Notice, Table
-from privalue.report.meaning import counted_between, names_of
+from privalue.report.meaning import names_of, return_bounds_of
 from privalue.report.numbers import format_interval
 from privalue.report.tables import kept_mass
 from privalue.study import described_values
@@ -23,29 +23,29 @@ _MOST = ("states_per_trajectory", "trajectories_per_person")  # what the study m
 
 
 def notices_of(release: Release, tables: Sequence[Table]) -> tuple[Notice, ...]:
-    """Return what a reader must know, the worst first."""
+    """Return the notices of a release, the most severe first."""
     if release.mechanism == "dp-ope":
-        found = [*_off_policy(release)]
+        notices = [*_off_policy(release)]
     else:
-        found = [*_usability(release, next(t for t in tables if t.key == "values"))]
-    found += _general(release)
-    return tuple(sorted(found, key=lambda notice: ("stop", "warn", "note").index(notice.severity)))
+        notices = [*_usability(release, next(t for t in tables if t.key == "values"))]
+    notices += _general(release)
+    return tuple(sorted(notices, key=lambda item: ("stop", "warn", "note").index(item.severity)))
 
 
 def _usability(release: Release, values: Table) -> Iterator[Notice]:
-    """Yield whether values can be used, and why not, or with which to be careful."""
+    """Yield the verdict on values by state: why they are unusable, or which ones are flagged."""
     low, high = described_values(release.study).return_bounds
     if "useless" in release.accepted:
         yield Notice("useless", "stop", {"middle": (low + high) / 2})
         return
-    found = verdict(release)
-    if found is not None and found.different_values == 1:
-        yield _together(release, found)
+    result = verdict(release)
+    if result is not None and result.different_values == 1:
+        yield _indistinguishable(release, result)
         return
     flagged = values.flagged
     of_little_use = {WORDS["flags"][code] for code in ("unclear", "wide")}
-    little = [at for at in flagged if of_little_use & set(values.flags[at])]
-    if len(little) == len(values):
+    weak = [at for at in flagged if of_little_use & set(values.flags[at])]
+    if len(weak) == len(values):
         yield Notice("nothing-supported", "stop")
     elif flagged:
         flags = dict.fromkeys(flag for at in flagged for flag in values.flags[at])
@@ -58,19 +58,19 @@ def _usability(release: Release, values: Table) -> Iterator[Notice]:
         about = {
             "level": release.level,
             "half": float(np.median(values.total[1] - values.total[0])) / 2,
-            "bounds": counted_between(release),
-            "distinct": None if found is None else found.different_values,
+            "bounds": return_bounds_of(release),
+            "distinct": None if result is None else result.different_values,
         }
         yield Notice("precise", "note", about)
 
 
-def _together(release: Release, found: Verdict) -> Notice:
-    low, high = found.common_low, found.common_high
-    first, last = counted_between(release)
+def _indistinguishable(release: Release, result: Verdict) -> Notice:
+    low, high = result.common_low, result.common_high
+    first, last = return_bounds_of(release)
     about = {
         "what": "values" if len(release.main.keys) > 1 else "states",
         "level": release.level,
-        "common": str(format_interval(found.common_value, low, high)),
+        "common": str(format_interval(result.common_value, low, high)),
         "wide": release.restriction is None,
     }
     is_narrow = high - low <= (last - first) / 2
@@ -95,22 +95,22 @@ def _off_policy(release: Release) -> Iterator[Notice]:
             },
         )
         return
-    lost = int((~target.columns["supported"]).sum())
-    if lost:
-        yield Notice("weight-lost", "warn", {"starts": starts, "lost": lost})
+    unsupported = int((~target.columns["supported"]).sum())
+    if unsupported:
+        yield Notice("weight-lost", "warn", {"starts": starts, "lost": unsupported})
     if starts:
         yield Notice("off-policy", "note", {"starts": starts, "bias": None, "undone": False})
         return
-    value, apart = target.row(0), differences.row(0)
+    value, gap = target.row(0), differences.row(0)
     bias = float(value.largest_clipping_bias)
-    differs = apart.total_low > 0 or apart.total_high < 0
-    clearly = value.supported and (apart.total_low - bias > 0 or apart.total_high + bias < 0)
-    about = {"value": value, "apart": apart, "bias": bias, "clearly": clearly}
+    differs = gap.total_low > 0 or gap.total_high < 0
+    clearly = value.supported and (gap.total_low - bias > 0 or gap.total_high + bias < 0)
+    about = {"value": value, "apart": gap, "bias": bias, "clearly": clearly}
     yield Notice("off-policy", "note", {"starts": 0, "undone": differs and not clearly, **about})
 
 
 def _general(release: Release) -> Iterator[Notice]:
-    """Yield what holds whatever the values are."""
+    """Yield the notices that do not depend on the values."""
     privacy, study = release.privacy, release.study
     if release.pooled_from:
         yield Notice("pooled", "warn", _pooling(release))
@@ -126,8 +126,8 @@ def _general(release: Release) -> Iterator[Notice]:
     if release.restriction is not None:
         yield Notice("restricted", "note", _restriction(release))
     if "truncated_rows" in study["data"]:
-        kept = study["data"]["truncated_rows"] == "keep"
-        code = "truncated-kept" if kept else "truncated-dropped"
+        keeps_truncated = study["data"]["truncated_rows"] == "keep"
+        code = "truncated-kept" if keeps_truncated else "truncated-dropped"
         yield Notice(code, "note", {"unit": privacy.unit})
     if release.arms:
         shared = privacy.unit == "trajectory" and {"person", "trajectory"} <= set(study["data"])
@@ -156,13 +156,13 @@ def _restriction(release: Release) -> dict[str, Any]:
     beyond = None if stage is None else stage.chosen.beyond
     share = ""
     if beyond is not None:
-        found = format_interval(*(100 * end for end in (beyond.value, beyond.low, beyond.high)))
-        share = f"{found.value}% ({found.interval.replace(' to', '% to')}%)"
+        percent = format_interval(*(100 * end for end in (beyond.value, beyond.low, beyond.high)))
+        share = f"{percent.value}% ({percent.interval.replace(' to', '% to')}%)"
     return {**names_of(release), "share": share}
 
 
 def limits_of(release: Release) -> Iterator[Notice]:
-    """Yield what the values cannot say, whatever they are."""
+    """Yield the limitations that every release of this kind has."""
     study, values = release.study, described_values(release.study)
     if release.mechanism == "dp-ope":
         policy, refuted = study["policy"], release.tables["policy"].columns["refuted"]

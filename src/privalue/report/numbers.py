@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Formatted(NamedTuple):
@@ -86,7 +86,7 @@ def format_power(number: float) -> str:
     mantissa, mark, exponent = f"{number:.6g}".partition("e")
     if not mark:
         return mantissa
-    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
     return power if mantissa == "1" else f"{mantissa}·{power}"
 
 

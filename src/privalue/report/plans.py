@@ -52,8 +52,8 @@ def _listings(plan: Plan, mechanisms: Sequence[Mapping[str, Any]]) -> Iterator[L
         heads = {"clip": "clip", "kept": "kept mass", "bias": "clipping bias"}
         heads |= {"noise": "noise and sampling", "error": "error"}
         title = "Kept mass and error" + ("" if plan.rmse is not None else ", at worst")
-        own = format_number(plan.study.policy.clip)
-        yield _listing("clips", f"{title}; the study's clip is {own}", heads, plan.clips)
+        study_clip = format_number(plan.study.policy.clip)
+        yield _listing("clips", f"{title}; the study's clip is {study_clip}", heads, plan.clips)
     if mechanisms:
         rows = [
             (row["mechanism"], row["why"] if row["rmse"] is None else f"{row['rmse']:.3g}")

@@ -89,9 +89,9 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
                 lines(along, low, high, color=colour, lw=width, alpha=alpha)
         hollow, values = np.isin(places, table.flagged), table.value[places]
         style = {"edgecolor": colour, "s": 24 if len(places) <= _MOST_LARGE else 4, "zorder": 3}
-        for chosen, face, label in ((~hollow, colour, name or "value"), (hollow, "white", "")):
+        for mask, face, label in ((~hollow, colour, name or "value"), (hollow, "white", "")):
             points = (values, along) if is_rows else (along, values)
-            at = [end[chosen] for end in points]
+            at = [end[mask] for end in points]
             axes.scatter(*at, facecolor=face, label=_literal(label) or None, **style)
     if table.axis is not None:
         (axes.set_xlim if is_rows else axes.set_ylim)(table.axis.low, table.axis.high)

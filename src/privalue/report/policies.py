@@ -1,4 +1,4 @@
-"""Describe an improved policy (its changes, and how far to trust them), and write its files."""
+"""Describe an improved policy (its changes, and how certain they are), and write its files."""
 
 import json
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from privalue.version import VERSION
 
 
 def describe_policy(improvement: Improvement) -> Description:
-    """Return the description of an improved policy: how it differs from the behaviour."""
+    """Return the description of an improved policy: its differences from the behaviour."""
     release, changes = improvement.release, improvement.changes
     level, only_clear_gains = improvement.level or release.level, improvement.level is not None
     moves = [change for change in changes if change.action is not None]
     reasons = [(change.state, change.reason) for change in changes if change.action is None]
-    kept = [
+    rows = [
         (state, "any, equally likely" if why == "nothing-known" else "keep", WORDS["reasons"][why])
         for state, why in reasons
     ]
@@ -41,13 +41,13 @@ def describe_policy(improvement: Improvement) -> Description:
         "release.sha256": release.sha256,
         "method.software": release.software,
     }
-    unchanged = Listing("kept", "States where no action is chosen", ("State", "does", "why"), kept)
+    unchanged = Listing("kept", "States where no action is chosen", ("State", "does", "why"), rows)
     return Description(
         title=release.study["study"]["name"],
         facts=tuple(fact(key, value) for key, value in facts.items()),
         notices=(Notice("hypothesis", "warn", about), Notice("other-people", "note")),
         tables=(_gains(release, moves),) if moves else (),
-        listings=(unchanged,) if kept else (),
+        listings=(unchanged,) if rows else (),
         level=level,
         private=release.private,
     )

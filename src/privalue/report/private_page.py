@@ -20,7 +20,7 @@ from privalue.study import Study
 
 
 class PrivateDiagnostics(Protocol):
-    """What ``privalue.inspect`` returns, as far as it is shown: no private type is imported."""
+    """The diagnostics of ``privalue.inspect``, without importing its private type."""
 
     @property
     def study(self) -> Study:
@@ -31,7 +31,7 @@ class PrivateDiagnostics(Protocol):
 
 
 def describe_diagnostics(diagnostics: PrivateDiagnostics) -> Description:
-    """Return what only the curator may see. PRIVATE."""
+    """Return the description of the curator's diagnostics. PRIVATE."""
     fields, study = diagnostics.private_columns(), diagnostics.study
     return Description(
         title=f"PRIVATE diagnostics of {study.study.name}: do not publish",
@@ -46,22 +46,22 @@ def _facts(fields: dict[str, Any], study: Study) -> Iterator[Fact]:
     for key, value in fields.items():
         if value is None or (key == "noise" and fields["mechanism"] == "dp-ssp"):
             continue
-        found = fact(f"private.{key}", value)
-        if found.label:
-            yield found
+        item = fact(f"private.{key}", value)
+        if item.label:
+            yield item
     yield fact("private.returns", study.return_bounds)
 
 
 def _notices(fields: dict[str, Any], study: Study) -> Iterator[Notice]:
-    """Yield what the curator should know before a release. PRIVATE: it follows from the data."""
+    """Yield warnings for the curator before a release. PRIVATE: they follow from the data."""
     low, high = study.return_bounds
     noise = fields.get("noise_by_state")
-    drowned = 0 if noise is None else int((noise > (high - low) / 4).sum())
-    if noise is not None and drowned:
-        sizes = {"count": drowned, "of": len(noise), "most": float(noise.max())}
+    noisy = 0 if noise is None else int((noise > (high - low) / 4).sum())
+    if noise is not None and noisy:
+        sizes = {"count": noisy, "of": len(noise), "most": float(noise.max())}
         yield Notice("private-noise", "warn", {"range": high - low, **sizes})
-    counted = ("surplus_trajectories", "surplus_visits", "units_dropped", "rows_left_out")
-    for key in (*counted, "weights_clipped"):
+    counters = ("surplus_trajectories", "surplus_visits", "units_dropped", "rows_left_out")
+    for key in (*counters, "weights_clipped"):
         if fields.get(key):
             code, count = f"private-{key}".replace("_", "-"), fields[key]
             about = {"count": count, "of": fields["trajectories"], "unit": study.privacy.unit}
@@ -107,7 +107,7 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
             "noise (sd)": [f"{spread:.6g}" for spread in noise],
         },
         flags=[
-            ("nobody came",) if count == 0 else ("mostly noise",) if wide else ()
+            ("no visits",) if count == 0 else ("mostly noise",) if wide else ()
             for count, wide in zip(counts, noise > (high - low) / 4, strict=True)
         ],
         marks=study.return_bounds,
@@ -124,10 +124,10 @@ def require_private_place(file: str | Path) -> Path:
             file that is not a private page.
     """
     file = Path(file)
-    there = next(folder for folder in file.parents if folder.exists())
-    if file.suffix.lower() != ".html" or not there.is_dir():
-        raise UsageError(sentence("private_place", file=file, there=there), code="private-place")
-    for public in sorted(there.iterdir()) if there == file.parent else []:
+    existing = next(folder for folder in file.parents if folder.exists())
+    if file.suffix.lower() != ".html" or not existing.is_dir():
+        raise UsageError(sentence("private_place", file=file, there=existing), code="private-place")
+    for public in sorted(existing.iterdir()) if existing == file.parent else []:
         if public.name in PUBLIC_FILES or is_marked(public, PUBLIC_MARK):
             message = sentence("beside_public", public=public, file=file)
             raise UsageError(message, code="beside-public")

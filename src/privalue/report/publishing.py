@@ -70,8 +70,8 @@ def publish(
         require_same_study(release, study)
     require_publishable(folder)
     saved = release.save(folder)
-    made = write_report(release, Path(folder), account=account, answers=answers, page=page)
-    return Published(release=saved, **made)
+    files = write_report(release, Path(folder), account=account, answers=answers, page=page)
+    return Published(release=saved, **files)
 
 
 def write_report(

@@ -19,18 +19,18 @@ def as_cell(label: str) -> str:
     """
     if label[:1].isalnum() or len(label) == 1 or _NUMBER.fullmatch(label):
         return label  # a single sign is not a formula
-    return "'" + label if _begins_a_formula(label) else label
+    return "'" + label if _begins_formula(label) else label
 
 
-def _begins_a_formula(label: str) -> bool:
+def _begins_formula(label: str) -> bool:
     """Return whether a spreadsheet may see a formula, also after skipped or full-width marks."""
     bare = label.lstrip("'")
     if bare[:1] in {"\t", "\r", "\n"}:
         return True
-    first = next((mark for mark in bare if mark != "'" and not _is_unseen(mark)), "")
+    first = next((mark for mark in bare if mark != "'" and not _is_invisible(mark)), "")
     return unicodedata.normalize("NFKC", first)[:1] in {"=", "+", "-", "@"}
 
 
-def _is_unseen(mark: str) -> bool:
+def _is_invisible(mark: str) -> bool:
     """Return whether a character is invisible: white space, a control, a combining mark."""
     return unicodedata.category(mark)[0] in "CZM"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, Release, ValueTable
 from privalue.report.description import Table
-from privalue.report.meaning import axis_label_of, counted_between, heading_of, name_restriction
+from privalue.report.meaning import axis_label_of, heading_of, name_restriction, return_bounds_of
 from privalue.report.numbers import Formatted, format_interval
 
 OVERALL = "overall"
@@ -19,10 +19,10 @@ def describe_tables(release: Release) -> tuple[Table, ...]:
     """Return the tables of a release in the order of the report."""
     if release.behaviour is not None:
         return _off_policy(release)
-    found = [] if release.differences is None else [_differences(release, release.differences)]
+    tables = [] if release.differences is None else [_differences(release, release.differences)]
     if release.state_values is not None:
-        found.append(_values(release, "states", release.state_values))
-    return (*found, _values(release, "values", release.values))
+        tables.append(_values(release, "states", release.state_values))
+    return (*tables, _values(release, "values", release.values))
 
 
 def describe_files(release: Release) -> dict[str, dict[str, Any]]:
@@ -35,15 +35,15 @@ def describe_files(release: Release) -> dict[str, dict[str, Any]]:
     files: dict[str, dict[str, Any]] = {"values": values}
     if release.differences is not None:
         files["differences"] = dict(release.differences.columns)
-    same: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     if release.restriction is not None:
-        same |= {"restriction_low": release.restriction.low}
-        same |= {"restriction_high": release.restriction.high}
+        constants |= {"restriction_low": release.restriction.low}
+        constants |= {"restriction_high": release.restriction.high}
     if not release.private:
-        same["flags"] = NOT_PRIVATE
+        constants["flags"] = NOT_PRIVATE
     for columns in files.values():
         count = len(columns["value"])
-        columns |= {name: [cell] * count for name, cell in same.items() if name not in columns}
+        columns |= {name: [cell] * count for name, cell in constants.items() if name not in columns}
     return files
 
 
@@ -69,7 +69,7 @@ def _values(release: Release, key: str, table: ValueTable) -> Table:
         title=heading_of(release, _BY.get(names[-1], "by state")),
         labels={name.capitalize(): columns[name] for name in names},
         by="Arm" if release.arms else "",
-        marks=counted_between(release),
+        marks=return_bounds_of(release),
         axis_label=axis_label_of(release),
         **_numbers(columns),
     )
@@ -94,22 +94,22 @@ def _off_policy(release: Release) -> tuple[Table, ...]:
     order = np.arange(2 * count).reshape(2, count).T.ravel()
     both = {name: np.array(cells)[order] for name, cells in rows.items()}
     labels: dict[str, Any] = {"Policy": both["policy"]}
-    apart: dict[str, Any] = {"Policy": ["target less behaviour"]}
+    gap_labels: dict[str, Any] = {"Policy": ["target less behaviour"]}
     if starts is not None:
-        labels, apart = {"Start": both["start"], **labels}, {"Start": starts}
-    kept = [text for at in range(count) for text in (str(kept_mass(target, at)), "")]
+        labels, gap_labels = {"Start": both["start"], **labels}, {"Start": starts}
+    kept_cells = [text for at in range(count) for text in (str(kept_mass(target, at)), "")]
     values = Table(
         key="values",
         title=heading_of(release, "of both policies"),
         labels=labels,
         by="" if starts is None else "Policy",
-        more={"kept mass": kept},
-        marks=counted_between(release),
+        more={"kept mass": kept_cells},
+        marks=return_bounds_of(release),
         axis_label=axis_label_of(release),
         **_numbers(both),
     )
     columns = release.tables["differences"].columns
-    return _difference(release, "Difference: target less behaviour", apart, columns), values
+    return _difference(release, "Difference: target less behaviour", gap_labels, columns), values
 
 
 def _difference(
@@ -149,5 +149,5 @@ def kept_mass(table: ValueTable, at: int) -> Formatted:
 
 
 def split_flags(text: str) -> tuple[str, ...]:
-    """Return the flags of a row, without what the banner of a seeded experiment says."""
+    """Return the flags of a row, without the mark of a seeded experiment."""
     return tuple(flag for flag in text.split(FLAGS_BETWEEN) if flag not in {"", NOT_PRIVATE})

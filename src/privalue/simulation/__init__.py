@@ -1,6 +1,6 @@
 """Define tabular MDPs with exact values and visit probabilities, and simulate them.
 
-Nothing here is private or part of the trusted core: worlds and their trajectories are made up.
+Nothing here is private or part of the trusted core: trajectories are simulated.
 """
 
 from privalue.simulation.episodes import (

@@ -115,7 +115,7 @@ def _simulate(
     actions: bool = False,
     batch_rows: int | None = None,
 ) -> Iterator[_Batch]:
-    """Check a request, and return its rows in batches, at least one."""
+    """Check the arguments, and yield rows in batches, at least one."""
     process = world.process if isinstance(world, World) else world
     check_whole(trajectories, "trajectories", 1, NO_LIMIT)
     check_whole(seed, "seed", 0, math.inf)
@@ -148,8 +148,8 @@ def _simulate(
                 columns["action"] = process.action_of[outcome]
                 columns["probability"] = process.policy[columns["state"], columns["action"]]
             if truncate_at is not None:
-                going_on = process.outcomes.successors[outcome] != END
-                columns[CUT] = ((step + 1 == limit) & going_on).astype(np.int64)
+                continues = process.outcomes.successors[outcome] != END
+                columns[CUT] = ((step + 1 == limit) & continues).astype(np.int64)
             yield _Batch(columns, int(position[FINISHED]), int(position[TRUNCATED]))
 
     return batches()
@@ -185,7 +185,7 @@ def simulate(
     policy: Any = None,
     actions: bool = False,
 ) -> pa.Table | SimulatedFile:
-    """Simulate trajectories of a world; they are made up, and need no privacy.
+    """Simulate trajectories of a world; nothing here is private.
 
     Args:
         world: what ``privalue.world`` takes: "chain", "chain:N=40,p=0.5", "gym:FrozenLake-v1",
@@ -216,12 +216,12 @@ def simulate(
         "truncate_at": truncate_at,
         "actions": actions,
     }
-    place = world_of(world, policy=policy)
+    definition = world_of(world, policy=policy)
     if out is None:
-        return simulate_episodes(place, **request).table(columns)
+        return simulate_episodes(definition, **request).table(columns)
     if columns is not None:
         raise UsageError("columns= is for rows in memory; leave out= or columns= out")
-    return simulate_to_file(place, out=out, **request)
+    return simulate_to_file(definition, out=out, **request)
 
 
 def simulate_to_file(
@@ -237,8 +237,8 @@ def simulate_to_file(
     then. ``progress`` is called after every batch with the number of finished trajectories.
     """
     path = Path(out)
-    fits = [end for end in ENDINGS if path.name.lower().endswith(end) and path.name.lower() != end]
-    if not fits:
+    ends = [end for end in ENDINGS if path.name.lower().endswith(end) and path.name.lower() != end]
+    if not ends:
         allowed = "it must end in .csv, .csv.gz or .parquet"
         raise UsageError(allowed, code="ending", argument=("out", str(path)))
     batches, rows, writer = _simulate(world, **request), 0, None
@@ -247,7 +247,7 @@ def simulate_to_file(
             partial = stack.enter_context(atomic_file(path))
             for batch in batches:
                 table = pa.record_batch(batch.columns)
-                writer = writer or _open_writer(partial, fits[0], table.schema, stack)
+                writer = writer or _open_writer(partial, ends[0], table.schema, stack)
                 writer.write_batch(table)
                 rows += table.num_rows
                 if progress is not None:

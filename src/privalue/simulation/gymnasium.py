@@ -58,14 +58,14 @@ def from_gymnasium(
             "leave the option out, or use privalue.rollout"
         )
     states, actions = len(table), len(table[0])
-    listed = [
+    transitions = [
         (state * actions + action, *outcome)
         for state in range(states)
         for action in range(actions)
         for outcome in table[state][action]
     ]
     rows, probabilities, successors, rewards, terminated = (
-        np.array(column) for column in zip(*listed, strict=True)
+        np.array(column) for column in zip(*transitions, strict=True)
     )
     mdp = MDP(
         outcomes=Outcomes(
@@ -101,7 +101,7 @@ def rollout(
     One row per transition: the observation acted on and the reward received; the final observation
     gets no row. The environment makes one step at a time, so this is some thousand times slower
     than ``simulate`` of a world. If a time limit truncates episodes, the column ``cut`` marks them,
-    and a warning says so: to keep them and to drop them both bias the values, and the study has to
+    and a warning says so: keeping them and dropping them both bias the values, and the study has to
     choose one (``truncated_rows``).
 
     Args:
@@ -123,7 +123,7 @@ def rollout(
     >>> rows.trajectories, rows.truncated
     (10, 0)
     """
-    wanted = check_whole(episodes, "episodes", 1, NO_LIMIT)
+    count = check_whole(episodes, "episodes", 1, NO_LIMIT)
     check_whole(seed, "seed", 0, NO_LIMIT)
     limit = NO_LIMIT if truncate_at is None else truncate_at
     check_whole(limit, "truncate_at", 1, NO_LIMIT)
@@ -133,7 +133,7 @@ def rollout(
         raise UsageError(
             f"the observations of this environment are {env.observation_space}; they must be "
             "Discrete, one number per state; for other observations, record episodes yourself and "
-            "let pv.Study(bins={...}) make states of them"
+            "let pv.Study(bins={...}) bin them into states"
         )
     discrete = _is_discrete(env.action_space)
     first_state = int(env.observation_space.start)
@@ -141,32 +141,32 @@ def rollout(
     table, act = _reader(env, policy, np.random.default_rng(seed))
 
     rows: list[tuple[int, int, int, float, Any, int]] = []
-    for episode in range(wanted):
+    for episode in range(count):
         observation, _ = env.reset(seed=seed if episode == 0 else None)
-        step, over, stopped = 0, False, False
-        while not (over or stopped):
+        step, terminated, truncated = 0, False, False
+        while not (terminated or truncated):
             state, action = int(observation) - first_state, act(observation)
-            observation, reward, over, stopped, _ = env.step(action)
-            stopped = bool(stopped) or step + 1 >= limit
-            cut = int(stopped and not over)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            truncated = bool(truncated) or step + 1 >= limit
+            cut = int(truncated and not terminated)
             rows.append((episode, step, state, float(reward), action, cut))
             step += 1
-    trajectory, steps, states, rewards, taken, cuts = map(np.array, zip(*rows, strict=True))
+    trajectory, steps, states, rewards, actions_taken, cuts = map(np.array, zip(*rows, strict=True))
     if cuts.any():
         warnings.warn(
-            f"{cuts.sum()} of {wanted} episodes were truncated by a time limit; the column {CUT!r} "
+            f"{cuts.sum()} of {count} episodes were truncated by a time limit; the column {CUT!r} "
             f"marks them: name it in the study by columns={{'truncated': {CUT!r}}}, and choose "
             "truncated_rows='drop-unit' or 'keep'",
             PrivalueWarning,
             stacklevel=2,
         )
-    actions = taken.astype(np.int64) - first_action if discrete else None
+    actions = actions_taken.astype(np.int64) - first_action if discrete else None
     return Episodes(
         trajectory=trajectory,
         step=steps,
         state=states,
         reward=rewards,
-        trajectories=wanted,
+        trajectories=count,
         truncated=int(cuts.sum()),
         action=actions,
         probability=None if table is None else table[states, actions],
@@ -179,10 +179,10 @@ def _is_discrete(space: Any) -> bool:
 
 
 def _reader(env: Any, policy: Any, generator: np.random.Generator) -> tuple[Any, Any]:
-    """Return pi(a | s), None for a policy that is a function, and a function that acts."""
+    """Return pi(a | s) (None if the policy is a function), and a function that draws actions."""
     if callable(policy):
 
-        def ask(observation: Any) -> Any:
+        def call_policy(observation: Any) -> Any:
             action = policy(observation)
             if isinstance(action, list | tuple | dict):
                 raise UsageError(
@@ -191,7 +191,7 @@ def _reader(env: Any, policy: Any, generator: np.random.Generator) -> tuple[Any,
                 )
             return action
 
-        return None, ask
+        return None, call_policy
     if not _is_discrete(env.action_space):
         raise UsageError(
             f"the actions of this environment are {env.action_space}; give a function from the "

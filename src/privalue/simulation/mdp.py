@@ -133,9 +133,9 @@ class Outcomes:
     @cached_property
     def transitions(self) -> Sparse:
         """P, sparse."""
-        going_on = self.successors != END
+        continues = self.successors != END
         return sparse.csr_array(
-            (self.probabilities[going_on], (self.rows[going_on], self.successors[going_on])),
+            (self.probabilities[continues], (self.rows[continues], self.successors[continues])),
             shape=(self.states * self.actions, self.states),
         )
 
@@ -216,12 +216,12 @@ class _Process:
                 f"{table.shape[:2]} on states and actions, or that of the transitions"
             )
         states, actions = table.shape[:2]
-        last, ends = (_marks(chosen, states) for chosen in (absorbing, terminal))
+        last, ends = (_state_mask(labels, states) for labels in (absorbing, terminal))
         state, action, successor = np.nonzero(table)  # NaN counts, so it reaches the checks
-        left = last[state] & (state != successor)
-        if left.any():
+        exits = last[state] & (state != successor)
+        if exits.any():
             raise StudyError(
-                f"absorbing state {state[left][0]} can be left for state {successor[left][0]}; "
+                f"absorbing state {state[exits][0]} can be left for state {successor[exits][0]}; "
                 "the transitions of an absorbing state must be loops"
             )
         if (last & ends).any() or distribution(start, size=states, name="start")[ends].any():
@@ -229,25 +229,25 @@ class _Process:
                 "a terminal state gets no row: it cannot be absorbing, and no trajectory starts in "
                 "it"
             )
-        spread = reward.reshape(reward.shape + (1,) * (3 - reward.ndim))
+        payoff = reward.reshape(reward.shape + (1,) * (3 - reward.ndim))
         # A terminal state never gets a row: its rows in the table are ignored, and end at once.
-        over = last[state] | ends[state] | ends[successor]
+        is_last = last[state] | ends[state] | ends[successor]
         outcomes = Outcomes(
             states=states,
             actions=actions,
             rows=state * actions + action,
             probabilities=table[state, action, successor],
-            successors=np.where(over, END, successor),
+            successors=np.where(is_last, END, successor),
             rewards=np.where(
-                ends[state], 0.0, np.broadcast_to(spread, table.shape)[state, action, successor]
+                ends[state], 0.0, np.broadcast_to(payoff, table.shape)[state, action, successor]
             ),
         )
         return cls(outcomes=outcomes, start=np.asarray(start), discount=discount)
 
 
-def _marks(chosen: Iterable[int], states: int) -> NDArray[np.bool_]:
+def _state_mask(labels: Iterable[int], states: int) -> NDArray[np.bool_]:
     """Return which states are listed."""
-    numbers = np.array(list(chosen), dtype=np.int64)
+    numbers = np.array(list(labels), dtype=np.int64)
     if ((numbers < 0) | (numbers >= states)).any():
         raise StudyError(f"{numbers.tolist()} has a state out of range; use 0 to {states - 1}")
     return np.isin(np.arange(states), numbers)
@@ -279,13 +279,13 @@ class MarkovRewardProcess(_Process):
     @property
     def reward_bounds(self) -> tuple[float, float]:
         """Return the smallest and largest reward that a row can show."""
-        seen = self.outcomes.rewards[self.reachable[self.outcomes.rows]]
-        return float(seen.min()), float(seen.max())
+        rewards = self.outcomes.rewards[self.reachable[self.outcomes.rows]]
+        return float(rewards.min()), float(rewards.max())
 
     @cached_property
     def reachable(self) -> NDArray[np.bool_]:
         """Return whether a trajectory can visit each state."""
-        return _reached(self.transitions, self.start > 0)
+        return _reachable_from(self.transitions, self.start > 0)
 
     @cached_property
     def surely_ends(self) -> NDArray[np.bool_]:
@@ -293,7 +293,7 @@ class MarkovRewardProcess(_Process):
         backwards = self.transitions.T.tocsr()
         last = np.zeros(self.states, dtype=bool)
         last[self.outcomes.rows[self.outcomes.successors == END]] = True
-        return ~_reached(backwards, ~_reached(backwards, last))
+        return ~_reachable_from(backwards, ~_reachable_from(backwards, last))
 
     def require_end(self) -> None:
         """Refuse a process whose trajectories may never end: their expected length is infinite.
@@ -315,14 +315,14 @@ class MarkovRewardProcess(_Process):
         Without discounting, V is NaN in states from which a trajectory may never end.
         """
         solvable = self.surely_ends if self.discount == 1 else np.ones(self.states, dtype=bool)
-        kept = np.flatnonzero(solvable)
+        rows = np.flatnonzero(solvable)
         values = np.full(self.states, np.nan)
-        if kept.size:
+        if rows.size:
             # Solvable states never lead to others: a trajectory that surely ends cannot reach a
             # state from which it may not end.
-            system = sparse.eye_array(kept.size) - self.discount * self.transitions[kept][:, kept]
-            values[kept] = sparse.linalg.splu(system.tocsc()).solve(
-                self.outcomes.expected_rewards[kept]
+            system = sparse.eye_array(rows.size) - self.discount * self.transitions[rows][:, rows]
+            values[rows] = sparse.linalg.splu(system.tocsc()).solve(
+                self.outcomes.expected_rewards[rows]
             )
         return read_only(values)
 
@@ -358,8 +358,8 @@ class MDP(_Process):
         improved policy knows them as ends, and not as states.
         """
         following, rewards = self.outcomes.transitions.sum(axis=1), self.outcomes.expected_rewards
-        nothing = (following == 0) & (rewards == 0)
-        idle = np.flatnonzero(nothing.reshape(self.states, self.actions).all(axis=1))
+        ends = (following == 0) & (rewards == 0)
+        idle = np.flatnonzero(ends.reshape(self.states, self.actions).all(axis=1))
         table = policy_table(policy, states=self.states, actions=self.actions, idle=idle)
         return read_only(table / table.sum(axis=1, keepdims=True))
 
@@ -367,17 +367,17 @@ class MDP(_Process):
         """Return the Markov reward process of this MDP under a policy."""
         table = self.policy_table(policy)
         outcomes = self.outcomes
-        chances = table.ravel()[outcomes.rows] * outcomes.probabilities
-        kept = np.flatnonzero(chances)
-        state, action = np.divmod(outcomes.rows[kept], self.actions)
+        probabilities = table.ravel()[outcomes.rows] * outcomes.probabilities
+        possible = np.flatnonzero(probabilities)
+        state, action = np.divmod(outcomes.rows[possible], self.actions)
         return MarkovRewardProcess(
             outcomes=Outcomes(
                 states=self.states,
                 actions=1,
                 rows=state,
-                probabilities=chances[kept],
-                successors=outcomes.successors[kept],
-                rewards=outcomes.rewards[kept],
+                probabilities=probabilities[possible],
+                successors=outcomes.successors[possible],
+                rewards=outcomes.rewards[possible],
             ),
             start=self.start,
             discount=self.discount,
@@ -421,7 +421,7 @@ class MDP(_Process):
         return read_only(np.eye(self.actions)[near_best.argmax(axis=1)])
 
 
-def _reached(graph: Sparse, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _reachable_from(graph: Sparse, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which states are reachable from the sources, including the sources."""
     states = graph.shape[0]
     # One more node leads to all sources.
@@ -454,18 +454,18 @@ def _largest_return(process: MarkovRewardProcess, sign: float) -> float:
     a positive reward, and returns are unbounded.
     """
     outcomes, gamma = process.outcomes, process.discount
-    going_on, rewards = outcomes.successors != END, sign * outcomes.rewards
+    continues, rewards = outcomes.successors != END, sign * outcomes.rewards
     first_of_row = np.searchsorted(outcomes.rows, np.arange(process.states))
     tolerance = 1e-12 * float(np.abs(rewards).max()) if gamma < 1 else 0.0
     values = np.full(process.states, 0.0 if gamma < 1 else -np.inf)
     for _ in range(RETURN_SWEEPS if gamma < 1 else min(process.states + 1, RETURN_SWEEPS)):
-        following = np.where(going_on, values[outcomes.successors], 0.0)
+        following = np.where(continues, values[outcomes.successors], 0.0)
         largest = np.maximum.reduceat(rewards + gamma * following, first_of_row)
         with np.errstate(invalid="ignore"):  # no path has ended, before or after
-            moved = float(np.abs(largest - values)[process.reachable].max())
+            change = float(np.abs(largest - values)[process.reachable].max())
         values = largest
-        if moved <= tolerance:
+        if change <= tolerance:
             return float(values[process.reachable].max())
     if gamma == 1:
         return math.inf
-    return float(values[process.reachable].max()) + moved * gamma / (1 - gamma)
+    return float(values[process.reachable].max()) + change * gamma / (1 - gamma)

@@ -53,12 +53,12 @@ def visit_probabilities(
     ever. States that no trajectory reaches are left out of the system and have p = 0.
     """
     states = start.size
-    kept = np.flatnonzero(reachable)
-    system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
-    expected = sparse.linalg.splu(system.tocsc()).solve(np.eye(kept.size))
+    index = np.flatnonzero(reachable)
+    system = sparse.eye_array(index.size) - transitions[index][:, index]
+    expected = sparse.linalg.splu(system.tocsc()).solve(np.eye(index.size))
     # Rounding may leave a probability outside [0, 1] by about 1e-16.
     hit = np.clip(expected / np.diag(expected), 0, 1)
-    visited = np.clip(start[kept] @ hit, 0, 1)
+    visited = np.clip(start[index] @ hit, 0, 1)
 
     back = hit.T  # back[s, s'] = h[s', s]
     divisor = 1 - hit * back
@@ -68,11 +68,11 @@ def visit_probabilities(
     np.fill_diagonal(both, visited)
 
     single = np.zeros(states)
-    single[kept] = visited
+    single[index] = visited
     joint = np.zeros((states, states))
-    joint[np.ix_(kept, kept)] = both
+    joint[np.ix_(index, index)] = both
     return VisitProbabilities(
         single=single,
         joint=joint,
-        expected_length=float(start[kept] @ expected.sum(axis=1)),
+        expected_length=float(start[index] @ expected.sum(axis=1)),
     )

@@ -73,7 +73,7 @@ def walk(
     step_of: Integers,
     outcome_of: Integers,
 ) -> int:  # pragma: no cover - compiled
-    """Write rows until the arrays are full or all trajectories are done; return how many.
+    """Fill the arrays with rows, until they are full or all trajectories are done; count them.
 
     Args:
         table: what follows each state.
@@ -86,16 +86,16 @@ def walk(
         outcome_of: the array to fill with the outcome that was drawn.
     """
     start = table.offsets.size - 2
-    written, step, state = 0, position[STEP], position[STATE]
+    count, step, state = 0, position[STEP], position[STATE]
     while position[FINISHED] < trajectories:
         if state == END:
             state, step = table.successors[_draw(start, table, generator.random())], 0
-        while state != END and step < limit and written < outcome_of.size:
+        while state != END and step < limit and count < outcome_of.size:
             k = _draw(state, table, generator.random())
-            trajectory_of[written] = position[FINISHED]
-            step_of[written] = step
-            outcome_of[written] = k
-            written += 1
+            trajectory_of[count] = position[FINISHED]
+            step_of[count] = step
+            outcome_of[count] = k
+            count += 1
             step += 1
             state = table.successors[k]
         if state != END and step < limit:
@@ -104,4 +104,4 @@ def walk(
         position[TRUNCATED] += state != END
         state = END
     position[STEP], position[STATE] = step, state
-    return written
+    return count

@@ -1,4 +1,4 @@
-"""Define worlds (processes that their name and parameters rebuild), and build the built-in ones.
+"""Define worlds (processes with a name and parameters), and build the built-in ones.
 
 The chain is the domain of [BGP16] section 6: N stages, a probability p of staying in a stage, and a
 last, absorbing stage, which gets one row and the only reward.
@@ -29,7 +29,7 @@ NAMES = "uniform, greedy (or optimal), optimal:SHARE with a share from 0 to 1"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class World:
-    """A Markov reward process with the name and the parameters that made it.
+    """A Markov reward process with its name and parameters, from which it can be rebuilt.
 
     ``text`` spells out every parameter; ``parse_world(world.text)`` is the same world again,
     unless the policy was passed as a table, which the text calls ``given``.
@@ -68,14 +68,14 @@ class World:
             parameters: of the world's text; "policy" is filled in here.
             behaviour: the policy that the world comes with; uniform, if left out.
         """
-        own = None if behaviour is None else mdp.policy_table(behaviour)
+        table = None if behaviour is None else mdp.policy_table(behaviour)
         by_name = isinstance(policy, str) and not policy.lower().endswith(".csv")
         return cls(
             name=name,
             parameters={**(parameters or {}), "policy": policy if by_name else "given"},
-            process=mdp.under(_policy_by_name(mdp, policy, own) if by_name else policy),
+            process=mdp.under(_policy_by_name(mdp, policy, table) if by_name else policy),
             mdp=mdp,
-            behaviour=own,
+            behaviour=table,
         )
 
     def under(self, policy: Any) -> "World":
@@ -160,8 +160,8 @@ def _policy_by_name(mdp: MDP, name: str, behaviour: Vector | None) -> Vector:
         with suppress(ValueError):
             share = float(number)
     if not 0 <= share <= 1:
-        own = "" if behaviour is None else "expert, "
-        allowed = f"it must be {own}{NAMES}, or a CSV file"
+        choices = "" if behaviour is None else "expert, "
+        allowed = f"it must be {choices}{NAMES}, or a CSV file"
         raise UsageError(allowed, code="policy-unknown", argument=("policy", name))
     return (1 - share) * (uniform if behaviour is None else behaviour) + share * mdp.optimal()
 
@@ -291,7 +291,7 @@ def garnet(
 
 
 def world_of(source: Any, *, policy: Any = None, discount: float | None = None) -> World:
-    """Return a world with its exact values: the ground truth that estimates are compared with.
+    """Return a world with its exact values: the ground truth of simulations.
 
     Args:
         source: a text such as "chain:N=40,p=0.5", "garnet:seed=7", "gym:FrozenLake-v1" or
@@ -322,11 +322,9 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
         elif isinstance(source, MDP):
             world = World.of(source)
         else:
-            made_with = getattr(getattr(source, "spec", None), "kwargs", {})
+            options = getattr(getattr(source, "spec", None), "kwargs", {})
             plain: dict[str, Any] = {
-                key: value
-                for key, value in made_with.items()
-                if isinstance(value, str | int | float)
+                key: value for key, value in options.items() if isinstance(value, str | int | float)
             }
             world = from_gymnasium(source, **plain)
         if discount is not None:
@@ -365,18 +363,18 @@ def parse_world(text: str) -> World:
                 "gym needs an environment first, as in gym:FrozenLake-v1,policy=uniform"
             )
         options = _settings(items[0], items[1:], None)
-        chosen = {
+        arguments = {
             key: _read_as(kind, key, str(options.pop(key)))
             for key, kind in (("policy", str), ("discount", float))
             if key in options
         }
-        return from_gymnasium(make(items[0], **options), **chosen, **options)
+        return from_gymnasium(make(items[0], **options), **arguments, **options)
     builders: dict[str, Any] = {"chain": chain, "garnet": garnet, "icu-sepsis": icu_sepsis}
     if name not in builders:
         raise UsageError(f"unknown world {name!r}; known: {', '.join(builders)}, gym")
-    short = {argument: key for key, argument in SHORT.items()}
+    short_names = {argument: key for key, argument in SHORT.items()}
     kinds = {
-        short.get(parameter.name, parameter.name): type(parameter.default)
+        short_names.get(parameter.name, parameter.name): type(parameter.default)
         for parameter in inspect.signature(builders[name]).parameters.values()
     }
     settings = _settings(name, items, kinds)
@@ -403,8 +401,8 @@ def _read_as(kind: type, key: str, value: str) -> Any:
     try:
         return kind(value)
     except ValueError:
-        wanted = "a whole number" if kind is int else "a number"
-        raise UsageError(f"{key} is {value!r}; it must be {wanted}") from None
+        expected = "a whole number" if kind is int else "a number"
+        raise UsageError(f"{key} is {value!r}; it must be {expected}") from None
 
 
 def _guess(value: str) -> Parameter:
@@ -413,7 +411,7 @@ def _guess(value: str) -> Parameter:
     The environment checks its own options.
     """
     with suppress(ValueError):
-        found = json.loads(value.lower())
-        if isinstance(found, bool | int | float):
-            return found
+        number = json.loads(value.lower())
+        if isinstance(number, bool | int | float):
+            return number
     return value

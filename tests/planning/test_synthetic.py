@@ -45,7 +45,7 @@ def test_resampled_statistics_have_the_moments_of_simulated_ones(name):
     world, changes = SETTINGS[name]
     study = study_of(world, **changes)
     made_up, generator = FromWorld(study, world), np.random.default_rng(1)
-    m = made_up.rounded(2000)
+    m = made_up.round_size(2000)
     drawn = [made_up.statistics(m, generator) for _ in range(300)]
     real = [simulated(study, world, m, seed) for seed in range(150)]
     for field in ("counts", "return_steps"):

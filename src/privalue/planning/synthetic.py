@@ -1,4 +1,4 @@
-"""Make up the statistics of m trajectories, from a public world or from a prior of visits.
+"""Simulate the statistics of m trajectories, from a public world or from a prior of visits.
 
 | symbol | here         | shape | public                                             |
 |--------|--------------|-------|----------------------------------------------------|
@@ -31,7 +31,7 @@ from privalue.study import Study
 SEED = 20160620
 _MOST_ROWS, _MOST_TRAJECTORIES, _PILOT = 4_000_000, 200_000, 500  # simulated
 _MOST_CELLS = 2**22  # numbers by batch, key and level, held in memory at once
-_FEWEST_BATCHES, _SUMMED = 256, 64  # batches to draw from; batches that a data set is the sum of
+_FEWEST_BATCHES, _BATCHES_PER_SUM = 256, 64  # batches to draw from, and to add up for a data set
 _BY_KEY = (
     "counts",
     "return_steps",
@@ -40,12 +40,12 @@ _BY_KEY = (
     "weight_steps",
     "weighted_steps",
 )
-_FEW = 10_000  # with fewer simulated visits, the exact value replaces their mean
+_FEW_VISITS = 10_000  # with fewer simulated visits, the exact value replaces their mean
 _GOLDEN = (5**0.5 - 1) / 2
 
 
 class FromVisits:
-    """Made-up statistics if only the probabilities of visits are known."""
+    """Synthetic statistics if only the probabilities of visits are known."""
 
     def __init__(self, study: Study, visits: Vector) -> None:
         self._study = study
@@ -55,12 +55,12 @@ class FromVisits:
         self._shares = (0.5 + _GOLDEN * np.arange(len(self.visits))) % 1
         self.values: Vector = np.asarray(low + (high - low) * self._shares, np.float64)
 
-    def rounded(self, trajectories: int) -> int:
-        """Return m as it is: any number can be made up."""
+    def round_size(self, trajectories: int) -> int:
+        """Return m unchanged: any number of trajectories can be simulated."""
         return trajectories
 
     def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
-        """Return the statistics of a made-up data set."""
+        """Return the statistics of a synthetic data set."""
         counts = generator.binomial(trajectories, self.visits)
         steps = generator.binomial(counts, self._shares) * GRID_STEPS
         return _statistics(self._study, trajectories, counts=counts, return_steps=steps)
@@ -72,12 +72,12 @@ class FromWorld:
     def __init__(self, study: Study, world: World) -> None:
         self._study = study
         self._rows = _Rows.of(study, world)
-        everything = self._rows.add_up(replace(study.limits, arms=1, keys=self._rows.keys))
+        totals = self._rows.add_up(replace(study.limits, arms=1, keys=self._rows.keys))
         self.visits: Vector = np.tile(
-            everything.counts / everything.trajectories / study.arm_count, study.arm_count
+            totals.counts / totals.trajectories / study.arm_count, study.arm_count
         )
-        weight = float(everything.weight_steps.sum()) * study.limits.clip / GRID_STEPS
-        self.kept = weight / everything.trajectories  # importance weight that clipping retains
+        weight = float(totals.weight_steps.sum()) * study.limits.clip / GRID_STEPS
+        self.retained_weight = weight / totals.trajectories  # importance weight after clipping
         self.values: Vector = np.tile(self._rows.values(study.limits), study.arm_count)
         self._batches = lru_cache(maxsize=4)(self._simulated_batches)
 
@@ -86,11 +86,11 @@ class FromWorld:
         cells = self._rows.keys * (1 + 2 * self._study.limits.levels)
         most = max(self._rows.trajectories // _FEWEST_BATCHES, 1)
         least = -(-self._rows.trajectories * cells // _MOST_CELLS)
-        wanted = min(max(trajectories // _SUMMED, 1), most)
-        return max(1 << (wanted.bit_length() - 1), 1 << max(least - 1, 0).bit_length())
+        target = min(max(trajectories // _BATCHES_PER_SUM, 1), most)
+        return max(1 << (target.bit_length() - 1), 1 << max(least - 1, 0).bit_length())
 
-    def rounded(self, trajectories: int) -> int:
-        """Return m, down to whole batches, at least one."""
+    def round_size(self, trajectories: int) -> int:
+        """Return m rounded down to whole batches, at least one."""
         size = self._size(trajectories)
         return max(trajectories // size, 1) * size
 
@@ -99,40 +99,40 @@ class FromWorld:
         # The core counts each batch as an arm: no trajectory is in two.
         batches, limits = self._rows.trajectories // size, self._study.limits
         limits = replace(limits, arms=batches, keys=batches * self._rows.keys)
-        summed = self._rows.add_up(limits, size=size, batches=batches)
-        arrays = {name: getattr(summed, name) for name in _BY_KEY}
+        totals = self._rows.add_up(limits, size=size, batches=batches)
+        arrays = {name: getattr(totals, name) for name in _BY_KEY}
         sums = {name: part.reshape(batches, -1) for name, part in arrays.items() if part.size}
-        return {**sums, "largest_levels": summed.largest_levels}
+        return {**sums, "largest_levels": totals.largest_levels}
 
     def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
-        """Return the statistics of a made-up data set; its arms have one distribution."""
+        """Return the statistics of a synthetic data set; its arms have one distribution."""
         size, arms = self._size(trajectories), self._study.arm_count
         batches = dict(self._batches(size))
         largest = batches.pop("largest_levels")
         number = len(batches["counts"])
-        of_arms = generator.multinomial(trajectories // size, np.full(arms, 1 / arms))
-        times = [generator.multinomial(each, np.full(number, 1 / number)) for each in of_arms]
-        found: dict[str, Any] = {}
+        counts = generator.multinomial(trajectories // size, np.full(arms, 1 / arms))
+        draws = [generator.multinomial(count, np.full(number, 1 / number)) for count in counts]
+        arrays: dict[str, Any] = {}
         for name, part in batches.items():
-            sums = np.concatenate([_add_up(each, part) for each in times])
+            sums = np.concatenate([_add_up(times, part) for times in draws])
             levels = name.startswith("level")
-            found[name] = sums.reshape(len(self.visits), -1) if levels else sums
-        if "level_counts" in found:
-            found["largest_levels"] = generator.multinomial(trajectories, largest / largest.sum())
-        return _statistics(self._study, trajectories, **found)
+            arrays[name] = sums.reshape(len(self.visits), -1) if levels else sums
+        if "level_counts" in arrays:
+            arrays["largest_levels"] = generator.multinomial(trajectories, largest / largest.sum())
+        return _statistics(self._study, trajectories, **arrays)
 
 
-MadeUp: TypeAlias = FromVisits | FromWorld
+Synthetic: TypeAlias = FromVisits | FromWorld
 
 
-def _add_up(times: Integers, batches: Integers) -> Integers:
+def _add_up(repeats: Integers, batches: Integers) -> Integers:
     """Return the sum of batches, batch b ``times[b]`` times; most of these are 0."""
-    used = np.flatnonzero(times)
-    return np.asarray(times[used] @ batches[used])
+    used = np.flatnonzero(repeats)
+    return np.asarray(repeats[used] @ batches[used])
 
 
 def _statistics(study: Study, trajectories: int, **arrays: Any) -> Statistics:
-    """Return made-up statistics; every person has as many trajectories as the limit allows."""
+    """Return synthetic statistics; every person has as many trajectories as the limit allows."""
     return Statistics(
         limits=study.limits,
         trajectories=trajectories,
@@ -143,11 +143,11 @@ def _statistics(study: Study, trajectories: int, **arrays: Any) -> Statistics:
 
 
 @lru_cache(maxsize=2)
-def _simulated(world: World, choosing: bool) -> Episodes:
+def _simulate(world: World, has_actions: bool) -> Episodes:
     """Simulate as many trajectories as fit in memory; rewards are not yet discounted."""
 
     def rows(trajectories: int) -> Episodes:
-        return simulate_episodes(world, trajectories=trajectories, seed=SEED, actions=choosing)
+        return simulate_episodes(world, trajectories=trajectories, seed=SEED, actions=has_actions)
 
     length = len(rows(_PILOT)) / _PILOT
     return rows(int(np.clip(_MOST_ROWS / length, _PILOT, _MOST_TRAJECTORIES)))
@@ -172,11 +172,11 @@ class _Rows:
         process: MarkovRewardProcess = replace(world.process, discount=study.values.discount)
         process.require_end()
         state_of = raw_states(study, process)
-        choosing = study.pairs is not None
-        rows = _simulated(world, choosing)
+        has_actions = study.pairs is not None
+        rows = _simulate(world, has_actions)
         key_of, key, keys = state_of, state_of[rows.state], study.keys_per_arm
         exact, ratio = process.values, None
-        if choosing:
+        if has_actions:
             mdp: MDP = replace(world.decisions[0], discount=study.values.discount)
             assert rows.action is not None
             pair = rows.state * mdp.actions + rows.action
@@ -209,17 +209,17 @@ class _Rows:
             size: trajectories of a batch; 0 for a single batch of all trajectories.
             batches: how many batches.
         """
-        some = slice(None, int(np.searchsorted(self.trajectory, size * batches)) if size else None)
-        ids, key = self.trajectory[some], self.key[some]
+        part = slice(None, int(np.searchsorted(self.trajectory, size * batches)) if size else None)
+        ids, key = self.trajectory[part], self.key[part]
         if size:
             key = key + ids // size * self.keys
         contributions = Contributions(limits)
         contributions.add(
             ids[:, None, None],  # also as the person: every person has one trajectory
-            self.step[some],
+            self.step[part],
             key.astype(np.int32),
-            self.reward[some],
-            None if self.ratio is None else self.ratio[some],
+            self.reward[part],
+            None if self.ratio is None else self.ratio[part],
         )
         return contributions.finish()
 
@@ -234,7 +234,7 @@ class _Rows:
             return self.exact
         longest = np.arange(int(self.step.max()) + 1)
         most = max(float(np.abs(self.reward).max() * np.sum(limits.discount**longest)), 1.0)
-        free = replace(
+        unlimited = replace(
             limits,
             arms=1,
             keys=self.keys,
@@ -245,10 +245,10 @@ class _Rows:
                 self.keys if np.isnan(self.exact).any() else limits.max_states_per_trajectory
             ),
         )
-        found = self.add_up(free)
+        totals = self.add_up(unlimited)
         with np.errstate(invalid="ignore"):
-            means = found.return_sums / found.counts
-        few = (found.counts < _FEW) & np.isfinite(self.exact)
+            means = totals.return_sums / totals.counts
+        few = (totals.counts < _FEW_VISITS) & np.isfinite(self.exact)
         return np.where(few, self.exact, means)
 
 
@@ -264,11 +264,11 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
         if states != study.state_count:
             raise StudyError(say("world", "states", theirs=states, ours=study.state_count))
         return np.arange(states)
-    found = np.array([study.raw_labels.get(str(raw), -1) for raw in range(states)])
-    unknown = np.flatnonzero((found < 0) & process.reachable)
+    positions = np.array([study.raw_labels.get(str(raw), -1) for raw in range(states)])
+    unknown = np.flatnonzero((positions < 0) & process.reachable)
     if unknown.size:
         raise StudyError(say("world", "unknown", state=unknown[0]))
-    return found
+    return positions
 
 
 def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
@@ -287,13 +287,13 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     codes = state_of[:, None] * mdp.actions + action_of
     places = np.searchsorted(pairs.codes, codes)
     known = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
-    found = np.where(known & (state_of >= 0)[:, None], places, -1)
-    taken = world.process.reachable[:, None] & (policy > 0)
-    strange = np.argwhere(taken & (found < 0))
-    if strange.size:
-        state, action = strange[0]
+    positions = np.where(known & (state_of >= 0)[:, None], places, -1)
+    possible = world.process.reachable[:, None] & (policy > 0)
+    missing = np.argwhere(possible & (positions < 0))
+    if missing.size:
+        state, action = missing[0]
         raise StudyError(say("world", "strange", state=state, action=action))
-    return np.asarray(found.ravel())
+    return np.asarray(positions.ravel())
 
 
 def _policies(study: Study, world: World, key_of: Integers) -> tuple[Vector, Vector]:
@@ -317,6 +317,6 @@ def _single(values: Vector, key_of: Integers, keys: int) -> Vector:
     """Return the values of keys that are a single state or pair of the world; NaN for others."""
     known = key_of >= 0
     times = np.bincount(key_of[known], minlength=keys)
-    found = np.full(keys, np.nan)
-    found[key_of[known]] = values[known]
-    return np.where(times == 1, found, np.nan)
+    single = np.full(keys, np.nan)
+    single[key_of[known]] = values[known]
+    return np.where(times == 1, single, np.nan)
