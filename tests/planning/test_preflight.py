@@ -10,12 +10,7 @@ import pytest
 
 import privalue as pv
 from privalue.core import PublicSize
-from privalue.planning import (
-    HalfWidth,
-    large_delta,
-    mechanism_of_study,
-    usefulness,
-)
+from privalue.planning import HalfWidth, large_delta, mechanism_of_study, usefulness
 
 PEOPLE = [[(0, 0.0), (1, 0.0), (2, 1.0)], [(0, 0.0), (2, 1.0)]] * 500
 
