@@ -386,7 +386,8 @@ def release(
         if size.trajectories is None and study.privacy.delta > 0:
             planning.warn_caller(
                 "with a ledger no size is counted, so that nobody compares delta with 1/m; declare "
-                "[study] trajectories"
+                "[study] trajectories",
+                code="size-not-counted",
             )
     # Delta is compared with a public size, which may have to be counted first.
     is_size_known = size.units is not None or not study.limits.size_is_public
