@@ -389,7 +389,8 @@ def release(
         if size.trajectories is None and study.privacy.delta > 0:
             planning.warn_caller(
                 "with a ledger m is not counted, so delta is not compared with 1/m; declare "
-                "[study] trajectories"
+                "[study] trajectories",
+                code="size-not-counted",
             )
     # Delta is compared with a public size, which may have to be counted first.
     is_size_known = size.units is not None or not study.limits.size_is_public

@@ -44,11 +44,6 @@ def release(study):
 
 
 @pytest.fixture(scope="session")
-def private_release(study):
-    return pv.release(study, PEOPLE)
-
-
-@pytest.fixture(scope="session")
 def other():
     """The same by dp-lsw, which has no intervals, and too much noise."""
     return seeded(described(mechanism={"name": "dp-lsw"}))

@@ -6,6 +6,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
+import privalue as pv
 from api.conftest import LABELS
 
 
@@ -38,3 +39,13 @@ def test_a_release_is_drawn_with_names_and_intervals(release):
     ]
     assert [segment[0, 0] for segment in privacy] == release.low.tolist()
     assert "NOT PRIVATE" in axes.get_title("left")
+
+
+def test_a_plan_is_drawn_for_several_epsilon(plan):
+    *lines, without = plan.plot().get_lines()
+    assert without.get_ydata().tolist() == [row.without_privacy for row in plan.by_visits]
+    for line, epsilon in zip(lines, (0.25, 1.0, 4.0), strict=True):
+        assert line.get_label() == f"epsilon = {epsilon:g}"
+        other = pv.plan(plan.study.replace(epsilon=epsilon)).by_visits
+        ends = [other[0].half_width, other[-1].half_width]
+        assert line.get_ydata()[[0, -1]] == pytest.approx(ends)

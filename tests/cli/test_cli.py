@@ -12,9 +12,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+import typer
 
 from oracles.studies import study_file
-from privalue.cli import run
+from privalue.cli import app, run
 
 STUDY = study_file(
     study={"dataset": "people"},
@@ -81,6 +82,11 @@ def test_the_journey_as_json(folder, capsys):
     visits = [row["visits"] for row in printed_json(capsys)["by_visits"]]
     assert visits == sorted(visits)
     assert (visits[0], visits[-1] >= 10_000) == (10, True)
+    world = ["--world", "chain:N=5", "--trajectories", "900"]
+    assert run(["plan", "study.toml", "--all", *world, "--json"]) == 0
+    errors = {row["mechanism"]: row["rmse"] for row in printed_json(capsys)["mechanisms"]}
+    assert list(errors) == ["dp-ssp", "dp-lsw", "dp-lsl"]
+    assert all(0 < error < 1 for error in errors.values())
 
 
 def test_the_demo_goes_the_whole_journey(tmp_path, monkeypatch, capsys):
@@ -146,6 +152,7 @@ def test_an_error_is_one_line_with_its_codes(folder, capsys, exit_code, code, wo
         ["plan", "study.toml", "--steps", "0"],
         ["plan", "study.toml", "--solve", "epsilon"],
         ["plan", "study.toml", "--world", "chain:N=5"],
+        ["plan", "study.toml", "--all"],
         [*RELEASE, "r", "--engine", "abacus"],
         ["simulate", "chain", "--trajectories", "9", "--out", "s.txt"],
         [*BUDGET, "nobody"],
@@ -204,6 +211,25 @@ def test_quiet_is_for_one_command_and_what_is_private_says_so(folder, capsys):
 
 
 # Help
+
+
+def test_help_shows_what_most_people_need_and_the_rest_under_advanced():
+    commands = typer.main.get_command(app)
+    assert commands.list_commands(None)[-2:] == ["refit", "reproduce"]
+    _, *options = commands.get_command(None, "release").params
+    panels = [option.rich_help_panel for option in options]
+    assert (panels.count(None), {*panels}) == (10, {None, "Advanced"})
+
+
+def test_a_figure_is_a_picture_and_replaces_nothing_unasked(folder, monkeypatch):
+    assert run([*RELEASE, "r", "--no-report"]) == 0
+    figure = ["report", "r", "--figure"]
+    tried = (["v.svg"], ["v.svg"], ["v.svg", "--force"], ["v.gif"])
+    assert [run([*figure, *words]) for words in tried] == [0, 2, 0, 2]
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "privalue.report.drawing")
+    assert run([*figure, "w.pdf"]) == 6
+    assert {path.name for path in folder.glob("[vw].*")} == {"v.svg"}
 
 
 # Processes

@@ -104,6 +104,7 @@ MISTAKES = {
     "low contrast": ("--soft: light-dark(#4a5866", "--soft: light-dark(#a9b4bf", "color-contrast"),
     "pale marks": ("--mark: light-dark(#084f78", "--mark: light-dark(#d5e6f1", "contrast 1."),
     "too wide": ("<main", '<div style="width: 2000px">wide</div><main', "scrolls sideways"),
+    "far down": ("<main", '<p style="height: 900px"></p><main', "below the first screen"),
     "small print": ("<main", '<p style="font-size: 8px">small</p><main', "8.0 pixels"),
     "no focus": ("outline: 3px solid", "outline: 0 none", "focus does not show"),
     "no main": ("<main", "<div", "landmark"),

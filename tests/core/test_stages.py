@@ -16,13 +16,7 @@ from oracles import limits as usual
 from oracles import stages as slow
 from oracles.refusals import refused
 from oracles.studies import release_anyway, study
-from privalue.core import (
-    MECHANISMS,
-    Contributions,
-    SeededForExperimentsOnly,
-    draw,
-    stage_alphas,
-)
+from privalue.core import MECHANISMS, Contributions, SeededForExperimentsOnly, draw, stage_alphas
 from privalue.core.mechanisms import StatisticsNoise, bounds_sensitivity
 from privalue.study import declared_size, resolve
 

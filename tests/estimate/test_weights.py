@@ -11,12 +11,7 @@ import pytest
 from scipy import special
 
 from privalue.estimate import normal_quantile
-from privalue.estimate.off_policy import (
-    NoisyWeights,
-    Quotient,
-    policy_columns,
-    tail,
-)
+from privalue.estimate.off_policy import NoisyWeights, Quotient, policy_columns, tail
 
 LEVEL = 0.95
 

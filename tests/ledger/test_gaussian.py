@@ -15,23 +15,9 @@ from mpmath import mp, mpf
 from oracles import squares as literal
 from privalue.core import gaussian
 from privalue.errors import BudgetError
-from privalue.ledger import (
-    MU2,
-    Amount,
-    BudgetTerms,
-    Protection,
-    epsilon_of,
-    mu2_of_alpha,
-    terms,
-)
+from privalue.ledger import MU2, Amount, BudgetTerms, Protection, epsilon_of, mu2_of_alpha, terms
 from privalue.ledger.amounts import LARGEST, cost_of
-from privalue.ledger.gaussian import (
-    affordable,
-    covers_pure,
-    is_refuted,
-    mu2_of_pure,
-    mu2_total,
-)
+from privalue.ledger.gaussian import affordable, covers_pure, is_refuted, mu2_of_pure, mu2_total
 
 EPSILON = 10**12  # units of 1
 ALPHA = gaussian(1.0, 1e-6).alpha

@@ -17,6 +17,7 @@ FLAGS = [
 ]
 WIDTHS, SCHEMES = (390, 1280), ("light", "dark")
 LEAST_GRAPHIC, LEAST_TEXT = 3.0, 11.0
+BELOW = "document.querySelector('.values .plot')?.getBoundingClientRect().bottom > innerHeight"
 
 
 def _script(name: str) -> str:
@@ -72,6 +73,8 @@ def faults(browser, file: Path, *, width: int, scheme: str) -> list[str]:
         found += [f"request: {address}" for address in opened.asked]
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found.append("the page scrolls sideways")
+        if width > min(WIDTHS) and page.evaluate(BELOW):
+            found.append("the plot is below the first screen")
         page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
         found += page.evaluate(_script("look"), [LEAST_GRAPHIC, LEAST_TEXT])
         found += axe_faults(opened)

@@ -10,12 +10,7 @@ import pytest
 
 import privalue as pv
 from privalue.core import PublicSize
-from privalue.planning import (
-    HalfWidth,
-    large_delta,
-    mechanism_of_study,
-    usefulness,
-)
+from privalue.planning import HalfWidth, large_delta, mechanism_of_study, usefulness
 
 PEOPLE = [[(0, 0.0), (1, 0.0), (2, 1.0)], [(0, 0.0), (2, 1.0)]] * 500
 
@@ -176,9 +171,10 @@ def test_delta_against_the_number_of_units(delta, refused):
     assert (large_delta(study, declared) is None) == (refused is None)
 
 
-def test_a_large_delta_is_said_and_a_larger_one_refused():
+def test_a_large_delta_is_said_and_a_larger_one_refused(ledger):
     assert codes(described(delta=5e-4))[1] == ["large-delta"]
     assert codes(described(delta=1e-5))[1] == []
+    assert codes(described(), ledger=ledger)[1] == ["size-not-counted"]
     with pytest.raises(pv.StudyError) as refused:
         pv.release(described(delta=0.01), PEOPLE)
     assert refused.value.code == "delta-not-below-1/m"

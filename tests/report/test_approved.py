@@ -15,12 +15,7 @@ import pytest
 import privalue as pv
 from privalue.cli import terminal
 from privalue.cli.console import SafeConsole
-from privalue.report import (
-    describe,
-    describe_diagnostics,
-    describe_plan,
-    write_report,
-)
+from privalue.report import describe, describe_diagnostics, describe_plan, write_report
 from report import samples
 
 APPROVED = Path(__file__).parent / "approved"

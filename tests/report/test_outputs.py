@@ -225,6 +225,22 @@ def test_a_seeded_release_says_everywhere_that_it_is_not_private(tmp_path):
     assert json.loads(found["json"])["release.private"] is False
 
 
+def test_a_private_release_of_two_arms_says_so_on_a_short_page(tmp_path):
+    found = texts_of(pv.release(samples.arms_study(), samples.rows_of("arms")), tmp_path)
+    assert not [name for name, text in found.items() if "NOT PRIVATE" in text]
+    assert "(1, 1e-06)-differentially private" in found["notebook"]
+    assert len(Parsed(found["report.html"]).text.split()) <= 2500  # folded parts and style included
+
+
+def test_how_returns_count_is_said_wherever_values_are(tmp_path):
+    release, said = samples.release("restricted"), "each counted up to 1 days"
+    found = texts_of(release, tmp_path)
+    tables = {name: found.pop(name).partition("\n")[0] for name in [*found] if ".csv" in name}
+    assert all("restriction_low,restriction_high" in heading for heading in tables.values())
+    assert said in " ".join(release.plot().get_title("left").split())
+    assert {name for name, text in found.items() if said not in text} == set()
+
+
 # The verdict
 
 

@@ -5,12 +5,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from privalue.simulation import (
-    chain,
-    garnet,
-    simulate_episodes,
-    simulate_to_file,
-)
+from privalue.simulation import chain, garnet, simulate_episodes, simulate_to_file
 
 RANDOM = np.random.default_rng(3).dirichlet(np.ones(3), size=5)
 COLUMNS = ("trajectory", "step", "state", "reward")

@@ -7,15 +7,8 @@ import pytest
 
 import privalue as pv
 from oracles.limits import count_weight, limits, sensitivity, smooth_lsw
-from privalue.core import (
-    exact_alpha,
-    published,
-)
-from privalue.study.heuristics import (
-    BoundRule,
-    choose_beta,
-    choose_shape,
-)
+from privalue.core import exact_alpha, published
+from privalue.study.heuristics import BoundRule, choose_beta, choose_shape
 
 ROOT = math.sqrt(3) / 2
 
