@@ -222,7 +222,10 @@ class Study(Sections, Tables):
 
     def sections(self) -> dict[str, dict[str, Any]]:
         """Return the keys that the study sets explicitly, by section."""
-        sections = {name: getattr(self, name).model_dump(exclude_unset=True) for name in SECTIONS}
+        sections = {}
+        for name in SECTIONS:
+            section = getattr(self, name)
+            sections[name] = {key: value for key, value in section if key in section.given}
         for key in self.implied:
             del sections["values"][key]
         return sections
