@@ -16,7 +16,7 @@ from privalue.errors import read_texts
 
 Key = tuple[str, str]  # section and key of a study
 QUESTION = "?"  # stands for a missing answer in a study file
-ROLES = ("person", "trajectory", "step", "state", "reward")
+ROLES = ("person", "trajectory", "step", "state", "reward", "truncated")
 _TEXTS = read_texts(__file__, "column_names.toml")
 _ROLE_OF = {word: role for role in ROLES for word in _TEXTS["words"][role].split()}
 _SILENT = set(_TEXTS["words"]["silent"].split())
@@ -59,7 +59,7 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
     steps = matches["step"] if len(matches["step"]) > 1 else []  # a visit may be one, or have many
     for role, best in matches.items():
         # A column of persons is optional; with one, the column of trajectories is optional.
-        spare = role == "person" or (role == "trajectory" and matches["person"])
+        spare = role in {"person", "truncated"} or (role == "trajectory" and matches["person"])
         if role not in columns and (best or not spare):
             also = steps if role == "trajectory" else []
             among = best or [name for name in names if _match(name) is None or name in also]
@@ -72,6 +72,8 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
         asked["privacy", "max_trajectories_per_person"] = ""
     elif matches["person"]:
         hinted["data", "trajectory"] = ""
+    if matches["truncated"]:
+        asked["data", "truncated_rows"] = ""
     for key, shown in (heading or {}).items():
         values["data", key] = _quote(shown)
         if key == "encoding" and not shown.startswith("utf"):  # others fit any bytes

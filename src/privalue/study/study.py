@@ -199,6 +199,8 @@ class Study(Sections, Tables):
             StudyError: a section names a side file, of which a description holds the hash only.
         """
         described = {name: keys for name, keys in description.items() if name in SECTIONS}
+        if described.get("features", {}).get("kind") == "matrix" and "features" not in sections:
+            raise refusal("description-without-file", "features", "file")
         for section in described.keys() - sections.keys():
             # It may come from anybody: what it names is never opened.
             for key in _FILES & described[section].keys():
