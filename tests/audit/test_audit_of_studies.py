@@ -22,6 +22,12 @@ STUDIES = {
         "neighbours": "add-remove",
     },
     "dp-lsw": {**GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "mechanism": "dp-lsw"},
+    "dp-lsw, less noise among more people": {
+        **GAUSSIAN, "states": 3, "unit": "trajectory", "returns": (0, 1), "mechanism": "dp-lsw",
+    },
+    "dp-ssp, much noise": {
+        **GAUSSIAN, "unit": "trajectory", "returns": (0, 1), "epsilon": 0.001,
+    },
     "dp-lsl": {**GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "mechanism": "dp-lsl"},
     "dp-ope": {
         **COMMON, "states": 2, "actions": 2, "unit": "trajectory", "returns": (0, 5),

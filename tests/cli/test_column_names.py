@@ -23,6 +23,7 @@ ANSWERS = {
     "returns": "[0.0, 1.0]",
     "max_trajectories_per_person": "2",
     "unit": '"trajectory"',
+    "truncated_rows": '"keep"',
 }
 
 
@@ -48,7 +49,10 @@ def answered(text, **more):
                 **{"step": "t", "state": "obs", "reward": "r"},
             },
         ),
-        (["user", "step", "timestamp"], {"person": "user", "step": "step"}),
+        (
+            ["user", "step", "timestamp", "cut"],
+            {"person": "user", "step": "step", "truncated": "cut"},
+        ),
         # a visit's number orders rows; its id tells visits apart
         (["patient", "visit", "state", "reward"], {"person": "patient", "step": "visit"}),
     ],
@@ -59,7 +63,7 @@ def test_columns_are_known_by_names_that_look_alike(names, columns):
     assert set(found) <= set(columns) | {"state", "reward"}
 
 
-KNOWN = ["patient", "Patient ID", "stay", "t", "date", "state", "reward", "id", "s", "Step"]
+KNOWN = ["patient", "Patient ID", "stay", "t", "date", "state", "reward", "id", "cut", "Cut"]
 
 
 @given(st.lists(st.sampled_from(KNOWN) | st.text(min_size=1, max_size=8), max_size=9))

@@ -311,12 +311,15 @@ def test_a_ridge_follows_from_all_people_together():
     assert pv.pool([another(**ridged) for _ in range(2)]).ridge == 40.0
 
 
-@pytest.mark.parametrize(("section", "key"), [("weights", "file"), ("features", "file")])
+@pytest.mark.parametrize(
+    ("section", "key"), [("weights", "file"), ("features", "file"), ("features", "kind")]
+)
 def test_no_file_that_somebodys_release_names_is_opened(sites, section, key, tmp_path):
     """A release may come from anybody: a path in it, listed as a side file or not, is refused."""
     secret = tmp_path / "secret.csv"
     secret.write_text("state,weight\npatient 17,1\n")
-    study = {**sites[0].study, section: {**sites[0].study[section], key: str(secret)}}
+    named = str(secret) if key == "file" else "matrix"
+    study = {**sites[0].study, section: {**sites[0].study[section], key: named}}
     hostile = sites[0].model_copy(update={"study": study})
     for use in (lambda: pv.pool([hostile, sites[1]]), lambda: pv.refit(hostile, level=0.9)):
         with pytest.raises(StudyError) as refused:

@@ -89,6 +89,14 @@ def test_with_a_world_it_has_the_states_and_an_overall_error():
     assert "assumes-a-world" in codes(found)
 
 
+def test_a_world_has_no_rows_of_ends_and_rewards_of_its_own():
+    lake = {"states": 16, "ends": [5, 7, 11, 12, 15]}
+    assert len(pv.plan(described(**lake), 1000, world="gym:FrozenLake-v1").states) == 11
+    for wrong in ({"ends": [0]}, {"ends": {15: 1.0}}, {"reward_per_row": 1.0}):
+        with pytest.raises(pv.StudyError):
+            pv.plan(described(**{**lake, **wrong}), 1000, world="gym:FrozenLake-v1")
+
+
 @pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
 def test_where_noise_follows_the_data_a_prior_or_a_world_is_needed(name):
     study = described(mechanism=name)

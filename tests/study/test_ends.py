@@ -29,6 +29,8 @@ def test_rewards_of_ends_give_tight_bounds_and_need_no_column():
     assert study.raw_labels == {"ward": 0, "icu": 1, "died": 2, "home": 3}
     assert study.limits.has_ends
     assert not study.stages
+    asked = pv.check(study.replace(unit="person", columns={"person": "patient"}))
+    assert "ends-once" in {notice.code for notice in asked.notices}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,6 @@ def test_a_study_without_ends_is_the_request_that_it_was():
         ({"states": 2, "ends": [0, 1], "rewards": (0, 1)}, "states-all-ends"),
         ({"ends": ["a", "a "], "rewards": (0, 1)}, "ends-invalid"),
         ({"ends": {"out": float("nan")}}, "key-invalid"),
-        ({"rewards": (0, 0.5)}, "rewards-of-ends-outside"),
         ({"discount": 1.0, "reward_per_row": 1.0}, "returns-missing"),
         ({"groups": {"x": "nowhere"}}, "label-unknown"),
     ],

@@ -142,7 +142,7 @@ def test_ends_need_no_action_and_may_have_one():
     ends = [5, 7, 11, 12, 15]
     inner = {state: state % 4 for state in range(16) if state not in ends}
     whole = {state: state % 4 for state in range(16)}
-    assert lake.under(inner).value == lake.under(whole).value
+    assert lake.under(inner).value == lake.under(pd.Series(whole)).value
     with pytest.raises(StudyError) as refused:
         lake.under({state: 0 for state in inner if state})
     assert refused.value.code == "policy-sum"

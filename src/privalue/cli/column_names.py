@@ -16,7 +16,7 @@ from privalue.errors import read_texts
 
 Key = tuple[str, str]  # section and key of a study
 QUESTION = "?"  # stands for a missing answer in a study file
-ROLES = ("person", "trajectory", "step", "state", "reward")
+ROLES = ("person", "trajectory", "step", "state", "reward", "truncated")
 _TEXTS = read_texts(__file__, "column_names.toml")
 _ROLE_OF = {word: role for role in ROLES for word in _TEXTS["words"][role].split()}
 _SILENT = set(_TEXTS["words"]["silent"].split())
@@ -59,7 +59,8 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
     steps = matches["step"] if len(matches["step"]) > 1 else []  # a visit may be one, or have many
     for role, best in matches.items():
         # A column of persons is optional; with one, the column of trajectories is optional.
-        is_optional = role == "person" or (role == "trajectory" and matches["person"])
+        is_optional = role in {"person", "truncated"}
+        is_optional |= role == "trajectory" and bool(matches["person"])
         if role not in columns and (best or not is_optional):
             candidates = steps if role == "trajectory" else []
             options = best or [name for name in names if _match(name) is None or name in candidates]
@@ -72,6 +73,8 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
         question_columns["privacy", "max_trajectories_per_person"] = ""
     elif matches["person"]:
         hint_columns["data", "trajectory"] = ""
+    if matches["truncated"]:
+        question_columns["data", "truncated_rows"] = ""
     for key, text in (heading or {}).items():
         values["data", key] = _quote(text)
         if key == "encoding" and not text.startswith("utf"):  # others fit any bytes

@@ -11,8 +11,10 @@ audit finds bugs; that it does not reject proves nothing. The proofs are in docs
 """
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy
@@ -25,7 +27,9 @@ DRAWS = 60_000  # of either data set; enough to detect that a twentieth of the n
 SEPARATION = 3.0  # the distance of the data sets, in standard deviations, that this takes
 _EXTRA_ROWS, _FEW_KEYS = 1000, 20  # rows after which a return stops growing; keys whose sums differ
 _DEFAULT_TRAJECTORIES = 1000  # trajectories, if the study declares none
-_PEOPLE = [2**k for k in range(11)]  # with different returns, until the data sets are far apart
+_PEOPLE = [2**k for k in range(25)]  # with different returns, until the data sets are far apart
+
+_People: TypeAlias = tuple[int, int]  # how many have the smallest returns, how many the largest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,19 +90,22 @@ def audit_study(
     earlier, audits = dict[str, core.Vector](), list[StageAudit]()
     for stage in mechanism.stages:
 
-        def pair(high: list[int], low: list[int], keys: int, stage: str = stage) -> "_Pair":
-            data_sets = (_extreme_statistics(terms.limits, ends, keys) for ends in (high, low))
+        def pair(high: _People, low: _People, keys: int, stage: str = stage) -> "_Pair":
+            data_sets = (_extreme_statistics(terms.limits, people, keys) for people in (high, low))
             return _Pair(*(mechanism.perturb(item, stage, earlier) for item in data_sets))
 
         for people in _PEOPLE:
-            distant = pair([1] * people, [0] * people, _FEW_KEYS)
+            distant = pair((0, people), (people, 0), _FEW_KEYS)
             if distant.distance >= SEPARATION / math.sqrt(2):
                 break
+        if distant.distance > SEPARATION * math.sqrt(2):  # the noise is less among so many people
+            among, people = people, math.ceil(people * SEPARATION / distant.distance)
+            distant = pair((among - people, people), (among, 0), _FEW_KEYS)
         # One person among others: all returns of this person flip, or the person is removed.
-        replacement = [] if terms.limits.add_remove else [0]
+        removed = 0 if terms.limits.add_remove else 1
         neighbours = (
-            pair([1, *background], [*replacement, *background], terms.limits.keys)
-            for background in ([], [0, 1], [0, 1] * 32)
+            pair((others, others + 1), (others + removed, others), terms.limits.keys)
+            for others in (0, 1, 32)
         )
         audits.append(
             StageAudit(
@@ -142,23 +149,26 @@ def audit_events(
     )
 
 
-def _extreme_statistics(limits: core.Limits, ends: list[int], keys: int) -> core.Statistics:
-    """Return the statistics of people whose returns are the largest (1) or smallest (0) possible.
+def _extreme_statistics(limits: core.Limits, people: _People, keys: int) -> core.Statistics:
+    """Return the statistics of people whose returns are the smallest possible, and the largest.
 
     Each has one trajectory more than the limit allows, and visits more keys than the limit allows.
     """
     path = np.arange(min(limits.keys // limits.arms, keys + 1))
     path = np.concatenate([path, np.full(_EXTRA_ROWS, path[-1])])
     per_person = limits.max_trajectories_per_person + 1 if limits.by_person else 1
-    person, trajectory, step = (
-        axis.ravel() for axis in np.indices((len(ends), per_person, len(path)), dtype=np.int64)
-    )
-    ids = np.stack([person, trajectory], axis=1) if limits.by_person else person[:, None]
-    rewards = np.array(limits.reward_bounds, dtype=np.float64)[np.array(ends, dtype=int)[person]]
+    shape = (per_person, len(path))
+    trajectory, step = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
+    ids = np.stack([0 * step, trajectory], axis=1) if limits.by_person else trajectory[:, None]
     ratios = np.full(len(step), 1e3) if limits.clip else None
-    sums = core.Contributions(limits)
-    sums.add(ids[:, :, None], step, path[step].astype(np.int32), rewards, ratios)
-    return sums.finish()
+    totals: dict[str, Any] = defaultdict(int)
+    for number, reward in zip(people, limits.reward_bounds, strict=True):
+        sums, rewards = core.Contributions(limits), np.full(len(step), float(reward))
+        sums.add(ids[:, :, None], step, path[step].astype(np.int32), rewards, ratios)
+        of_one = sums.finish()
+        for name in (*core.ARRAYS, "trajectories"):
+            totals[name] = totals[name] + number * getattr(of_one, name)  # not +=: read-only
+    return core.Statistics(limits=limits, **totals)
 
 
 class _Pair:

@@ -154,4 +154,4 @@ def world_row(study: Study, trajectories: int, clip: float, world: World) -> Cli
 
 def with_clip(study: Study, clip: float) -> Study:
     """Return the study with another clip."""
-    return study.replace(policy={**study.policy.model_dump(), "clip": clip})
+    return study.replace(policy={**dict(study.policy), "clip": clip})

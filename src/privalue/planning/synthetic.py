@@ -255,9 +255,11 @@ class _Rows:
 def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
     """Return the study's state for each state of a world.
 
-    It is -1 for a state that the study lacks; only states that no trajectory visits may be lacking.
+    It is -1 for an end, and for a state that the study lacks: no trajectory may visit these.
     """
     states = process.states
+    if study.fixed_rewards is not None:
+        raise StudyError(say("world", "rewards"))
     if study.raw_labels is None or (
         study.states.groups is None and "0" not in study.raw_labels
     ):  # states are matched by position
@@ -265,6 +267,7 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
             raise StudyError(say("world", "states", theirs=states, ours=study.state_count))
         return np.arange(states)
     positions = np.array([study.raw_labels.get(str(raw), -1) for raw in range(states)])
+    positions[positions >= study.state_count] = -1
     unknown = np.flatnonzero((positions < 0) & process.reachable)
     if unknown.size:
         raise StudyError(say("world", "unknown", state=unknown[0]))

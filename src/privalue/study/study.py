@@ -199,6 +199,8 @@ class Study(Sections, Tables):
             StudyError: a section names a side file, of which a description holds the hash only.
         """
         described = {name: keys for name, keys in description.items() if name in SECTIONS}
+        if described.get("features", {}).get("kind") == "matrix" and "features" not in sections:
+            raise refusal("description-without-file", "features", "file")
         for section in described.keys() - sections.keys():
             # It may come from anybody: what it names is never opened.
             for key in _FILES & described[section].keys():
@@ -222,7 +224,10 @@ class Study(Sections, Tables):
 
     def sections(self) -> dict[str, dict[str, Any]]:
         """Return the keys that the study sets explicitly, by section."""
-        sections = {name: getattr(self, name).model_dump(exclude_unset=True) for name in SECTIONS}
+        sections = {}
+        for name in SECTIONS:
+            section = getattr(self, name)
+            sections[name] = {key: value for key, value in section if key in section.given}
         for key in self.implied:
             del sections["values"][key]
         return sections
