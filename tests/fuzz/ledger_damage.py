@@ -133,9 +133,4 @@ def put_old_copy_back(path, copies, choose):
         (path.parent / name).write_bytes(content)
 
 
-KINDS = [
-    change_bytes,
-    change_rows,
-    change_entry,
-    put_old_copy_back,
-]
+KINDS = [change_bytes, change_rows, change_entry, put_old_copy_back]

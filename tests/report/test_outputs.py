@@ -132,17 +132,19 @@ def test_hostile_texts_stay_texts_in_every_output(tmp_path):
     chosen = samples.study(states=samples.HOSTILE)
     diagnostics = pv.inspect(chosen, samples.stays(300, labels=samples.HOSTILE))
     found["private"] = write_private_page(diagnostics, tmp_path / "curator" / "p.html").read_text()
-    found["check"] = pv.check(chosen)._repr_html_()
+    found["check"], found["study"] = pv.check(chosen)._repr_html_(), chosen._repr_html_()
     visits = dict.fromkeys(samples.HOSTILE, 0.5)
     found["plan"] = pv.plan(chosen, trajectories=3000, visits=visits)._repr_html_()
     files = pv.improve(samples.hostile_actions()).save(tmp_path / "policy.csv")
     found |= {file.name: file.read_text() for file in files}
-    for name in ("report.html", "notebook", "private", "check", "plan", "policy.html"):
+    shown = ("notebook", "check", "study", "plan")  # in a notebook, beside the ids of others
+    for name in ("report.html", "private", "policy.html", *shown):
         parsed = Parsed(found[name])
         assert not parsed.tags & {"script", "img", "iframe", "link", "object", "form"}
         assert not [key for key, _ in parsed.attributes if key.startswith("on")]
         links = {value for key, value in parsed.attributes if key in {"href", "src"}}
-        assert links <= {"#content", *PUBLIC_FILES}
+        assert links <= (set() if name in shown else {"#content", *PUBLIC_FILES})
+        assert name not in shown or not [key for key, _ in parsed.attributes if key == "id"]
         for label in samples.HOSTILE[:5]:
             assert label in parsed.text
         assert not set(found[name]) & {"\x1b", "\x07"}
