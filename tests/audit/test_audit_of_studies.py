@@ -13,7 +13,7 @@ COMMON = {"discount": 0.95, "epsilon": 1.0, "rewards": (0, 1), "trajectories": 1
 BY_STATE = {str(s): {"0": 0.5, "1": 0.5} for s in range(2)}
 GAUSSIAN = {**COMMON, "states": 10, "delta": 1e-6}
 STUDIES = {
-    "dp-ssp, two stages": {**GAUSSIAN, "unit": "trajectory"},
+    "dp-ssp, two stages": {**GAUSSIAN, "unit": "trajectory", "epsilon": 0.001},  # much noise
     "dp-ssp, few states": {
         **GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "max_states_per_trajectory": 3,
     },
@@ -21,12 +21,8 @@ STUDIES = {
         **GAUSSIAN, "unit": "person", "returns": (-1, 5), "max_trajectories_per_person": 3,
         "neighbours": "add-remove",
     },
-    "dp-lsw": {**GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "mechanism": "dp-lsw"},
-    "dp-lsw, less noise among more people": {
+    "dp-lsw": {  # the more people, the less noise
         **GAUSSIAN, "states": 3, "unit": "trajectory", "returns": (0, 1), "mechanism": "dp-lsw",
-    },
-    "dp-ssp, much noise": {
-        **GAUSSIAN, "unit": "trajectory", "returns": (0, 1), "epsilon": 0.001,
     },
     "dp-lsl": {**GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "mechanism": "dp-lsl"},
     "dp-ope": {

@@ -43,16 +43,13 @@ def answered(text, **more):
     ("names", "columns"),
     [
         (
-            ["STAY_ID", "Subject-ID", "t", "obs", "r", "action"],
+            ["STAY_ID", "Subject-ID", "t", "obs", "r", "action", "cut"],
             {
                 **{"person": "Subject-ID", "trajectory": "STAY_ID"},
-                **{"step": "t", "state": "obs", "reward": "r"},
+                **{"step": "t", "state": "obs", "reward": "r", "truncated": "cut"},
             },
         ),
-        (
-            ["user", "step", "timestamp", "cut"],
-            {"person": "user", "step": "step", "truncated": "cut"},
-        ),
+        (["user", "step", "timestamp"], {"person": "user", "step": "step"}),
         # a visit's number orders rows; its id tells visits apart
         (["patient", "visit", "state", "reward"], {"person": "patient", "step": "visit"}),
     ],

@@ -80,12 +80,6 @@ def test_ends_are_compared_after_groups():
     assert study.raw_labels == {"w1": 0, "w2": 0, "icu": 1, "exitus": 2, "x": 3}
 
 
-def test_a_study_without_ends_is_the_request_that_it_was():
-    described = pv.Study(**USUAL, states=2, discount=0.9, rewards=(0, 1)).public_description()
-    assert "ends" not in described["states"]
-    assert "reward_per_row" not in described["values"]
-
-
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
