@@ -129,7 +129,7 @@ def _entries(policy: Any, pairs: PairNames, name: str) -> list[Entry] | None:
     if set(COLUMNS) <= set(map(str, columns)):
         cells = [np.asarray(table[column]).tolist() for column in COLUMNS]
         return list(zip(*cells, strict=True))
-    if isinstance(policy, Mapping) or hasattr(policy, "to_frame"):  # a Series, of actions
+    if isinstance(policy, Mapping) or (hasattr(policy, "iloc") and not len(columns)):  # a Series
         rows = list(policy.items())
     elif hasattr(table, "iloc"):
         rows = list(zip(table.index, table.to_dict("records"), strict=True))
