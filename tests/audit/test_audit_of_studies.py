@@ -21,9 +21,8 @@ STUDIES = {
         **GAUSSIAN, "unit": "person", "returns": (-1, 5), "max_trajectories_per_person": 3,
         "neighbours": "add-remove",
     },
-    "dp-lsw": {  # the more people, the less noise
-        **GAUSSIAN, "states": 3, "unit": "trajectory", "returns": (0, 1), "mechanism": "dp-lsw",
-    },
+    # The more people, the less noise.
+    "dp-lsw": {**GAUSSIAN, "states": 3, "unit": "trajectory", "mechanism": "dp-lsw"},
     "dp-lsl": {**GAUSSIAN, "unit": "trajectory", "returns": (0, 5), "mechanism": "dp-lsl"},
     "dp-ope": {
         **COMMON, "states": 2, "actions": 2, "unit": "trajectory", "returns": (0, 5),
