@@ -102,9 +102,9 @@ def audit_study(
             among, people = people, math.ceil(people * SEPARATION / distant.distance)
             distant = pair((among - people, people), (among, 0), _FEW_KEYS)
         # One person among others: all returns of this person flip, or the person is removed.
-        removed = 0 if terms.limits.add_remove else 1
+        replaced = 0 if terms.limits.add_remove else 1
         neighbours = (
-            pair((others, others + 1), (others + removed, others), terms.limits.keys)
+            pair((others, others + 1), (others + replaced, others), terms.limits.keys)
             for others in (0, 1, 32)
         )
         audits.append(
