@@ -27,6 +27,15 @@ AGES = [0, 49.999, 50, 50.5, 70.5, 70, 71, 1e9, -3]
 RATES = [-1.5, -1.6, 0, -0.25, 99.875, 100, 1e300, -1e300, 0.1]
 
 
+def test_check_says_what_a_smaller_contribution_bound_gains():
+    """A column may hardly change within a stay: then a trajectory is in few of the states."""
+
+    def limits(study):
+        return {notice.code for notice in pv.check(study).notices} & {"max-states"}
+
+    assert limits(STUDY) and not limits(STUDY.replace(max_states_per_trajectory=1))
+
+
 def rows_of(seed, trajectories=60):
     draw = random.Random(seed)
     return [
