@@ -33,7 +33,8 @@ def test_check_says_what_a_smaller_contribution_bound_gains():
     def limits(study):
         return {notice.code for notice in pv.check(study).notices} & {"max-states"}
 
-    assert limits(STUDY) and not limits(STUDY.replace(max_states_per_trajectory=1))
+    assert limits(STUDY)
+    assert not limits(STUDY.replace(max_states_per_trajectory=1))
 
 
 def rows_of(seed, trajectories=60):
