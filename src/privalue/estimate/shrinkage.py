@@ -23,6 +23,7 @@ privacy; docs/proofs/shrinkage.md has the reasons, and the errors in many worlds
 import math
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,6 @@ FACTORS = np.array([1.0, 5.0, math.inf])  # near, far, other states are so many 
 FAR, OTHER = 0.1, 0.01  # the share of far states, and the number of others: hardly ever one
 STEPS = 3  # of the fit; the last one only says how good it is
 MOST_AT_ONCE = 3_000  # states; with more, taus are tried one by one
-HOPELESS = 50.0  # so far below the best evidence of its kind, a model and smaller taus say nothing
 
 
 class Shrunken(NamedTuple):
@@ -141,17 +141,13 @@ def _posterior(unit: Ratios, kinds: list[_Kind], people: float) -> Shrunken:
     """Return the mean over all models, weighed by their evidence, as a logarithm below ``most``."""
     most, whole, sums = -math.inf, 0.0, np.zeros((3, len(unit.sums)))
     parts = 1 if len(unit.sums) <= MOST_AT_ONCE else len(TAUS)
-    for kind in kinds:
-        best = -math.inf
+    for kind, taus in product(kinds, np.split(TAUS, parts)):
         with suppress(np.linalg.LinAlgError):  # columns that are alike
-            for taus in np.split(TAUS, parts):
-                evidence, columns = _fit(unit, kind, taus, people)
-                best, higher = max(best, evidence.max()), max(most, evidence.max())
-                before, now = np.exp(most - higher), np.exp(evidence - higher)
-                whole, sums = before * whole + now.sum(), before * sums + now @ columns
-                most = higher
-                if evidence.max() < best - HOPELESS:
-                    break
+            evidence, columns = _fit(unit, kind, taus, people)
+            higher = max(most, evidence.max())
+            before, now = np.exp(most - higher), np.exp(evidence - higher)
+            whole, sums = before * whole + now.sum(), before * sums + now @ columns
+            most = higher
     y, squares, own = sums / whole
     return Shrunken(y, np.sqrt(np.maximum(squares - y * y, 0.0)), own)  # models differ, too
 
