@@ -88,10 +88,9 @@ def pool(
         epsilon, alpha = epsilon_of(mu2, delta), math.sqrt(MU2 / mu2) * (1 - 2**-50)
     promised = {"epsilon": epsilon, "delta": delta}
     declared = _total(one.trajectories or one.study["study"].get("trajectories") for one in loaded)
-    together = {"name": first.study["study"].get("name"), "trajectories": declared}
     described = {
         **first.study,
-        "study": {key: value for key, value in together.items() if value is not None},
+        "study": {"name": first.study["study"].get("name"), "trajectories": declared},
         "privacy": {**first.study["privacy"], **promised},
     }
     known = first.study["values"].get("start")

@@ -166,7 +166,6 @@ def _fit(unit: Ratios, kind: _Kind, taus: Vector, people: float) -> tuple[Vector
     columns = deviations[:, :, None] * kind.columns.T
     u = np.zeros((len(taus), 1, size))
     u[:, 0, :1] = kind.begin / deviations[:, :1]
-    likely = shares  # where a fit begins, many states may seem far: shares are those of the prior
     for step in range(STEPS):
         # Visits and noise are those at the target, where they are independent of T~ - mu n~.
         mu = np.clip(kind.base + (u @ columns)[:, 0], -1, 1)
@@ -174,11 +173,11 @@ def _fit(unit: Ratios, kind: _Kind, taus: Vector, people: float) -> tuple[Vector
         noise = np.square(unit.sum_noise) + np.square(mu * unit.count_noise)
         noise += people * n * (1 - mu * mu)
         variance = noise + spreads * (n * n)
-        if step:
-            density = np.exp(np.maximum(-0.5 * away * away / variance, -300.0))
-            density *= shares / np.sqrt(variance)
-            total = density.sum(axis=0)
-            likely = density / total
+        density = np.exp(np.maximum(-0.5 * away * away / variance, -300.0))
+        density *= shares / np.sqrt(variance)
+        total = density.sum(axis=0)
+        # Where a fit begins, many states may seem far: shares are those of the prior.
+        likely = density / total if step else shares
         weights = (n * (likely / variance).sum(axis=0))[:, None]
         weighted = weights * columns
         information = (weighted * n[:, None]) @ columns.mT
