@@ -253,11 +253,6 @@ class Study(Sections, Tables):
         mechanism, states = self.mechanism.name, self.state_count
         return f"Study({self.study.name!r}, states={states}, mechanism={mechanism!r})"
 
-    def _repr_html_(self) -> str:
-        from privalue.report import study_html  # noqa: PLC0415 - it imports this package
-
-        return study_html(self)
-
     # The states, in order
 
     @property
