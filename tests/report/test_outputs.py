@@ -132,12 +132,12 @@ def test_hostile_texts_stay_texts_in_every_output(tmp_path):
     chosen = samples.study(states=samples.HOSTILE)
     diagnostics = pv.inspect(chosen, samples.stays(300, labels=samples.HOSTILE))
     found["private"] = write_private_page(diagnostics, tmp_path / "curator" / "p.html").read_text()
-    found["check"], found["study"] = pv.check(chosen)._repr_html_(), chosen._repr_html_()
+    found["check"] = pv.check(chosen)._repr_html_()
     visits = dict.fromkeys(samples.HOSTILE, 0.5)
     found["plan"] = pv.plan(chosen, trajectories=3000, visits=visits)._repr_html_()
     files = pv.improve(samples.hostile_actions()).save(tmp_path / "policy.csv")
     found |= {file.name: file.read_text() for file in files}
-    shown = ("notebook", "check", "study", "plan")  # in a notebook, beside the ids of others
+    shown = ("notebook", "check", "plan")  # in a notebook, beside the ids of others
     for name in ("report.html", "private", "policy.html", *shown):
         parsed = Parsed(found[name])
         assert not parsed.tags & {"script", "img", "iframe", "link", "object", "form"}

@@ -36,7 +36,6 @@ from privalue.study import described_values
 PEOPLE = 0.6  # of the variance that returns can have at most, for the choice of people
 CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
 REASONS = ("gain", "nothing-known", "only-one", "too-few", "no-gain")
-_OF_A_MOVE = ("action", "behaviour", "expected", "advantage", "low", "high")
 MOST_ACTIONS = 100  # more have no effects of their own
 
 
@@ -259,7 +258,7 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
     columns = {name: column.tolist() for name, column in {**labels, **step.columns}.items()}
     changes = [StateChange(*of) for of in zip(release.states, step.reasons, strict=True)]
     for at in np.flatnonzero(step.chosen >= 0):
-        named = {name: columns[name][step.chosen[at]] for name in _OF_A_MOVE}
+        named = {name: columns[name][step.chosen[at]] for name in StateChange._fields[2:]}
         unknown = {} if step.known[at] else {"behaviour": None}
         changes[at] = changes[at]._replace(**named | unknown)
     changes.sort(key=lambda change: (change.action is None, -(change.advantage or 0.0)))

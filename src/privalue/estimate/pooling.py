@@ -88,10 +88,9 @@ def pool(
         epsilon, alpha = epsilon_of(mu2, delta), math.sqrt(MU2 / mu2) * (1 - 2**-50)
     promised = {"epsilon": epsilon, "delta": delta}
     declared = _total(one.trajectories or one.study["study"].get("trajectories") for one in loaded)
-    together = {"name": first.study["study"].get("name"), "trajectories": declared}
     described = {
         **first.study,
-        "study": {key: value for key, value in together.items() if value is not None},
+        "study": {"name": first.study["study"].get("name"), "trajectories": declared},
         "privacy": {**first.study["privacy"], **promised},
     }
     known = first.study["values"].get("start")
@@ -293,10 +292,9 @@ def difference(
         why = "releases with arms, actions, values that features tie, or a ridge have no difference"
         raise StudyError(why, code="not-alike")
     each = [released_ratios(one) for one in both]
-    states = len(each[0].sums)
-    both_sums = {name: rows.ravel() for name, rows in _stack(each).items()}
-    ratios = Ratios.within(each[0].bounds, **both_sums)
-    built = Design(phi=aggregation(2 * states, 1), weights=np.ones(2 * states))
+    numbers = {name: rows.ravel() for name, rows in _stack(each).items()}
+    ratios = Ratios.within(each[0].bounds, **numbers)
+    built = Design(phi=aggregation(len(ratios.sums), 1), weights=np.ones(len(ratios.sums)))
     repeats = max(one.releases_per_person or 1 for one in both)
     estimates = replace(fit_keys(study, built, ratios, None, repeats), arms=2)
     return ValueTable({"state": both[0].main.columns["state"], **estimates.differences()})

@@ -84,7 +84,6 @@ def study_of(release: Release, given: dict[str, dict[str, Any]], start: Any) -> 
         **given,
         "values": {**described["values"], "start": start},
         "states": states if "bins" in states else {"labels": list(release.states), **states},
-        "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {**described.get("report", {}), **level, **given.get("report", {})},
     }
     if release.actions:

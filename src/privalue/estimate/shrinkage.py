@@ -23,6 +23,7 @@ privacy; docs/proofs/shrinkage.md has the reasons, and the errors in many worlds
 import math
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,6 @@ FACTORS = np.array([1.0, 5.0, math.inf])  # near, far, other states are so many 
 FAR, OTHER = 0.1, 0.01  # the share of far states, and the number of others: hardly ever one
 STEPS = 3  # of the fit; the last one only says how good it is
 MOST_AT_ONCE = 3_000  # states; with more, taus are tried one by one
-HOPELESS = 50.0  # so far below the best evidence of its kind, a model and smaller taus say nothing
 
 
 class Shrunken(NamedTuple):
@@ -141,17 +141,13 @@ def _posterior(unit: Ratios, kinds: list[_Kind], people: float) -> Shrunken:
     """Return the mean over all models, weighed by their evidence, as a logarithm below ``most``."""
     most, whole, sums = -math.inf, 0.0, np.zeros((3, len(unit.sums)))
     parts = 1 if len(unit.sums) <= MOST_AT_ONCE else len(TAUS)
-    for kind in kinds:
-        best = -math.inf
+    for kind, taus in product(kinds, np.split(TAUS, parts)):
         with suppress(np.linalg.LinAlgError):  # columns that are alike
-            for taus in np.split(TAUS, parts):
-                evidence, columns = _fit(unit, kind, taus, people)
-                best, higher = max(best, evidence.max()), max(most, evidence.max())
-                before, now = np.exp(most - higher), np.exp(evidence - higher)
-                whole, sums = before * whole + now.sum(), before * sums + now @ columns
-                most = higher
-                if evidence.max() < best - HOPELESS:
-                    break
+            evidence, columns = _fit(unit, kind, taus, people)
+            higher = max(most, evidence.max())
+            before, now = np.exp(most - higher), np.exp(evidence - higher)
+            whole, sums = before * whole + now.sum(), before * sums + now @ columns
+            most = higher
     y, squares, own = sums / whole
     return Shrunken(y, np.sqrt(np.maximum(squares - y * y, 0.0)), own)  # models differ, too
 
@@ -170,7 +166,6 @@ def _fit(unit: Ratios, kind: _Kind, taus: Vector, people: float) -> tuple[Vector
     columns = deviations[:, :, None] * kind.columns.T
     u = np.zeros((len(taus), 1, size))
     u[:, 0, :1] = kind.begin / deviations[:, :1]
-    likely = shares  # where a fit begins, many states may seem far: shares are those of the prior
     for step in range(STEPS):
         # Visits and noise are those at the target, where they are independent of T~ - mu n~.
         mu = np.clip(kind.base + (u @ columns)[:, 0], -1, 1)
@@ -178,11 +173,11 @@ def _fit(unit: Ratios, kind: _Kind, taus: Vector, people: float) -> tuple[Vector
         noise = np.square(unit.sum_noise) + np.square(mu * unit.count_noise)
         noise += people * n * (1 - mu * mu)
         variance = noise + spreads * (n * n)
-        if step:
-            density = np.exp(np.maximum(-0.5 * away * away / variance, -300.0))
-            density *= shares / np.sqrt(variance)
-            total = density.sum(axis=0)
-            likely = density / total
+        density = np.exp(np.maximum(-0.5 * away * away / variance, -300.0))
+        density *= shares / np.sqrt(variance)
+        total = density.sum(axis=0)
+        # Where a fit begins, many states may seem far: shares are those of the prior.
+        likely = density / total if step else shares
         weights = (n * (likely / variance).sum(axis=0))[:, None]
         weighted = weights * columns
         information = (weighted * n[:, None]) @ columns.mT

@@ -189,11 +189,6 @@ class Estimates:
     state_of: Integers | None = None  # of keys that are pairs of a state and an action
 
     @cached_property
-    def plain(self) -> Vector:
-        """Return where the noisy numbers alone put the values."""
-        return self.ratios.plain(self.unvisited)
-
-    @cached_property
     def _shrunken(self) -> Shrunken | None:
         """Return the posterior of the means; None where there is no shrinkage."""
         keys = len(self.ratios.sums)
@@ -216,7 +211,7 @@ class Estimates:
         """Return theta, with intervals for functions of it."""
         if self.ridge is not None:
             return fit_lsl(self.ratios, self.design, self.ridge)
-        means = self.plain
+        means = self.ratios.plain(self.unvisited)
         if self._shrunken is not None:
             means = self._shrunken.means
         elif self.design.is_tabular:
@@ -327,8 +322,8 @@ class Estimates:
         """
         z = normal_quantile(self.level if independent else (1 + self.level) / 2)
         total, band = self.intervals(z)[1], self.ends["total_band_"]
-        certain = np.zeros(len(self.plain))
-        located = np.array([Located(self.plain, *ends, certain) for ends in (total, band)])
+        own = self.ratios.plain(self.unvisited)
+        located = np.array([Located(own, *ends, np.zeros_like(own)) for ends in (total, band)])
         located = located.reshape(2, 4, self.arms, -1)  # kind, part, arm, key
         values = self.values.reshape(self.arms, -1)
         if start is not None:

@@ -69,15 +69,13 @@ class Account:
         """Return the epsilon of Gaussian noise at the total's delta, and that delta.
 
         Raises:
-            BudgetError: the total is plain, or smaller than this noise costs.
+            BudgetError: the total is plain.
         """
         mu2 = mu2_of_alpha(alpha, 1)
-        asked = f"mu {format_mu(mu2, up=True)}"
         if not self.terms.is_gaussian:
+            asked = f"mu {format_mu(mu2, up=True)}"
             why = "its total adds up epsilon and delta; give those of the release in place of mu"
             raise self.refusal(asked, why, "not-convertible")
-        if mu2 > self.total.mu2:
-            raise self.refusal(asked, f"its total is {self.promise}", "budget-exceeded")
         delta = self.promise.as_floats()[1]
         return max(epsilon_of(mu2, delta), 1 / EPSILON), delta
 
@@ -95,10 +93,9 @@ class Account:
         """Return an amount as text: an amount left is rounded down, any other is rounded up."""
         if not self.terms.is_gaussian:
             return str(amount)
-        epsilon = self.numbers(amount, is_left=is_left)["epsilon"]
+        numbers = self.numbers(amount, is_left=is_left)
         delta = self.promise.as_floats()[1]
-        mu = format_mu(amount.mu2, up=not is_left)
-        return f"mu {mu} (epsilon {epsilon:.15g} at delta {delta:g})"
+        return f"mu {numbers['mu']:g} (epsilon {numbers['epsilon']:.15g} at delta {delta:g})"
 
     def numbers(self, amount: Amount, *, is_left: bool = False) -> dict[str, float]:
         """Return an amount for programs: epsilon, delta, and mu for a Gaussian total.

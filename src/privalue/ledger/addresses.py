@@ -119,19 +119,18 @@ def postgres_server(
             f"the {what} in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
         ) from None
     try:
-        known = driver.conninfo.conninfo_to_dict(address)
+        given = driver.conninfo.conninfo_to_dict(address)
     except (driver.Error, ValueError):  # its message may quote the password
         raise not_shown(what, error) from None
     options = driver.pq.Conninfo.get_defaults()  # the environment's PGHOST and so on
     usual = {each.keyword.decode(): each.val.decode() for each in options if each.val}
-    shown = {key: str(known.get(key) or usual.get(key) or "") for key in ("host", "port")}
-    database = str(known.get("dbname") or usual.get("dbname") or "")
-    port = "" if shown["port"] in {"", "5432"} else f":{shown['port']}"
-    host = shown["host"] or "localhost"
+    known = usual | {key: str(value) for key, value in given.items() if value}
+    host, database = known.get("host", "localhost"), known.get("dbname", "")
+    port = "" if known.get("port", "5432") == "5432" else f":{known['port']}"
     place = f"postgresql://{f'[{host}]' if ':' in host else host}{port}/{database}"
     if "@" in place or not place.isprintable() or re.fullmatch(r"[:\d,]*", port) is None:
         raise not_shown(what, error)
-    user, password = str(known.get("user", "")), str(known.get("password", ""))
+    user, password = str(given.get("user", "")), str(given.get("password", ""))
     quoted = [f"{mark}{user}{mark}" for mark in ('"', "'")] if user else []
     hidden = (*quoted, password) if len(password) > 2 else tuple(quoted)
     return PostgresServer(driver=driver, place=place, _address=address, _secrets=hidden)

@@ -141,8 +141,6 @@ def _appear(partial: Path, target: Path) -> None:
     """Give a finished file its name, unless that exists: a rename would replace the old file."""
     try:
         os.link(partial, target)
-    except FileExistsError:
-        raise
-    except OSError:  # no hard links on this file system: reserve the name, then replace it
+    except OSError:  # it exists, or no hard links do here: reserve the name, then replace it
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         partial.replace(target)

@@ -15,7 +15,6 @@ up, and totals down.
 """
 
 import math
-from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -43,7 +42,8 @@ def is_certified(alpha: float, epsilon: float, delta: float) -> bool:
 
 def is_refuted(mu2: int, epsilon: float, delta: float) -> bool:
     """Return whether mu^2 is more than (epsilon, delta) allows, proved by bounds."""
-    return privacy_profile(_alpha(mu2) * (1 + 2**-50), 0.0, 1, epsilon).lower > delta
+    alpha = math.sqrt(MU2 / mu2) * (1 + 2**-50)
+    return privacy_profile(alpha, 0.0, 1, epsilon).lower > delta
 
 
 def mu2_of_alpha(alpha: float, steps: int) -> int:
@@ -125,14 +125,20 @@ def epsilon_of(mu2: int, delta: float) -> float:
     """Return the least epsilon that mu^2 implies at this delta, rounded up to six digits."""
     if mu2 == 0:
         return 0.0
-    alpha = _alpha(mu2) * (1 - 2**-50)
+    alpha = math.sqrt(MU2 / mu2) * (1 - 2**-50)
 
     def is_enough(epsilon: float) -> bool:
         return privacy_profile(alpha, 0.0, 1, epsilon).upper <= delta
 
     if is_enough(0.0):
         return 0.0
-    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(_least(is_enough))))
+    low, high = 0.0, 1e-3
+    while not is_enough(high):
+        low, high = high, 4 * high
+    while high - low > 1e-7 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(high)))
 
 
 @lru_cache
@@ -158,18 +164,3 @@ def affordable(mu2: int, delta: float) -> float | None:
     while epsilon > _LEAST_EPSILON and not fits(epsilon):  # a certified alpha is slightly larger
         epsilon = float(rounding.create_decimal(repr(epsilon * (1 - 2e-6))))
     return max(epsilon, _LEAST_EPSILON)
-
-
-def _alpha(mu2: int) -> float:
-    return math.sqrt(MU2 / mu2)
-
-
-def _least(is_enough: Callable[[float], bool]) -> float:
-    """Return a sufficient number, at most a relative 1e-6 above the least one."""
-    low, high = 0.0, 1e-3
-    while not is_enough(high):
-        low, high = high, 4 * high
-    while high - low > 1e-7 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high

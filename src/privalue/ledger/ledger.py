@@ -35,9 +35,8 @@ class Charge:
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierCharge:
-    """The charge of an identical earlier request, and its release if that is stored."""
+    """What became of an identical earlier request that was charged."""
 
-    charge: Charge
     release: str | None  # text; None if it is under way, was lost, or is another tool's
     why_not_again: str
 
@@ -166,7 +165,7 @@ class Ledger:
             earlier = _charge_of(execute, request)
             if earlier is not None:
                 if earlier.said.get("token") == mine and _commit_of(execute, earlier) is None:
-                    return _charge(earlier)
+                    return Charge(number=earlier.number, head=earlier.hash, dataset=account.dataset)
                 why = _why_not_again(execute, earlier)
                 raise account.refusal(request.promise, why, "already-charged")
             price = account.price(request)
@@ -214,13 +213,12 @@ class Ledger:
         Raises:
             BudgetError: not enough is left, the total cannot count it, or it was charged before.
         """
-        account = self.account(dataset)
         alpha = None
         if mu is not None:
             if epsilon is not None or delta is not None:
                 raise UsageError("mu stands in place of epsilon and delta; give one or the other")
             alpha = gaussian.alpha_of_mu(mu)
-            epsilon, delta = account.promise_of(alpha)
+            epsilon, delta = self.account(dataset).promise_of(alpha)
         elif epsilon is None or delta is None:
             raise UsageError("give epsilon and delta (0 for pure epsilon), or mu")
         request = ReleaseRequest(
@@ -258,8 +256,7 @@ class Ledger:
                     return
                 why = "this one was charged and cannot be stored; find out who stored the other"
                 raise LedgerError(f"there is another release for entry {entry.number}: {why}")
-            if _release_text(execute, digest) is None:
-                execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
+            execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
             balance = _required(execute, entry.dataset).balance
             said = {"charge": entry.number, "release": digest}
             append(self._store, execute, "commit", entry.dataset, balance, said)
@@ -318,8 +315,6 @@ def open_ledger(location: str | Path | Ledger, *, wait: float = 30.0) -> Ledger:
     if isinstance(location, Ledger):
         return location
     text = os.fspath(location)
-    if not text:
-        raise UsageError("the ledger has no name; give a file, or postgresql://...")
     if not os.path.lexists(text) and not os.path.isdir(os.path.dirname(text)):
         if names_server(text):
             return Ledger(PostgresStore(text, wait))
@@ -376,10 +371,6 @@ def _require_replaceable(
     return promise.maximum(known.largest) if known.balance.releases else promise
 
 
-def _charge(entry: LedgerEntry) -> Charge:
-    return Charge(number=entry.number, head=entry.hash, dataset=entry.dataset)
-
-
 def _charge_of(execute: Execute, request: ReleaseRequest) -> LedgerEntry | None:
     where = "dataset = ? AND request = ? AND kind = 'charge'"
     return last_entry(execute, where, request.dataset, request.hash)
@@ -403,8 +394,7 @@ def _earlier(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
         fault = release_fault(text, entry) if sha256(text) == digest else "it was changed"
         if fault is not None:
             raise LedgerError(f"the release of entry {entry.number} cannot be used: {fault}")
-    why = _why_not_again(execute, entry)
-    return EarlierCharge(charge=_charge(entry), release=text, why_not_again=why)
+    return EarlierCharge(release=text, why_not_again=_why_not_again(execute, entry))
 
 
 def _why_not_again(execute: Execute, earlier: LedgerEntry) -> str:

@@ -71,7 +71,7 @@ class Outbox:
             "justification": justification,
             "folder": os.path.abspath(self.path.parent),
         }
-        self._partial: Path | None = None
+        self._partial = partial_name(self.path)
         self._has_made_folder = False
 
     def preallocate(self, size: int) -> None:
@@ -83,7 +83,7 @@ class Outbox:
         Raises:
             UsageError: the folder cannot be written to, or has no room.
         """
-        folder, self._partial = self.path.parent, partial_name(self.path)
+        folder = self.path.parent
         try:
             self._has_made_folder = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
@@ -153,8 +153,7 @@ class Outbox:
             if self.is_filled and kind is None:
                 self.path.unlink()
         with suppress(OSError):
-            if self._partial is not None:
-                self._partial.unlink()
+            self._partial.unlink()
         if self._has_made_folder:
             with suppress(OSError):  # the folder is not empty
                 self.path.parent.rmdir()

@@ -33,7 +33,8 @@ def uninterrupted() -> Iterator[None]:
         for number, handler in _handlers.items():
             signal.signal(number, handler)
         _handlers.clear()
-    _deliver()
+    while _arrived:
+        signal.raise_signal(_arrived.pop(0))
 
 
 def let_through() -> None:
@@ -47,8 +48,3 @@ def let_through() -> None:
             _arrived.remove(number)
             signal.signal(number, _handlers.pop(number))  # no longer deferred
             signal.raise_signal(number)
-
-
-def _deliver() -> None:
-    while _arrived:
-        signal.raise_signal(_arrived.pop(0))

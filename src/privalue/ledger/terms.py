@@ -25,10 +25,8 @@ from privalue.errors import BudgetError, UsageError
 from privalue.ledger import gaussian
 from privalue.ledger.amounts import DELTA, EPSILON, Amount
 
-UNITS = ("trajectory", "person")
-RELATIONS = ("replace-one", "add-remove")
 PLAIN, GAUSSIAN = "plain", "gaussian"
-MOST_TRAJECTORIES_PER_PERSON = 1_000_000
+LARGEST_BOUND = 1_000_000  # of the trajectories of a person
 _HOPELESS = 42 * EPSILON  # e^42 > 1e18: even one unit of delta becomes a delta of 1
 
 
@@ -40,8 +38,8 @@ class Protection:
     neighbours: str
 
     def __post_init__(self) -> None:
-        _require_one_of("unit", self.unit, UNITS)
-        _require_one_of("neighbours", self.neighbours, RELATIONS)
+        _require_one_of("unit", self.unit, ("trajectory", "person"))
+        _require_one_of("neighbours", self.neighbours, ("replace-one", "add-remove"))
 
     @property
     def protection(self) -> "Protection":
@@ -62,16 +60,13 @@ class BudgetTerms(Protection):
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_one_of("accounting", self.accounting, (PLAIN, GAUSSIAN))
-        most = self.max_trajectories_per_person
-        if most is None:
-            return
-        if type(most) is not int or not 1 <= most <= MOST_TRAJECTORIES_PER_PERSON:
-            why = f"it must be a whole number from 1 to {MOST_TRAJECTORIES_PER_PERSON}"
-        elif self.unit == "trajectory":
+        most, why = self.max_trajectories_per_person, None
+        if most is not None and self.unit == "trajectory":
             why = "it is for totals whose unit is a person; leave it out"
-        else:
-            return
-        raise UsageError(why, argument=("max_trajectories_per_person", most))
+        elif most is not None and not (type(most) is int and 1 <= most <= LARGEST_BOUND):
+            why = f"it must be a whole number from 1 to {LARGEST_BOUND}"
+        if why is not None:
+            raise UsageError(why, argument=("max_trajectories_per_person", most))
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "BudgetTerms":

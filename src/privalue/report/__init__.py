@@ -10,7 +10,7 @@ from privalue.report.accounts import (
     describe_statement,
     statement_rows,
 )
-from privalue.report.checking import Checked, check, study_html
+from privalue.report.checking import Checked, check
 from privalue.report.description import Description, Listing
 from privalue.report.files import read_answers, write_text
 from privalue.report.guarantee import detection
@@ -55,7 +55,6 @@ __all__ = [
     "say_notice",
     "sentence",
     "statement_rows",
-    "study_html",
     "write_private_page",
     "write_report",
     "write_text",

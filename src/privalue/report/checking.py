@@ -208,9 +208,3 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
         true = privacy_profile(alpha, beta, design.dimension, mechanism.terms.epsilon).upper
         more |= {"beta": beta, "delta": true}
     yield fact("study.noise", alpha, **more)
-
-
-def study_html(study: Study) -> str:
-    """Return the HTML of a study for a notebook: its keys, section by section."""
-    facts = tuple(section_facts(study.public_description()))
-    return notebook_html(Description(title=study.study.name, facts=facts), study="The study")
