@@ -45,8 +45,9 @@ def test_values_agree_with_sweeps_over_the_table(options):
 def test_a_terminated_transition_ends_after_its_row():
     # Right, right, down, down, down, right: the way to the goal without slipping.
     way = {0: 2, 1: 2, 2: 1, 6: 1, 10: 1, 14: 2}
-    policy = {state: way.get(state, 0) for state in range(16)}
-    world = pv.world("gym:FrozenLake-v1,is_slippery=false", policy=policy, discount=0.5)
+    world = pv.world(
+        "gym:FrozenLake-v1,is_slippery=false", policy=lambda s: way.get(s, 0), discount=0.5
+    )
     process = world.process
     assert process.visits.expected_length == 6
     assert np.flatnonzero(world.visits).tolist() == sorted(way)
@@ -108,8 +109,7 @@ def test_one_row_per_transition_and_none_for_the_final_observation():
 
 def test_a_policy_table_is_indexed_by_state():
     table = [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
-    by_state = {state: dict(enumerate(row)) for state, row in enumerate(table)}
-    for policy in (table, np.array(table), by_state):
+    for policy in (table, np.array(table), dict(enumerate(table))):
         rows = pv.rollout(Corridor(), policy, episodes=200, seed=3)
         # One row in the first state, a geometric number in the second.
         assert np.sum(rows.state == 0) == 200

@@ -19,7 +19,7 @@ LONG = {
     "action": ["treat", "wait", "treat", "send home"],
     "probability": [0.5, 0.25, 0.75, 0.5],
 }
-BY_STATE = {"ill": {"wait": 0.25, "treat": 0.75}, "well": {"treat": 0.5, "send home": 0.5}}
+BY_STATE = {"ill": {"wait": 0.25, "treat": 0.75}, "well": [0.0, 0.5, 0.5]}
 FORMS = {
     "array": TABLE,
     "lists": TABLE.tolist(),
@@ -28,6 +28,7 @@ FORMS = {
     "polars": pl.DataFrame(LONG),
     "arrow": pa.table(LONG),
     "by state": BY_STATE,
+    "function": BY_STATE.get,
 }
 KEYWORDS = {
     "states": STATES,
@@ -83,8 +84,7 @@ def test_a_file(tmp_path, heading):
         (TABLE.T, "policy-form"),
         (TABLE[0], "policy-form"),
         ([[0.5, 0.5], [1.0]], "policy-form"),
-        ({"ill": [0.5, 0.5], "well": [0.5, 0.5]}, "label-unknown"),
-        (BY_STATE.get, "policy-form"),
+        ({"ill": [0.5, 0.5], "well": [0.5, 0.5]}, "policy-form"),
         (pl.DataFrame(TABLE.T.tolist()), "policy-form"),  # it has no index
         (42, "policy-form"),
         (object(), "policy-form"),
@@ -111,7 +111,7 @@ def test_what_is_no_policy_is_refused_alike_everywhere(policy, code):
             read()
         assert refused.value.code == code
         if code == "policy-form":
-            assert all(form in str(refused.value) for form in ("lists", "DataFrame", "mapping"))
+            assert all(form in str(refused.value) for form in ("lists", "DataFrame", "function"))
 
 
 def test_weight_on_a_pair_that_is_not_allowed_is_refused():

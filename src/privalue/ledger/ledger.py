@@ -256,7 +256,8 @@ class Ledger:
                     return
                 why = "this one was charged and cannot be stored; find out who stored the other"
                 raise LedgerError(f"there is another release for entry {entry.number}: {why}")
-            execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
+            if _release_text(execute, digest) is None:  # a stray row must not stand in its way
+                execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
             balance = _required(execute, entry.dataset).balance
             said = {"charge": entry.number, "release": digest}
             append(self._store, execute, "commit", entry.dataset, balance, said)

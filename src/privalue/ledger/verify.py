@@ -5,8 +5,10 @@ change, so that the pages are consistent.
 """
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from privalue.errors import LedgerError, PrivalueError, UsageError
@@ -17,6 +19,16 @@ from privalue.ledger.store import AMOUNTS, GENESIS, Store
 from privalue.ledger.terms import BudgetTerms, Protection
 
 _PAGE, _FEW = 2_000, 50  # entries, and releases, in memory at a time
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_COMMON = {"format", "previous", "kind", "dataset", "at", "author", "salt", "releases", *AMOUNTS}
+_PROMISE = {"promise", "unit", "neighbours"}
+_TOTAL = {"largest", "max_trajectories_per_person", "accounting", "reason"}
+_CHARGE = {"request", "alpha", "steps", "what", "is_foreign", "token"}
+_KEYS = {
+    "declare": _COMMON | _PROMISE | _TOTAL,
+    "charge": _COMMON | _PROMISE | _CHARGE,
+    "commit": _COMMON | {"charge", "release"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +114,11 @@ def _failed(store: Store, why: str) -> LedgerError:
 
 
 def _check_form(entry: LedgerEntry) -> None:
-    """Raise ValueError unless an entry's columns are those of its body, as ``append`` writes it."""
+    """Raise ValueError unless an entry has exactly the fields that ``append`` writes."""
     said = entry.said
     if said.get("format") != entries.FORMAT:
         raise ValueError("it is of another format")
-    if sha256(entries.canonical(said)) != entry.hash:  # a key may be there twice
+    if said.keys() != _KEYS[entry.kind] or sha256(entries.canonical(said)) != entry.hash:
         raise ValueError("it has another form")
     stated = [said[name] for name in ("kind", "dataset", "releases", *AMOUNTS)]
     total, spent, releases = entry.balance
@@ -116,6 +128,11 @@ def _check_form(entry: LedgerEntry) -> None:
     if any(type(number) is not int or number < 0 for number in [*stated[2:], *sum(promises, ())]):
         raise ValueError("an amount is not a whole number")
     entries.check_name(entry.dataset)
+    for name in {"previous", "salt", "request", "release", "token"} & said.keys():
+        entries.check_hash(said[name])
+    if _TIME.fullmatch(said["at"]) is None:
+        raise ValueError("its time is not a time")
+    datetime.fromisoformat(said["at"])
 
 
 def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:

@@ -197,7 +197,7 @@ def simulate(
         truncate_at: truncate a trajectory that has not ended after this many rows; the column
             ``cut`` marks truncated trajectories, for ``truncated`` in a study's columns.
         policy: the behaviour, in a world with actions: "uniform", "greedy", "optimal:0.5", or an
-            array, lists, a DataFrame, a mapping, a CSV file.
+            array, lists, a DataFrame, a mapping, a CSV file, a function of the state.
         actions: whether rows have the ``action`` taken, and its ``probability``.
 
     Returns:

@@ -63,7 +63,7 @@ class World:
             mdp: the MDP.
             policy: "uniform"; "greedy" or "optimal", which are the same; "optimal:0.5", an equal
                 mixture of the optimal policy and the behaviour; "expert", the behaviour; or an
-                array, lists, a DataFrame, a mapping, a CSV file.
+                array, lists, a DataFrame, a mapping, a CSV file, a function of the state.
             name: of the world.
             parameters: of the world's text; "policy" is filled in here.
             behaviour: the policy that the world comes with; uniform, if left out.
@@ -298,7 +298,7 @@ def world_of(source: Any, *, policy: Any = None, discount: float | None = None) 
             "icu-sepsis"; a Gymnasium environment that has a transition table; an ``MDP``; a world.
         policy: the behaviour, in a world with actions: "uniform" (the default of most worlds),
             "greedy", "optimal:0.5", "expert", or an array of states by actions, nested lists, a
-            DataFrame, a mapping, a CSV file.
+            DataFrame, a mapping, a CSV file, a function of the state.
         discount: gamma; if left out, the source's own, and 0.99 for an environment.
 
     Returns:

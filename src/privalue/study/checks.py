@@ -14,6 +14,14 @@ from privalue.study.sections import LARGEST, MOST_STATES, ROLES, SECTIONS, SMALL
 
 # A code, and what its message shows if the study is to be refused; anything false if it is not.
 Check = tuple[str, object]
+# The promises that constants of the noise are offered for, by calibration.
+EPSILONS = {
+    "exact": (0.001, 20.0),
+    "nissim": (0, 1e6),
+    "appendix": (0, 5.0),
+    "laplace": (1e-6, 1e6),
+}
+DELTAS = (1e-15, 0.5)  # exact calibration
 
 
 def require(study: Sections, checks: Iterable[Check]) -> None:
@@ -72,6 +80,7 @@ def check_sections(s: Sections) -> Iterator[Check]:
     yield "noise-of-dp-lsl", name == "dp-lsl" and chosen.noise == "whitened"
     yield "delta-with-dp-ope", is_ope and privacy.delta > 0
     yield "delta-missing", privacy.delta == 0 and not is_ope
+    yield "promise-out-of-range", _bad_promise(s)
     unusable = bool(s.arms.given) and not _are_labels(s.arms.names, 2)
     yield "arms-invalid", unusable and format_value(s.arms.labels)
     yield "actions-not-named-once", len(actions.given & {"count", "labels", "file"}) > 1
@@ -148,6 +157,17 @@ def _shared_column(s: Sections) -> str | None:
     column, times = Counter(read.values()).most_common(1)[0]
     keys = [name for name, named in read.items() if named == column]
     return f'{keys[0]} and {keys[1]} both name the column "{column}"' if times > 1 else None
+
+
+def _bad_promise(s: Sections) -> str | None:
+    """Return epsilon or delta, if no constants of the noise are offered for it."""
+    kind = "laplace" if s.is_off_policy else s.mechanism.calibration
+    low, high = EPSILONS[kind]
+    if not low <= s.privacy.epsilon <= high:
+        return f"epsilon = {s.privacy.epsilon:g} must be from {low:g} to {high:g}"
+    if kind == "exact" and not DELTAS[0] <= s.privacy.delta <= DELTAS[1]:
+        return f"delta = {s.privacy.delta:g} must be from {DELTAS[0]:g} to {DELTAS[1]:g}"
+    return None
 
 
 def _bad_encoding(encoding: str) -> bool:

@@ -22,6 +22,7 @@ REPLACES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "features": ("features", ("kind", "file", "matrix", "size")),
     "size": ("features", ("kind", "file", "matrix", "size")),
     "weights": ("weights", ("kind", "file", "values")),
+    "arms": ("arms", ("labels",)),
     "actions": ("actions", _LISTED),
     "policy": ("policy", tuple(SECTIONS["policy"].model_fields)),
     "mechanism": ("mechanism", tuple(SECTIONS["mechanism"].model_fields)),

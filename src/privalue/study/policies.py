@@ -39,8 +39,8 @@ def policy_table(
     Args:
         policy: an array of states by actions, nested lists, a frame (states as index, actions as
             columns; or columns state, action, probability), a mapping from each state to an action
-            or to probabilities by action, a CSV or Parquet file of state, action, probability, or
-            what ``privalue.improve`` returns.
+            or to probabilities, a CSV or Parquet file of state, action, probability, a function of
+            the state, or what ``privalue.improve`` returns.
         states: how many states there are, or their labels in order.
         actions: the same for actions.
         name: what the policy is called in messages.
@@ -62,7 +62,7 @@ def policy_table(
             for (state, action), number in zip(labels, numbers.ravel(), strict=True)
         ]
     else:
-        entries = _entries(policy, name)
+        entries = _entries(policy, pairs, name)
     if entries is None:
         table = _read_array(policy, shape, name)
     else:
@@ -120,8 +120,10 @@ def describe_policy(written: Any, probabilities: Vector | None, pairs: PairNames
     return described
 
 
-def _entries(policy: Any, name: str) -> list[Entry] | None:
+def _entries(policy: Any, pairs: PairNames, name: str) -> list[Entry] | None:
     """Return (state, action, probability) of whatever has labels; None of an array."""
+    if callable(policy):
+        policy = {state: policy(state) for state in pairs.states.names}
     table = policy.to_arrow() if hasattr(policy, "to_arrow") else policy
     columns = getattr(table, "column_names", getattr(table, "columns", ()))
     if set(COLUMNS) <= set(map(str, columns)):
@@ -135,10 +137,18 @@ def _entries(policy: Any, name: str) -> list[Entry] | None:
         raise refusal("policy-form", name, f"has columns {', '.join(map(str, columns))}")
     else:
         return None
+    actions = pairs.actions
     entries: list[Entry] = []
-    for state, choice in rows:  # the choice: an action, or probabilities by action
-        shares = choice if isinstance(choice, Mapping) else {str(choice): 1.0}
-        entries += [(state, action, share) for action, share in shares.items()]
+    for state, choice in rows:  # the choice: an action, or probabilities of actions
+        if isinstance(choice, Mapping):
+            entries += [(state, action, value) for action, value in choice.items()]
+        elif np.ndim(choice) == 0:
+            entries.append((state, choice, 1.0))
+        elif len(choice) == actions.count:
+            entries += [(state, *one) for one in zip(actions.names, choice, strict=True)]
+        else:
+            what = f"has {len(choice)} numbers in state {state}, and actions are {actions.count}"
+            raise refusal("policy-form", name, what)
     return entries
 
 

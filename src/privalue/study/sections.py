@@ -426,6 +426,8 @@ def build_section(section: str, keys: object) -> Section:
     """Return a section with these keys, or raise StudyError with the first thing that is wrong."""
     if not isinstance(keys, Mapping):
         raise refusal("section-invalid", section, format_value(keys))
+    if not all(isinstance(name, str) for name in keys):
+        raise refusal("key-not-text", section)
     try:
         written = {name: value for name, value in keys.items() if value is not None}
         return SECTIONS[section](**written)

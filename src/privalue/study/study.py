@@ -40,7 +40,7 @@ from privalue.study.heuristics import decide_stages
 from privalue.study.keywords import KEYWORDS, place_keywords
 from privalue.study.messages import meant, one_line, refusal
 from privalue.study.policies import describe_policy
-from privalue.study.sections import SECTIONS, Sections, Values, build_section
+from privalue.study.sections import SECTIONS, Section, Sections, Values, build_section
 from privalue.study.side_files import SideFiles
 from privalue.study.state_tables import Tables, read_tables
 
@@ -371,11 +371,8 @@ class Study(Sections, Tables):
         description: dict[str, Any] = {}
         for name in SECTIONS:
             section = getattr(self, name)
-            stated = _STATED.get(name, set()) | {
-                key
-                for key in section.given - _ELSEWHERE
-                if key in _WRITTEN or getattr(section, key) != section.default(key)
-            }
+            stated = {key for key in section.given - _ELSEWHERE if _says_something(section, key)}
+            stated |= _STATED.get(name, set())
             if stated or name not in _OPTIONAL:
                 description[name] = section.model_dump(mode="json", include=stated)
         if self.features.kind != "tabular":
@@ -386,6 +383,11 @@ class Study(Sections, Tables):
                 description["policy"][key] = describe_policy(written, table, self.pairs)
         description["side_files"] = [file.describe() for file in self.files]
         return description
+
+
+def _says_something(section: Section, key: str) -> bool:
+    """Return whether a key that was written differs from its default, or means more than that."""
+    return key in _WRITTEN or bool(getattr(section, key) != section.default(key))
 
 
 def described_values(description: Mapping[str, Any]) -> Values:
