@@ -1,4 +1,4 @@
-"""What is paid for arrives: after every kill, on a full disk, behind a lock, by ``finish``."""
+"""A charged release is never lost: kills, a full disk, a lock, and ``finish``."""
 
 import json
 import os

@@ -41,7 +41,7 @@ ledger = typer.Typer(
 )
 LedgerFile = Annotated[str, option("The ledger: a file, or postgresql://...", envvar=ADDRESS)]
 Dataset = Annotated[
-    str, typer.Argument(help="The dataset: whose budget it is, as [study] dataset names it.")
+    str, typer.Argument(help="The dataset whose budget it is, as the study names it.")
 ]
 
 

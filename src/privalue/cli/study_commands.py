@@ -29,7 +29,7 @@ from privalue.study import SMOOTH, study_template
 def init(
     path: Annotated[Path, argument("FILE", "Where to write the study file.")] = Path("study.toml"),
     data: Annotated[
-        str | None, option("Fill in [data] from this file's headings; reads no row.")
+        str | None, option("Fill in the columns from this file's headings; reads no row.")
     ] = None,
     every: Annotated[bool, option("Write every key, with the values it allows.", "--all")] = False,
     force: Force = False,
