@@ -135,11 +135,6 @@ MISTAKES = {
     "infinite reward": ((9, 0, 0, float("inf")), "cell-invalid", "reward = inf must be a finite"),
     "text in reward": ((9, 0, 0, "x"), "cell-invalid", "reward = x must be a finite number"),
     "text in step": ((9, "noon", 0, 0.0), "cell-invalid", "step = noon must be a whole number"),
-    "duplicate step": (
-        (2, 1, 0, 0.0),
-        "rows-duplicate",
-        "trajectory = 2, step = 1 appears twice (the other is PLACE, row 6)",
-    ),
 }
 # A dataset of Minari holds whole numbers and numbers, in order.
 RECORDED = ["bad state", "negative state", "NaN reward", "infinite reward"]
@@ -158,13 +153,19 @@ def test_a_mistake_is_named_alike_wherever_it_stands(place, source, mistake):
         _, code, expected = MISTAKES["missing reward"]
     with pytest.raises(pv.DataError) as caught:
         statistics(SOURCES[source](place, HEADING, [*rows_of(EPISODES), row]), STUDY)
-    message = str(caught.value).replace("line 11", "row 10").replace("line 7", "row 6")  # of CSV
+    message = str(caught.value).replace("line 11", "row 10")  # of CSV
     where = message[: message.index(", row ")]
-    words = message.removeprefix(f"{where}, ").replace(where, "PLACE").replace("'", "")
+    words = message.removeprefix(f"{where}, ").replace("'", "")
     assert caught.value.code == code
     assert words.startswith(f"row 10: {expected}")
     assert "\n" not in message
     assert where.endswith(", table rows") == (source in DATABASES)
+
+
+@pytest.mark.parametrize("source", TABLES)
+def test_a_step_that_appears_twice_is_named_by_its_ids(place, source):
+    twice = TABLES[source](place, HEADING, [*rows_of(EPISODES), (2, 1, 0, 0.0)])
+    assert complaint(twice).replace("'", "").startswith("trajectory = 2, step = 1 appears twice;")
 
 
 # Naming what is in a database

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +21,7 @@ import numpy as np
 from privalue.core import Contributions, Integers, Limits, Statistics
 from privalue.errors import UsageError
 from privalue.readers import grouping
-from privalue.readers.conflicts import ConflictError, Wanted, add_to_core, explain, name_rows
+from privalue.readers.conflicts import ConflictError, add_to_core, conflict
 from privalue.readers.declaration import Declaration
 from privalue.readers.grouping import Divided
 from privalue.readers.messages import data_error
@@ -86,10 +85,7 @@ def read_locally(
     if source.rereadable and not in_order:
         with suppress(ConflictError):
             return reading.in_order()
-    try:
-        return reading.in_order() if in_order else reading.in_any_order(memory)
-    except ConflictError as conflict:
-        raise explain(conflict, declaration, reading.find) from None
+    return reading.in_order() if in_order else reading.in_any_order(memory)
 
 
 @dataclass
@@ -138,33 +134,30 @@ class _Reading:
     ) -> list[Rows]:
         """Add complete units, and return the last unit, which may continue in the next batch."""
         units = rows.ids[:, : self.unit_ids].reshape(len(rows), -1)
-        begin = 0  # of the first new unit
+        # The rows before ``first`` belong to the open unit, those from ``last`` on to the last one.
+        first, last = 0, len(rows) - _count_first(units[::-1])
         if open_unit:
-            before = open_unit[-1]
-            pair = Rows.concat([before.part(slice(len(before) - 1, None)), rows.part(slice(0, 1))])
+            pair = Rows.concat([open_unit[-1].part(slice(-1, None)), rows.part(slice(0, 1))])
             self._require_order(pair, 1)
-            if self._same_unit(pair):
-                begin = _count_first(units)
-                if begin == len(rows):
-                    return [*open_unit, rows]
-                self._require_order(rows, begin)
-            self._add(Rows.concat([*open_unit, rows.part(slice(0, begin))]), total)
-        last = len(rows) - _count_first(units[::-1])  # the beginning of the last unit
-        if last:
-            self._require_order(rows, last)
-        if begin < last:
-            self._add(rows.part(slice(begin, last)), total)
+            if (pair.ids[0, : self.unit_ids] == pair.ids[1, : self.unit_ids]).all():
+                first = _count_first(units)
+        if first == len(rows):
+            return [*open_unit, rows]
+        for at in {first, last} - {0}:
+            self._require_order(rows, at)
+        if open_unit:
+            self._add(Rows.concat([*open_unit, rows.part(slice(0, first))]), total)
+        if first < last:
+            self._add(rows.part(slice(first, last)), total)
         return [Rows(*(column[last:].copy() for column in rows.columns))]
-
-    def _same_unit(self, pair: Rows) -> bool:
-        return bool((pair.ids[0, : self.unit_ids] == pair.ids[1, : self.unit_ids]).all())
 
     def _require_order(self, rows: Rows, at: int) -> None:
         """Raise ConflictError if a row does not sort after the previous row."""
         pair = slice(at - 1, at + 1)
         earlier, later = np.column_stack([rows.ids[pair].reshape(2, -1), rows.steps[pair]]).tolist()
         if later < earlier or (later == earlier and not self.declaration.drop_invalid):
-            raise ConflictError("order" if later < earlier else "duplicate", rows.part(pair))
+            reason = "order" if later < earlier else "duplicate"
+            raise conflict(reason, rows, at, self.declaration)
 
     def _add(self, rows: Rows, total: Contributions, **span: tuple[int, int]) -> None:
         add_to_core(rows, total, self.declaration, **span)
@@ -217,14 +210,6 @@ class _Reading:
                     kept = [one.cut(last) for one in kept]
                     size = sum(one.rows.nbytes for one in kept)
         return kept, last, left_out
-
-    def find(self, wanted: Wanted) -> list[str]:
-        """Return the places of the first two wanted rows, if the source can be read again."""
-        if not self.source.rereadable:
-            return []
-        with self._tasks() as tasks:
-            places = (name for task in tasks for name in name_rows(task(), self.encoder, wanted))
-            return list(islice(places, 2))
 
 
 def _count_first(units: Integers) -> int:

@@ -44,7 +44,6 @@ class Rows(Private):
     rewards: NDArray[np.floating]  # of 32 or 64 bits; the core clamps them to the public bounds
     probabilities: NDArray[np.float64] | None = None  # of the actions, if they are logged
     left_out: int = field(default=0, kw_only=True)  # rows whose unit is unknown
-    positions: Integers | None = field(default=None, kw_only=True)  # in the batch; None: all
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -137,7 +136,7 @@ class Encoder:
         kept = np.flatnonzero(~nobodys)
         left_out = batch.left_out + len(nobodys) - len(kept)
         columns = (column[kept] for column in rows.columns)
-        return Rows(*columns, left_out=left_out, positions=kept)
+        return Rows(*columns, left_out=left_out)
 
     def _cells(self, role: str, batch: Batch) -> Cells:
         """Convert the column of a role."""
