@@ -202,8 +202,7 @@ def test_tables_views_and_queries(ward):
     assert found(f"{address}::rows") == twin(EPISODES)
     assert found(f"{address}::ROWS") == twin(EPISODES)
     assert found(f'{address}::"rows"') == twin(EPISODES)
-    assert found(f"{address}::The Ward") == twin(EPISODES[:2])
-    assert found(f'{address}::"the ward"') == twin(EPISODES[:2])
+    assert found(f'{address}::"The Ward"') == twin(EPISODES[:2])
     query = """
         select trajectory, step, 3 - state as state, reward + 0 as reward, 'x' as note
         from rows where trajectory >= 2

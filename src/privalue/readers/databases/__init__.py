@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from privalue.ledger.addresses import divide_address
 from privalue.readers.databases.postgres import PostgresServer
-from privalue.readers.databases.query import Batches, Query, Table, resolve_query
+from privalue.readers.databases.query import Batches, Query, resolve_query
 from privalue.readers.databases.sqlite import SqliteFile
 from privalue.readers.messages import data_error
 from privalue.readers.names import is_on_server, split_query
@@ -36,7 +36,7 @@ class Database(Protocol):
 
     @property
     def tables(self) -> str:
-        """Return the SQL that lists its tables, with the fields of ``Table`` as columns."""
+        """Return the SQL that lists the tables that need no schema."""
 
     def connect(self) -> AbstractContextManager[Any]:
         """Return a new connection, which the context manager closes."""
@@ -58,7 +58,7 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
         return None
     database, request = found
     with database.connect() as connection, database.errors(database.place):
-        tables = [Table(*one) for one in connection.execute(database.tables).fetchall()]
+        tables = [name for (name,) in connection.execute(database.tables).fetchall()]
         query = resolve_query(request, tables, database.place)
         schema = database.schema(connection, query)
 

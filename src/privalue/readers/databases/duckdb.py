@@ -108,13 +108,8 @@ class DuckDbFile:
         """Return some columns of a query, as texts if they have no exact Arrow type."""
         whole = connection.sql(query.sql)
         types = dict(zip(whole.columns, map(str, whole.types), strict=True))
-        cells = (
-            f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}"
-            if types[name] in _AS_TEXT
-            else quoted(name)
-            for name in names
-        )
-        return connection.sql(f"SELECT {', '.join(cells)} FROM ({query.sql})")
+        as_text = {name for name in names if types[name] in _AS_TEXT}
+        return connection.sql(query.select(names, as_text))
 
 
 def _literal(value: str) -> str:

@@ -29,7 +29,6 @@ class SqliteFile(CursorDatabase):
     """An SQLite file, opened read-only."""
 
     tables = statement("sqlite-tables")
-    whole_table = "NOT INDEXED"  # rows in the order of the table, by which they are numbered
 
     def __init__(self, path: Path, decimal: str) -> None:
         self.path, self.decimal, self.place = path, decimal, str(path)
