@@ -139,7 +139,7 @@ def test_or_its_unit_counts_as_nobody(unit, what):
 
 def test_a_persons_trajectories_have_one_arm():
     cells, chosen = small((2, "arm", "treated"), (3, "arm", "treated"), unit="person")
-    with pytest.raises(pv.DataError, match="person = '0', .* has another arm") as told:
+    with pytest.raises(pv.DataError, match=r"person = '0', .* has another arm") as told:
         local.statistics(arrow(HEADING, cells), chosen)
     assert "an arm is the same in all rows of a person" in str(told.value)
     cells, chosen = small((2, "arm", "treated"), (3, "arm", "treated"))

@@ -34,10 +34,10 @@ class Query:
 
 
 def resolve_query(text: str | None, tables: list[str], place: str) -> Query:
-    """Return the query, or that of a table: the named one (as SQL writes its name), or the only one.
+    """Return the query, or all rows of a table: of the named one, or of the only one.
 
     Args:
-        text: what follows "::".
+        text: what follows "::"; a name as SQL writes it.
         tables: the names of the tables in the default schemas.
         place: the database's name in messages.
     """
