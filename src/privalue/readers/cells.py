@@ -143,7 +143,7 @@ def plain(column: pa.Array) -> pa.Array:
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
-    if is_text(column.type) and not pa.types.is_string(column.type):
+    if is_text(column.type) or pa.types.is_null(column.type):
         return column.cast(pa.string())
     return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
 
@@ -185,12 +185,6 @@ def _filled(column: pa.Array) -> NDArray[Any]:
     """Return the numbers of a column, 0 for nulls."""
     column = column.fill_null(0) if column.null_count else column
     return np.from_dlpack(column)  # to_numpy() would import pandas, where that is installed
-
-
-def _unreadable(column: pa.Array) -> Cells:
-    """Return the cells of a column of the wrong type: all are invalid or missing."""
-    found = Cells(np.zeros(len(column), np.int64), _nulls(column))
-    return found.mark(np.ones(len(column), np.bool_), INVALID)
 
 
 # Texts
@@ -265,11 +259,9 @@ def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = "."
         found = Cells(np.where(exact.status == OK, exact.values, 0).astype(np.int64), exact.status)
     elif pa.types.is_int32(kind):
         found = Cells(_filled(column), _nulls(column))
-    elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+    else:
         values, good = _cast(column, pa.int64())
         found = Cells(values, _nulls(column)).mark(~good, INVALID)
-    else:
-        return _unreadable(column)
     return missing.mark(found)
 
 
@@ -281,12 +273,10 @@ def numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> C
         found = _from_texts(column, pa.float64(), missing, decimal)
     elif pa.types.is_decimal(kind):  # a decimal as a double would depend on the column's scale
         found = _from_texts(column.cast(pa.string()), pa.float64(), BLANK)
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    else:
         values = _filled(column)
         wide = values.dtype != np.float32
         found = Cells(values.astype(np.float64, copy=False) if wide else values, _nulls(column))
-    else:
-        return _unreadable(column)
     finite = np.isfinite(found.values)
     if not finite.all():
         found = found.mark(np.isnan(found.values), MISSING).mark(~finite, INVALID)
@@ -396,7 +386,7 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
     kind, status = column.type, _nulls(column)
     if is_text(kind):
         return column, status
-    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+    if pa.types.is_integer(kind):
         return column.cast(pa.string()), status
     if pa.types.is_decimal(kind):
         try:
@@ -410,8 +400,6 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
             return whole.cast(pa.string()), exact.status
         shown = exact.values.astype(kind.to_pandas_dtype())
         return _each([Decimal(str(one)) for one in shown], _decimal_text, exact.status)
-    if not is_time(kind):
-        return pa.nulls(len(column), pa.string()), np.where(status == OK, INVALID, status)
     moments = _moments(column)
     return _each(moments.values.tolist(), _iso, moments.status)
 

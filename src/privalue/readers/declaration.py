@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from privalue.readers import cells
-from privalue.readers.messages import data_error, list_some, word
+from privalue.readers.messages import data_error, list_some
 from privalue.readers.ratios import Ratios
 from privalue.readers.source import Dialect
 from privalue.study import Study
@@ -133,27 +133,15 @@ class Declaration:
             if len(found) > 1:
                 raise data_error("column-twice", place=place, name=name)
             kind = cells.value_type(schema.types[found[0]])
-            allowed = self._refuse_type(role, kind)
-            if allowed is not None:
-                about = {"place": place, "name": name, "kind": kind}
-                raise data_error("column-type", allowed=allowed, **about)
+            if not self._fits(role, kind):
+                raise data_error("column-type", place=place, name=name, kind=kind, role=role)
 
-    def _refuse_type(self, role: str, kind: pa.DataType) -> str | None:
-        """Return what a column of this role must hold if its type does not fit, or None."""
+    def _fits(self, role: str, kind: pa.DataType) -> bool:
+        """Return whether a column of this type can hold cells of this role; texts always can."""
         if pa.types.is_null(kind) or cells.is_text(kind):
-            return None
-        is_time, fits, values = cells.is_time(kind), cells.is_number(kind), {"role": role}
-        data, what = self.study.data, "numbers"
-        if role in self.id_roles:
-            fits |= is_time and data.id_type == "text"
-            what, values = "ids", {"id_type": data.id_type}
-        elif role == "step":
-            fits = is_time if data.step_type in {"date", "datetime"} else fits
-            other = "datetime" if is_time else "integer"
-            what, values = "steps", {"step_type": data.step_type, "other": other}
-        elif role in self.labels:
-            fits |= is_time and bool(self.labels[role])
-            what = "labels"
-        elif role == "truncated":
-            what = "marks"
-        return None if fits else word(f"column-of-{what}", **values)
+            return True
+        data, is_time = self.study.data, cells.is_time(kind)
+        if role == "step" and data.step_type in {"date", "datetime"}:
+            return is_time
+        as_texts = data.id_type == "text" if role in self.id_roles else bool(self.labels.get(role))
+        return cells.is_number(kind) or (is_time and as_texts)

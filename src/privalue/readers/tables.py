@@ -19,7 +19,7 @@ from privalue.readers.source import (
     Dialect,
     Source,
     Types,
-    numbered,
+    open_batches,
     ready,
 )
 
@@ -54,27 +54,15 @@ def open_table(data: Any, dialect: Dialect) -> Source | None:
 
 
 def _open_stream(
-    place: str, schema: pa.Schema, fetch: Callable[[list[str]], Any], **about: Any
+    place: str, schema: pa.Schema, get: Callable[[list[str]], Any], **about: Any
 ) -> Source:
-    """Return the rows of a stream of Arrow batches.
+    """Return the rows of an object with an Arrow interface, which ``get`` returns."""
 
-    Args:
-        place: its name in messages.
-        schema: all columns.
-        fetch: returns the rows, with at least these columns.
-        about: further fields of ``Source``.
-    """
-
-    def batches(types: Types) -> Iterator[Batch]:
-        first = 1
+    def fetch(names: list[str]) -> Iterator[pa.RecordBatch]:
         with _translate_errors(place):
-            for batch in pa.RecordBatchReader.from_stream(fetch(list(types))):
-                for start in range(0, batch.num_rows, BATCH_ROWS):
-                    part = batch.slice(start, BATCH_ROWS).select(list(types))
-                    yield Batch(part, numbered(place, first))
-                    first += part.num_rows
+            yield from pa.RecordBatchReader.from_stream(get(names))
 
-    return Source(schemas=((place, schema),), tasks=lambda types: ready(batches(types)), **about)
+    return open_batches(place, schema, fetch, **about)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from privalue.readers.databases.query import Batches, Query, resolve_query
 from privalue.readers.databases.sqlite import SqliteFile
 from privalue.readers.messages import data_error
 from privalue.readers.names import is_on_server, split_query
-from privalue.readers.source import Batch, Source, numbered, ready
+from privalue.readers.source import Source, open_batches
 
 __all__ = ["Database", "open_database"]
 
@@ -62,22 +62,15 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
         query = resolve_query(request, tables, database.place)
         schema = database.schema(connection, query)
 
-    def batches(names: list[str]) -> Iterator[Batch]:
-        first = 1
+    def fetch(names: list[str]) -> Iterator[pa.RecordBatch]:
         with (
             database.connect() as connection,
-            closing(database.batches(connection, query, names)) as fetched,
+            database.errors(query.place),
+            closing(database.batches(connection, query, names)) as batches,
         ):
-            while True:
-                place = query.place if first == 1 else f"{query.place}, row {first} or later,"
-                with database.errors(place):
-                    batch = next(fetched, None)
-                if batch is None:
-                    return
-                yield Batch(batch, numbered(query.place, first))
-                first += batch.num_rows
+            yield from batches
 
-    return Source(schemas=((query.place, schema),), tasks=lambda types: ready(batches(list(types))))
+    return open_batches(query.place, schema, fetch)
 
 
 def _find(

@@ -51,18 +51,13 @@ class DuckDbFile:
             "python_enable_replacements": False,
         }
         with closing(duckdb.connect(config=config)) as connection:
-            try:
+            with self.errors(self.place):
                 self._attach(connection)
-            except duckdb.Error as problem:
-                said = one_line(problem)
-                raise data_error("duckdb-unopened", path=self.path, problem=said) from None
             yield connection
 
     def _attach(self, connection: Any) -> None:
         file = self.path.absolute()
-        head, mark, tail = str(file).partition("?")  # DuckDB puts a log's ending before a "?"
-        logs = (f"{head}{end}{mark}{tail}" for end in _LOGS)
-        allowed = ", ".join(_literal(name) for name in (str(file), *logs))
+        allowed = ", ".join(_literal(f"{file}{end}") for end in ("", *_LOGS))
         # Attach under the file's own name, which a view may use, unless DuckDB reserves it.
         alias = "AS trial" if self.path.stem.lower() in {"memory", "system", "temp"} else ""
         connection.execute("SET TimeZone = 'UTC'")
