@@ -127,8 +127,10 @@ def _whole(text: str) -> int | None:
 
 def _double(text: str) -> float | None:
     """Return the double nearest to a text's number, if it is one; infinite if too large."""
-    word = _WORDS.get(text.lower())
-    return float(word) if word is not None else float(text) if _NUMBER.fullmatch(text) else None
+    lower = text.lower()
+    if lower in _WORDS:
+        return float(_WORDS[lower])
+    return float(text) if lower == "nan" or _NUMBER.fullmatch(text) else None
 
 
 BLANK = Missing.of(())
@@ -205,8 +207,7 @@ def _from_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: s
             written = pc.replace_substring_regex(written, r"^(-?\d+)\.0{0,9}$", r"\1")
         values, good = _cast(written, kind, _whole if kind == pa.int64() else _double)
         found = Cells(values, status).mark(~good, INVALID)
-    # Arrow reads "nan", which is not a number.
-    return found if kind == pa.int64() else found.mark(np.isnan(found.values), INVALID)
+    return found
 
 
 def _cast(

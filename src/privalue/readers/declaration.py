@@ -12,7 +12,7 @@ import pyarrow as pa
 from privalue.readers import cells
 from privalue.readers.messages import data_error, list_some
 from privalue.readers.ratios import Ratios
-from privalue.readers.source import Dialect
+from privalue.readers.source import Dialect, state_roles
 from privalue.study import Study
 
 ROLES = ("person", "trajectory", "step", "state", "action", "reward", "probability")
@@ -84,7 +84,7 @@ class Declaration:
     @property
     def state_roles(self) -> list[str]:
         """Return the roles of the columns that a state is read from."""
-        return [role for role in self.columns if role == "state" or role.startswith("bin ")]
+        return state_roles(self.columns)
 
     @property
     def id_roles(self) -> list[str]:

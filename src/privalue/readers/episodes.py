@@ -23,7 +23,16 @@ import pyarrow as pa
 from privalue.errors import DataError
 from privalue.readers import cells
 from privalue.readers.messages import data_error, one_line, word
-from privalue.readers.source import BATCH_ROWS, Batch, Dialect, Source, numbered, ready, texts
+from privalue.readers.source import (
+    BATCH_ROWS,
+    Batch,
+    Dialect,
+    Source,
+    numbered,
+    ready,
+    state_roles,
+    texts,
+)
 
 RECORDING = "the recording"
 _ENDS = ("terminals", "terminations", "terminated", "dones")
@@ -55,7 +64,7 @@ def open_elements(
     """
     place, names = recording or "the list", dialect.columns
     if recording is not None:
-        has = {*recorded_ids(dialect), *state_roles(dialect), *_RECORDED}
+        has = {*recorded_ids(dialect), *state_roles(dialect.columns), *_RECORDED}
         names = {role: name for role, name in names.items() if role in has}
 
     def batches() -> Iterator[Batch]:
@@ -127,11 +136,6 @@ def _row(element: Mapping[str, Any], dialect: Dialect) -> _Row:
 # Episodes
 
 
-def state_roles(dialect: Dialect) -> list[str]:
-    """Return the roles of the columns that a state is read from."""
-    return [role for role in dialect.columns if role == "state" or role.startswith("bin ")]
-
-
 def recorded_ids(dialect: Dialect) -> list[str]:
     """Return the id roles for which an episode's position is used; never a unit's person."""
     unnamed = {"person"} if dialect.by_person else set()
@@ -151,7 +155,7 @@ def _episode(element: Any, number: int, dialect: Dialect) -> list[_Row]:
     steps = [_step(step, dialect) for step in _steps_of(element, dialect)]
     if not steps:
         raise ValueError(steps)
-    ids, states = dict.fromkeys(recorded_ids(dialect), number), state_roles(dialect)
+    ids, states = dict.fromkeys(recorded_ids(dialect), number), state_roles(dialect.columns)
     rows = []
     for at, step in enumerate(steps):
         observed = zip(states, _state_cells(step["state"], dialect), strict=True)
@@ -199,7 +203,7 @@ def _step(step: Any, dialect: Dialect) -> dict[str, Any]:
 
 def _state_cells(state: Any, dialect: Dialect) -> Sequence[Any]:
     """Return the cells of the state's columns; a malformed state has invalid cells."""
-    roles = state_roles(dialect)
+    roles = state_roles(dialect.columns)
     if roles == ["state"]:
         return [state]
     try:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -126,7 +127,7 @@ class _Reading:
                     open_unit = self._add_whole_units(open_unit, rows, total)
                 self._report(len(rows))
         if open_unit:
-            self._add(Rows.concat(open_unit), total)
+            add_to_core(Rows.concat(open_unit), total, self.declaration)
         return total.finish(rows_left_out=left_out).require_data()
 
     def _add_whole_units(
@@ -146,9 +147,10 @@ class _Reading:
         for at in {first, last} - {0}:
             self._require_order(rows, at)
         if open_unit:
-            self._add(Rows.concat([*open_unit, rows.part(slice(0, first))]), total)
+            head = Rows.concat([*open_unit, rows.part(slice(0, first))])
+            add_to_core(head, total, self.declaration)
         if first < last:
-            self._add(rows.part(slice(first, last)), total)
+            add_to_core(rows.part(slice(first, last)), total, self.declaration)
         return [Rows(*(column[last:].copy() for column in rows.columns))]
 
     def _require_order(self, rows: Rows, at: int) -> None:
@@ -159,9 +161,6 @@ class _Reading:
             reason = "order" if later < earlier else "duplicate"
             raise conflict(reason, rows, at, self.declaration)
 
-    def _add(self, rows: Rows, total: Contributions, **span: tuple[int, int]) -> None:
-        add_to_core(rows, total, self.declaration, **span)
-
     # In any order
 
     def in_any_order(self, memory: int) -> Statistics:
@@ -169,22 +168,13 @@ class _Reading:
         total, left_out, first, self.done = Contributions(self.limits), 0, 0, 0
         room = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
         while first < grouping.PARTITIONS:
-            first, left_out = self._add_partitions(first, room, total)
+            divided, last, left_out = self._gather(first, room)
+            full = (p for p in range(first, last) if any(one.size(p) for one in divided))
+            for partition, rows in _each(partial(_sorted, divided), full, self.threads):
+                add_to_core(rows, total, self.declaration, span=grouping.span_of(partition))
+                self._report(len(rows))
+            first = last
         return total.finish(rows_left_out=left_out).require_data()
-
-    def _add_partitions(self, first: int, room: int, total: Contributions) -> tuple[int, int]:
-        """Add the partitions from ``first`` on; return their end, and how many rows had no unit."""
-        divided, last, left_out = self._gather(first, room)
-
-        def sort(partition: int) -> tuple[int, Rows]:
-            parts = [one[partition] for one in divided if one.size(partition)]
-            return partition, grouping.sort(parts)
-
-        full = (p for p in range(first, last) if any(one.size(p) for one in divided))
-        for partition, rows in _each(sort, full, self.threads):
-            self._add(rows, total, span=grouping.span_of(partition))
-            self._report(len(rows))
-        return last, left_out
 
     def _gather(self, first: int, room: int) -> tuple[list[Divided], int, int]:
         """Return the rows of partitions from ``first`` on, their end, and how many had no unit.
@@ -210,6 +200,10 @@ class _Reading:
                     kept = [one.cut(last) for one in kept]
                     size = sum(one.rows.nbytes for one in kept)
         return kept, last, left_out
+
+
+def _sorted(divided: list[Divided], partition: int) -> tuple[int, Rows]:
+    return partition, grouping.sort([one[partition] for one in divided if one.size(partition)])
 
 
 def _count_first(units: Integers) -> int:

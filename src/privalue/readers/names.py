@@ -8,13 +8,13 @@ from pathlib import Path
 from privalue.errors import DataError
 from privalue.ledger.addresses import QUERY, may_hold_password, names_server, not_shown
 
+_QUERIES = {("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation"), ("pyspark", "DataFrame")}
+
 
 def is_query_result(data: object) -> bool:
     """Return whether rows are the result of a query, which may combine several units."""
     package, kind = type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__
-    if (package, kind) in {("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation")}:
-        return True
-    if package == "pyspark" and kind == "DataFrame":
+    if (package, kind) in _QUERIES:
         return True
     text = str(data) if isinstance(data, str | Path) else ""
     after = (text[mark.end() :] for mark in re.finditer("::", text))  # queries may hold :: casts

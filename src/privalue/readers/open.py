@@ -60,7 +60,8 @@ def _open_name(data: str | Path, dialect: Dialect, threads: int, memory: int) ->
     """Return the rows of the workbook, database or files of this name."""
     if not str(data):
         raise data_error("name-empty")
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
+    # Lone surrogates stand for bytes of the command line that are not UTF-8.
+    if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in str(data)):
         raise data_error("name-encoding")  # it may hold a password
     path, request = split_query(str(data))
     if is_workbook(path) and not isdir(path) and not is_on_server(data):

@@ -90,6 +90,11 @@ def open_batches(
     return Source(schemas=((place, schema),), tasks=tasks, **about)
 
 
+def state_roles(columns: Mapping[str, str]) -> list[str]:
+    """Return the roles of the columns that a state is read from."""
+    return [role for role in columns if role == "state" or role.startswith("bin ")]
+
+
 def numbered(place: str, first: int) -> Callable[[int], str]:
     """Return a function that names rows by their number, starting at ``first``."""
     return lambda at: f"{place}, row {first + at}"

@@ -7,7 +7,7 @@ Messages name neither user nor password.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from os.path import isdir, isfile
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,13 +30,8 @@ _ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
 class Database(Protocol):
     """A database; its connections are read-only."""
 
-    @property
-    def place(self) -> str:
-        """Return its name in messages."""
-
-    @property
-    def tables(self) -> str:
-        """Return the SQL that lists the tables that need no schema."""
+    place: str  # its name in messages
+    tables: str  # SQL that lists the tables that need no schema
 
     def connect(self) -> AbstractContextManager[Any]:
         """Return a new connection, which the context manager closes."""
@@ -97,10 +92,7 @@ def _find(
 
 def _first_bytes(path: Path) -> bytes:
     """Return the first bytes of a file, which identify its format."""
-    if not isfile(path):
-        return b""
-    try:
-        with path.open("rb") as file:
+    if isfile(path):
+        with suppress(OSError), path.open("rb") as file:  # an error when its rows are read
             return file.read(16)
-    except OSError as problem:
-        raise data_error("unreadable", place=path, problem=problem.strerror) from None
+    return b""

@@ -1,7 +1,7 @@
 """Resolve a request to a database: a query, or a table as SQL writes its name."""
 
 import tomllib
-from collections.abc import Container, Generator, Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,17 +20,14 @@ class Query:
     place: str
     sql: str
 
-    def select(self, names: Iterable[str], as_text: Container[str] = ()) -> str:
-        """Return the query of some columns, some of them cast to texts.
+    def select(self, names: Iterable[str]) -> str:
+        """Return the query of some columns.
 
         SQLite takes an unqualified name that it does not find for a text. A comment at the end of
         the query ends with its line.
         """
-        cells = [
-            f"CAST({name} AS VARCHAR) AS {name}" if plain in as_text else f"result.{name}"
-            for plain, name in ((name, quoted(name)) for name in names)
-        ]
-        return f"SELECT {', '.join(cells)} FROM (\n{self.sql}\n) AS result"
+        columns = ", ".join(f"result.{quoted(name)}" for name in names)
+        return f"SELECT {columns} FROM (\n{self.sql}\n) AS result"
 
 
 def resolve_query(text: str | None, tables: list[str], place: str) -> Query:
@@ -42,9 +39,6 @@ def resolve_query(text: str | None, tables: list[str], place: str) -> Query:
         place: the database's name in messages.
     """
     wanted = (text or "").strip().rstrip(";").rstrip()
-    # Lone surrogates stand for bytes of the command line that are not UTF-8.
-    if "\0" in wanted or any("\ud800" <= character <= "\udfff" for character in wanted):
-        raise data_error("query-encoding", place=place)
     if QUERY.match(wanted):
         return Query(f"{place}, the query", wanted)
     if not wanted and len(tables) != 1:

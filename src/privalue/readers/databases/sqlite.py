@@ -1,6 +1,5 @@
 """Read SQLite files with Python's own driver; a column may hold numbers and texts at once."""
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -9,7 +8,7 @@ from typing import Any
 
 from privalue.readers.databases.cursor import CursorDatabase
 from privalue.readers.databases.query import Query, statement
-from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.messages import data_error, one_line
 
 _READING = {
     sqlite3.SQLITE_SELECT,
@@ -54,14 +53,11 @@ class SqliteFile(CursorDatabase):
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
-        """Translate SQLite's errors into one line; explain what is allowed if it was forbidden."""
+        """Translate SQLite's errors into one line."""
         try:
             yield
         except _PROBLEMS as problem:
-            said = one_line(problem)
-            if re.search("authoriz|prohibited|unsafe use|vtable constructor", said):
-                said = word("sqlite-forbidden", problem=said)
-            raise data_error("unreadable", place=place, problem=said) from None
+            raise data_error("unreadable", place=place, problem=one_line(problem)) from None
 
     def require_reading(self, connection: Any, query: Query) -> None:
         """Raise SQLite's error unless the query is a single SELECT."""
