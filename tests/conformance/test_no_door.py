@@ -217,7 +217,6 @@ def test_what_only_reads_an_sqlite_file_still_does(lite):
         connection.execute("CREATE TRIGGER t BEFORE INSERT ON rows BEGIN DELETE FROM rows; END")
     for query in (
         "seen",
-        "SELECT rows.* FROM rows, json_each('[1]')",
         "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 3) "
         "SELECT rows.* FROM rows, n WHERE k = 3",
     ):

@@ -20,6 +20,7 @@ converted to its canonical text, too (``from_objects``), and then read like a te
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ _FEW = 32  # parts of at most this many cells are read in Python instead of bein
 _LONGEST_NUMBER = 400  # characters
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _USUAL = r"^(0|-?[1-9][0-9]{0,17})$"
-_WORDS = {"true": 1, "false": 0}
+_WORDS = {"true": "1", "false": "0"}
 _FINER = re.compile(r"[.,]\d{6}0*[1-9]", re.ASCII)  # than a microsecond
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400 * 10**6  # microseconds
@@ -111,8 +112,7 @@ def _with_points(texts: pa.Array, decimal: str) -> pa.Array:
 
 def _whole(text: str) -> int | None:
     """Return the whole number that a text represents, if any: 3, 3.0, 1e+05, true."""
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    text = _WORDS.get(text.lower(), text)
     significant = text.lstrip("+-").lstrip("0")  # Arrow reads any number of leading zeros
     if len(significant) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return None
@@ -127,10 +127,8 @@ def _whole(text: str) -> int | None:
 
 def _double(text: str) -> float | None:
     """Return the double nearest to a text's number, if it is one; infinite if too large."""
-    lower = text.lower()
-    if lower in _WORDS:
-        return float(_WORDS[lower])
-    return float(text) if lower == "nan" or _NUMBER.fullmatch(text) else None
+    text = _WORDS.get(text.lower(), text)
+    return float(text) if _NUMBER.fullmatch(text) or text.lower() == "nan" else None
 
 
 BLANK = Missing.of(())
@@ -313,15 +311,13 @@ def ids(column: pa.Array, id_type: str) -> Cells:
         return Cells(found.values.astype(np.int64, copy=False)[:, None], found.status)
     usual = pa.types.is_integer(column.type)
     texts = column if usual else canonical_texts(column)[0]
-    try:
+    with suppress(pa.ArrowInvalid):
         numbers = texts.cast(pa.int64())
         values = _filled(numbers)
         short = values.min(initial=0) > -(10**18) and values.max(initial=0) < 10**18
         usual = usual or numbers.cast(pa.string()).equals(texts)
         if short and usual and texts.null_count == 0:
             return Cells(values[:, None], _nulls(texts))
-    except pa.ArrowInvalid:
-        pass
     return _sort_keys(*canonical_texts(column))
 
 
@@ -573,17 +569,15 @@ def _written_moments(
 
 def parse_time(text: str, step_format: str | None) -> int | None:
     """Return a written date or time as microseconds since 1970; without a zone it is in UTC."""
-    try:
+    with suppress(ValueError, OverflowError):
         if step_format is not None:
-            try:
+            with suppress(ValueError):
                 return _since_1970(datetime.strptime(text, step_format))
-            except ValueError:
-                # A cell of type date was converted to ISO format: it is parsed below.
-                if not (len(text) == 10 or text.endswith("Z")):
-                    return None
-        return None if _FINER.search(text) else _since_1970(datetime.fromisoformat(text))
-    except (ValueError, OverflowError):
-        return None
+        # A cell of type date was converted to ISO format.
+        iso = step_format is None or len(text) == 10 or text.endswith("Z")
+        if iso and not _FINER.search(text):
+            return _since_1970(datetime.fromisoformat(text))
+    return None
 
 
 def _since_1970(moment: datetime) -> int:

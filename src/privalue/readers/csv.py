@@ -210,11 +210,10 @@ def open_csv(path: Path, dialect: Dialect) -> CsvFile:
     line = text.removeprefix("\ufeff").split("\n", 1)[0].removesuffix("\r")
     if not line:
         raise data_error("table-empty", place=path)
+    if "\r" in line:
+        raise data_error("csv-returns", path=path)
     marks = [dialect.delimiter] if dialect.delimiter else _MARKS
-    try:
-        split = {mark: next(csv.reader([line], delimiter=mark), []) for mark in marks}
-    except csv.Error as problem:
-        raise data_error("csv-heading", path=path, problem=problem) from None
+    split = {mark: next(csv.reader([line], delimiter=mark), []) for mark in marks}
     mark = max(marks, key=lambda mark: len(split[mark]))
     return CsvFile(path, split[mark], mark, encoding, dialect.decimal, size)
 
@@ -232,8 +231,7 @@ def _decoded(file: Any, encoding: str) -> Iterator[bytes]:
     invalid.
     """
     if encoding == "utf-8":
-        while block := file.read(BLOCK_BYTES):
-            yield block
+        yield from iter(partial(file.read, BLOCK_BYTES), b"")
         return
     errors = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
     decoder = codecs.getincrementaldecoder(encoding)(errors)

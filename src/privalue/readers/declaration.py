@@ -124,12 +124,10 @@ class Declaration:
         present = list_some(schema.names, 20)
         for role, name in self.columns.items():
             found = schema.get_all_field_indices(name)
-            if not found and role.startswith("bin "):
-                raise data_error("bin-column-absent", place=place, name=name, present=present)
             if not found:
                 key = "[arms] column" if role == "arm" else f"[data] {role}"
-                names = {"name": name, "key": key, "role": role}
-                raise data_error("column-absent", place=place, present=present, **names)
+                key = "[states] bins" if role.startswith("bin ") else key
+                raise data_error("column-absent", place=place, name=name, present=present, key=key)
             if len(found) > 1:
                 raise data_error("column-twice", place=place, name=name)
             kind = cells.value_type(schema.types[found[0]])

@@ -14,6 +14,7 @@ could join two episodes, or split one: it counts as an end, and its episode is l
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,8 @@ from privalue.readers.source import (
     Batch,
     Dialect,
     Source,
+    Task,
+    Types,
     numbered,
     ready,
     state_roles,
@@ -41,7 +44,6 @@ _CUTS = (*_TRUNCATED, "episode_terminals")
 # The order in which an environment's ``step`` returns them.
 _ENVIRONMENT = ["state", "action", "reward", "next state", "terminated", "truncated"]
 _OF_STEPS = ("action", "reward", "probability", "arm", "truncated")
-_RECORDED = {"step", "action", "reward", "truncated"}
 
 _Row = tuple[Any, ...]
 _Elements = Iterable[tuple[int, Any]]  # number and element; an unreadable one is a DataError
@@ -64,49 +66,58 @@ def open_elements(
     """
     place, names = recording or "the list", dialect.columns
     if recording is not None:
-        has = {*recorded_ids(dialect), *state_roles(dialect.columns), *_RECORDED}
-        names = {role: name for role, name in names.items() if role in has}
+        absent = {"arm", "probability"} | ({"person"} if dialect.by_person else set())
+        names = {role: name for role, name in names.items() if role not in absent}
 
-    def batches() -> Iterator[Batch]:
-        first, rows, problems, episodes = 1, list[_Row](), list[DataError](), recording is not None
-
-        def batch() -> Batch:
-            columns = list(zip(*rows, strict=True)) or [() for _ in dialect.columns]
-            arrays = [cells.from_objects(column, dialect.decimal) for column in columns]
-            return Batch(
-                pa.record_batch(arrays, names=list(dialect.columns.values())),
-                numbered(place, first),
-                left_out=len(problems),
-                problem=problems[0] if problems else None,
-                episode_ids=episodes,
-            )
-
+    def tasks(_: Types) -> Iterator[Task]:
+        gathered = _Gathered(place, dialect, episode_ids=recording is not None)
         for number, element in elements():
             is_episode = recording is not None or not _is_row(element, dialect)
-            if is_episode != episodes or len(rows) >= BATCH_ROWS:
-                yield batch()
-                first, rows, problems, episodes = first + len(rows), [], [], is_episode
-            try:
-                rows += (
-                    _episode(element, number, dialect) if is_episode else [_row(element, dialect)]
-                )
-            except DataError as problem:
-                problems.append(problem)
-            except Exception:  # an object of any class, or a malformed step
-                problems.append(_unreadable(number, dialect))
-        yield batch()
+            if is_episode != gathered.episode_ids or len(gathered.rows) >= BATCH_ROWS:
+                yield from ready([gathered.batch()])
+                first = gathered.first + len(gathered.rows)
+                gathered = _Gathered(place, dialect, episode_ids=is_episode, first=first)
+            gathered.add(element, number)
+        yield from ready([gathered.batch()])
 
     schema = texts(names.values())
-    return Source(
-        schemas=((place, schema),), tasks=lambda _: ready(batches()), rereadable=rereadable
-    )
+    return Source(schemas=((place, schema),), tasks=tasks, rereadable=rereadable)
 
 
-def _unreadable(number: int, dialect: Dialect) -> DataError:
-    """Return the error of an element that is neither a row nor an episode."""
-    roles = ", ".join(_step_roles(dialect))
-    ask = "" if "truncated" in dialect.columns else f"; {word('ask-truncated')}"
-    return data_error("episode-unreadable", number=number, roles=roles, ask=ask)
+@dataclass
+class _Gathered:
+    """The rows of some elements, all of them rows or all episodes."""
+
+    place: str
+    dialect: Dialect
+    episode_ids: bool
+    first: int = 1  # the number of the first row
+    rows: list[_Row] = field(default_factory=list)
+    problems: list[DataError] = field(default_factory=list)
+
+    def add(self, element: Any, number: int) -> None:
+        """Add the rows of an element, or the problem with it."""
+        read = _episode if self.episode_ids else _row
+        try:
+            self.rows += read(element, number, self.dialect)
+        except DataError as problem:
+            self.problems.append(problem)
+        except Exception:  # an object of any class, or a malformed step
+            roles = ", ".join(_step_roles(self.dialect))
+            self.problems.append(data_error("episode-unreadable", number=number, roles=roles))
+
+    def batch(self) -> Batch:
+        """Return the rows as a batch."""
+        names = list(self.dialect.columns.values())
+        columns = list(zip(*self.rows, strict=True)) or [() for _ in names]
+        arrays = [cells.from_objects(column, self.dialect.decimal) for column in columns]
+        return Batch(
+            pa.record_batch(arrays, names=names),
+            numbered(self.place, self.first),
+            left_out=len(self.problems),
+            problem=self.problems[0] if self.problems else None,
+            episode_ids=self.episode_ids,
+        )
 
 
 # Rows
@@ -128,18 +139,12 @@ def _is_row(element: Any, dialect: Dialect) -> bool:
         return False
 
 
-def _row(element: Mapping[str, Any], dialect: Dialect) -> _Row:
+def _row(element: Mapping[str, Any], _: int, dialect: Dialect) -> list[_Row]:
     """Return the cells of a row; absent keys are missing cells."""
-    return tuple(element.get(name) for name in dialect.columns.values())
+    return [tuple(map(element.get, dialect.columns.values()))]
 
 
 # Episodes
-
-
-def recorded_ids(dialect: Dialect) -> list[str]:
-    """Return the id roles for which an episode's position is used; never a unit's person."""
-    unnamed = {"person"} if dialect.by_person else set()
-    return [role for role in ("person", "trajectory") if role in dialect.columns.keys() - unnamed]
 
 
 def _step_roles(dialect: Dialect) -> list[str]:
@@ -155,11 +160,10 @@ def _episode(element: Any, number: int, dialect: Dialect) -> list[_Row]:
     steps = [_step(step, dialect) for step in _steps_of(element, dialect)]
     if not steps:
         raise ValueError(steps)
-    ids, states = dict.fromkeys(recorded_ids(dialect), number), state_roles(dialect.columns)
-    rows = []
+    rows, states = [], state_roles(dialect.columns)
     for at, step in enumerate(steps):
         observed = zip(states, _state_cells(step["state"], dialect), strict=True)
-        named = {**step, **dict(observed), **ids, "step": at}
+        named = {**step, **dict(observed), "person": number, "trajectory": number, "step": at}
         rows.append(tuple(named[role] for role in dialect.columns))
     return rows
 
@@ -242,8 +246,7 @@ def _listed(values: Any) -> list[Any]:
 def require_truncated(place: str, dialect: Dialect) -> None:
     """Refuse a recording with truncated episodes if the study does not say how to treat them."""
     if "truncated" not in dialect.columns:
-        ask = word("ask-truncated")
-        raise data_error("truncated-rows-missing", place=place, ask=ask)
+        raise data_error("truncated-rows-missing", place=place, ask=word("ask-truncated"))
 
 
 def require_no_rewards_of_ends(dialect: Dialect) -> None:

@@ -138,8 +138,7 @@ class ParquetFile:
     @property
     def sizes(self) -> list[int]:
         """Return how many rows each row group has."""
-        groups = range(self.metadata.num_row_groups)
-        return [self.metadata.row_group(at).num_rows for at in groups]
+        return [self.metadata.row_group(at).num_rows for at in range(self.parts)]
 
     @property
     def parts(self) -> int:

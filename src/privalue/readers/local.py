@@ -46,10 +46,8 @@ def default_memory(limits: Iterable[str] = _LIMITS) -> int:
     """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in limits:
-        try:
+        with suppress(OSError, ValueError):  # "max", or no such file
             found.append(int(Path(name).read_text()))
-        except (OSError, ValueError):  # "max", or no such file
-            continue
     return min(found) // 2
 
 

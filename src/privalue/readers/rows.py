@@ -85,8 +85,7 @@ class Encoder:
     def __init__(self, declaration: Declaration) -> None:
         study = declaration.study
         self._declaration, self._data = declaration, study.data
-        self._decimal = study.data.decimal
-        self._missing = cells.Missing.of(study.data.missing, self._decimal)
+        self._missing = cells.Missing.of(study.data.missing, self._data.decimal)
         self._labels = {
             role: pa.array(list(labels), pa.string())
             for role, labels in declaration.labels.items()
@@ -158,15 +157,15 @@ class Encoder:
             return cells.ids(column, data.id_type)
         if role == "step":
             how = data.step_type, data.step_format
-            return cells.steps(column, *how, self._missing, self._decimal)
+            return cells.steps(column, *how, self._missing, self._data.decimal)
         if role == "truncated":
             return cells.truths(column, self._missing)
         if role in self._labels:
             return cells.label_codes(column, self._labels[role], self._missing)
         if role in self._counts:
-            found = cells.whole_numbers(column, self._missing, self._decimal)
+            found = cells.whole_numbers(column, self._missing, self._data.decimal)
             return found.within(0, self._counts[role] - 1)
-        found = cells.numbers(column, self._missing, self._decimal)
+        found = cells.numbers(column, self._missing, self._data.decimal)
         if role == "reward":
             return found
         found = Cells(found.values.astype(np.float64, copy=False), found.status)

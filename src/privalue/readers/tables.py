@@ -4,7 +4,7 @@ A column of Python objects is converted cell by cell (``cells.from_objects``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -134,9 +134,8 @@ def _part(column: Any, start: int, end: int, decimal: str) -> pa.Array:
     """Return some cells of a column as Arrow."""
     values = (column.iloc if hasattr(column, "iloc") else column)[start:end]
     if not isinstance(values, list) and str(getattr(values, "dtype", "")) != "object":
-        try:
+        # Not of categories of mixed types, very large integers, sparse columns and the like.
+        with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             found = pa.array(values)
             return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass  # categories of mixed types, very large integers, sparse columns and the like
     return cells.from_objects(list(values), decimal)

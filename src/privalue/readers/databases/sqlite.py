@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +72,6 @@ def _confine(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA trusted_schema = OFF")  # views may call only harmless functions
     connection.execute("PRAGMA cell_size_check = ON")
-    with suppress(sqlite3.OperationalError):  # an SQLite without JSON
-        # Creates these table-valued functions before the authorizer would refuse that.
-        connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
     virtual = {
         str(name).lower()
         for (name,) in connection.execute(
