@@ -199,6 +199,8 @@ def test_tables_views_and_queries(ward):
     assert found(f"{address}::ROWS") == twin(EPISODES)
     assert found(f'{address}::"rows"') == twin(EPISODES)
     assert found(f'{address}::"The Ward"') == twin(EPISODES[:2])
+    for unnamed in ("", "::rows LIMIT 1", "::other, rows", "::the ward"):
+        assert "name one after ::" in complaint(f"{address}{unnamed}")
     query = """
         select trajectory, step, 3 - state as state, reward + 0 as reward, 'x' as note
         from rows where trajectory >= 2

@@ -142,7 +142,7 @@ class _Reading:
                 first = _count_first(units)
         if first == len(rows):
             return [*open_unit, rows]
-        for at in {first, last} - {0}:
+        for at in sorted({first, last} - {0}):
             self._require_order(rows, at)
         if open_unit:
             head = Rows.concat([*open_unit, rows.part(slice(0, first))])

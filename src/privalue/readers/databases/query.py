@@ -1,5 +1,6 @@
 """Resolve a request to a database: a query, or a table as SQL writes its name."""
 
+import re
 import tomllib
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from privalue.ledger.addresses import QUERY
 from privalue.readers.messages import data_error, list_some
 
 Batches = Generator[pa.RecordBatch, None, None]
+_NAME = re.compile(r'("[^"]+"|\w+)(\.("[^"]+"|\w+))*')
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ def resolve_query(text: str | None, tables: list[str], place: str) -> Query:
     wanted = (text or "").strip().rstrip(";").rstrip()
     if QUERY.match(wanted):
         return Query(f"{place}, the query", wanted)
-    if not wanted and len(tables) != 1:
+    # Anything else after FROM would be a query, which counts as one for the curator's warning.
+    if not (_NAME.fullmatch(wanted) if wanted else len(tables) == 1):
         raise data_error("table-unnamed", place=place, count=len(tables), shown=list_some(tables))
     name = wanted or tables[0]
     return Query(f"{place}, table {name}", f"SELECT * FROM {wanted or quoted(name)}")
