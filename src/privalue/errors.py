@@ -204,8 +204,8 @@ class BoundaryError(PrivalueError, RuntimeError):
     unit twice, or in two parts), "length" or "type" (of columns), "arm" (two of one unit), "ended"
     (a row after the end of its trajectory), "stateless" (a weight without a state), "sums" (that no
     rows add up to) or "limits" (others than the mechanism's), and ``row`` the first such row of the
-    batch. A reader that expects one of them catches it, and says which row of the source
-    it is; any other is a bug.
+    batch. A reader that expects one of them catches it, and names the row by its ids
+    and step; any other is a bug.
     """
 
     code = "boundary"

@@ -162,12 +162,10 @@ def recorded():
 
 
 def minari_of(folder):
-    """Actions of a space that begins at 5."""
     states = [[(state, reward) for state, _, reward in one] for one in EPISODES]
-    taken = [[5 + action for _, action, _ in one] for one in EPISODES]
-    space = gymnasium.spaces.Discrete(2, start=5)
-    observed = gymnasium.spaces.Discrete(2)
-    return minari_dataset(folder, states, "hdf5", space=observed, final=1, acting=(space, taken))
+    taken = [[action for _, action, _ in one] for one in EPISODES]
+    space = gymnasium.spaces.Discrete(2)
+    return minari_dataset(folder, states, "hdf5", space=space, final=1, acting=(space, taken))
 
 
 FORMS = {

@@ -122,7 +122,7 @@ WRONG = {
     "a missing mark": ((1, "cut", None), "cut is missing; every row needs one"),
     "a second arm": (
         (1, "arm", "treated"),
-        "trajectory = '0', step = 1 has the arm 'treated', and .* has the arm 'control'",
+        "trajectory = '0', step = 1 has another arm than an earlier row",
     ),
 }
 
@@ -139,9 +139,7 @@ def test_or_its_unit_counts_as_nobody(unit, what):
 
 def test_a_persons_trajectories_have_one_arm():
     cells, chosen = small((2, "arm", "treated"), (3, "arm", "treated"), unit="person")
-    with pytest.raises(
-        pv.DataError, match=r"row 3: person = '0', .* has the arm 'treated'"
-    ) as told:
+    with pytest.raises(pv.DataError, match=r"person = '0', .* has another arm") as told:
         local.statistics(arrow(HEADING, cells), chosen)
     assert "an arm is the same in all rows of a person" in str(told.value)
     cells, chosen = small((2, "arm", "treated"), (3, "arm", "treated"))

@@ -347,7 +347,7 @@ def simulated(partitions, described, tasks=3, deal=lambda _, bucket: bucket):
         output += engine.add_buckets(
             iter(together), declaration=declared, limits=limits, buckets=buckets
         )
-    return engine.add_up(pa.Table.from_batches(output), declared, limits)
+    return engine.add_up(pa.Table.from_batches(output), limits)
 
 
 @st.composite

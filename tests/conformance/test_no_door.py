@@ -73,7 +73,7 @@ def test_a_query_to_a_server_only_reads(place, there, attack, capsys):
         secret, out = there / "secret.csv", there / "out"
         text = attack.format(secret=secret, folder=there, out=out) if "{" in attack else attack
         line = refused(place.folder, f"{address}::{text}", capsys)
-        assert "cannot be read" in line or "function" in line or "no table" in line or "U&" in line
+        assert "cannot be read" in line or "function" in line or "U&" in line or "name one" in line
         assert connection.execute("SELECT * FROM rows").fetchall() == before
         (found,) = connection.execute("SELECT to_regclass('copied'), last_value FROM numbers")
         assert found == (None, 1)
@@ -217,7 +217,6 @@ def test_what_only_reads_an_sqlite_file_still_does(lite):
         connection.execute("CREATE TRIGGER t BEFORE INSERT ON rows BEGIN DELETE FROM rows; END")
     for query in (
         "seen",
-        "SELECT rows.* FROM rows, json_each('[1]')",
         "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 3) "
         "SELECT rows.* FROM rows, n WHERE k = 3",
     ):

@@ -32,7 +32,7 @@ BOTH = {"person": "person", "trajectory": "trajectory"}
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    for module in ("tables", "episodes", "databases.duckdb", "databases.cursor"):
+    for module in ("source", "tables", "episodes", "databases.duckdb", "databases.cursor"):
         monkeypatch.setattr(f"privalue.readers.{module}.BATCH_ROWS", 7)
     monkeypatch.setattr("privalue.readers.files.READ_ROWS", 20)
     monkeypatch.setattr("privalue.readers.csv.BLOCK_BYTES", 100)

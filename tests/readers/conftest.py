@@ -6,6 +6,7 @@ import pytest
 @pytest.fixture
 def small_batches(monkeypatch):
     """Boundaries everywhere: a few rows to a batch, a block and a pass."""
+    monkeypatch.setattr("privalue.readers.source.BATCH_ROWS", 5)
     monkeypatch.setattr("privalue.readers.tables.BATCH_ROWS", 5)
     monkeypatch.setattr("privalue.readers.episodes.BATCH_ROWS", 5)
     monkeypatch.setattr("privalue.readers.files.READ_ROWS", 7)

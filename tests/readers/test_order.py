@@ -141,9 +141,7 @@ def test_promised_order_is_verified(tmp_path, small_batches):
     with pytest.raises(pv.DataError) as caught:
         statistics(write(tmp_path, frame(swapped)), SORTED)
     text = str(caught.value)
-    before = sum(map(len, np.array_split(swapped, 3)[:2]))
-    assert f"2.parquet, row {len(rows) - 10 - before + 1}: trajectory = '0', step = 0" in text
-    assert f"comes after trajectory = '8', step = {rows[-1][1]};" in text
+    assert text.startswith("trajectory = '0', step = 0 comes after a row with a larger id or step;")
     assert text.endswith("sort the rows, or remove sorted = true")
 
 

@@ -20,6 +20,7 @@ converted to its canonical text, too (``from_objects``), and then read like a te
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ _FEW = 32  # parts of at most this many cells are read in Python instead of bein
 _LONGEST_NUMBER = 400  # characters
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _USUAL = r"^(0|-?[1-9][0-9]{0,17})$"
-_WORDS = {"true": 1, "false": 0}
+_WORDS = {"true": "1", "false": "0"}
 _FINER = re.compile(r"[.,]\d{6}0*[1-9]", re.ASCII)  # than a microsecond
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400 * 10**6  # microseconds
@@ -111,8 +112,7 @@ def _with_points(texts: pa.Array, decimal: str) -> pa.Array:
 
 def _whole(text: str) -> int | None:
     """Return the whole number that a text represents, if any: 3, 3.0, 1e+05, true."""
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    text = _WORDS.get(text.lower(), text)
     significant = text.lstrip("+-").lstrip("0")  # Arrow reads any number of leading zeros
     if len(significant) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return None
@@ -127,8 +127,8 @@ def _whole(text: str) -> int | None:
 
 def _double(text: str) -> float | None:
     """Return the double nearest to a text's number, if it is one; infinite if too large."""
-    word = _WORDS.get(text.lower())
-    return float(word) if word is not None else float(text) if _NUMBER.fullmatch(text) else None
+    text = _WORDS.get(text.lower(), text)
+    return float(text) if _NUMBER.fullmatch(text) or text.lower() == "nan" else None
 
 
 BLANK = Missing.of(())
@@ -143,7 +143,7 @@ def plain(column: pa.Array) -> pa.Array:
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
-    if is_text(column.type) and not pa.types.is_string(column.type):
+    if is_text(column.type) or pa.types.is_null(column.type):
         return column.cast(pa.string())
     return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
 
@@ -187,12 +187,6 @@ def _filled(column: pa.Array) -> NDArray[Any]:
     return np.from_dlpack(column)  # to_numpy() would import pandas, where that is installed
 
 
-def _unreadable(column: pa.Array) -> Cells:
-    """Return the cells of a column of the wrong type: all are invalid or missing."""
-    found = Cells(np.zeros(len(column), np.int64), _nulls(column))
-    return found.mark(np.ones(len(column), np.bool_), INVALID)
-
-
 # Texts
 
 
@@ -211,8 +205,7 @@ def _from_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: s
             written = pc.replace_substring_regex(written, r"^(-?\d+)\.0{0,9}$", r"\1")
         values, good = _cast(written, kind, _whole if kind == pa.int64() else _double)
         found = Cells(values, status).mark(~good, INVALID)
-    # Arrow reads "nan", which is not a number.
-    return found if kind == pa.int64() else found.mark(np.isnan(found.values), INVALID)
+    return found
 
 
 def _cast(
@@ -265,11 +258,9 @@ def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = "."
         found = Cells(np.where(exact.status == OK, exact.values, 0).astype(np.int64), exact.status)
     elif pa.types.is_int32(kind):
         found = Cells(_filled(column), _nulls(column))
-    elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+    else:
         values, good = _cast(column, pa.int64())
         found = Cells(values, _nulls(column)).mark(~good, INVALID)
-    else:
-        return _unreadable(column)
     return missing.mark(found)
 
 
@@ -281,12 +272,10 @@ def numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> C
         found = _from_texts(column, pa.float64(), missing, decimal)
     elif pa.types.is_decimal(kind):  # a decimal as a double would depend on the column's scale
         found = _from_texts(column.cast(pa.string()), pa.float64(), BLANK)
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    else:
         values = _filled(column)
         wide = values.dtype != np.float32
         found = Cells(values.astype(np.float64, copy=False) if wide else values, _nulls(column))
-    else:
-        return _unreadable(column)
     finite = np.isfinite(found.values)
     if not finite.all():
         found = found.mark(np.isnan(found.values), MISSING).mark(~finite, INVALID)
@@ -322,15 +311,13 @@ def ids(column: pa.Array, id_type: str) -> Cells:
         return Cells(found.values.astype(np.int64, copy=False)[:, None], found.status)
     usual = pa.types.is_integer(column.type)
     texts = column if usual else canonical_texts(column)[0]
-    try:
+    with suppress(pa.ArrowInvalid):
         numbers = texts.cast(pa.int64())
         values = _filled(numbers)
         short = values.min(initial=0) > -(10**18) and values.max(initial=0) < 10**18
         usual = usual or numbers.cast(pa.string()).equals(texts)
         if short and usual and texts.null_count == 0:
             return Cells(values[:, None], _nulls(texts))
-    except pa.ArrowInvalid:
-        pass
     return _sort_keys(*canonical_texts(column))
 
 
@@ -396,7 +383,7 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
     kind, status = column.type, _nulls(column)
     if is_text(kind):
         return column, status
-    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+    if pa.types.is_integer(kind):
         return column.cast(pa.string()), status
     if pa.types.is_decimal(kind):
         try:
@@ -410,8 +397,6 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
             return whole.cast(pa.string()), exact.status
         shown = exact.values.astype(kind.to_pandas_dtype())
         return _each([Decimal(str(one)) for one in shown], _decimal_text, exact.status)
-    if not is_time(kind):
-        return pa.nulls(len(column), pa.string()), np.where(status == OK, INVALID, status)
     moments = _moments(column)
     return _each(moments.values.tolist(), _iso, moments.status)
 
@@ -584,17 +569,15 @@ def _written_moments(
 
 def parse_time(text: str, step_format: str | None) -> int | None:
     """Return a written date or time as microseconds since 1970; without a zone it is in UTC."""
-    try:
+    with suppress(ValueError, OverflowError):
         if step_format is not None:
-            try:
+            with suppress(ValueError):
                 return _since_1970(datetime.strptime(text, step_format))
-            except ValueError:
-                # A cell of type date was converted to ISO format: it is parsed below.
-                if not (len(text) == 10 or text.endswith("Z")):
-                    return None
-        return None if _FINER.search(text) else _since_1970(datetime.fromisoformat(text))
-    except (ValueError, OverflowError):
-        return None
+        # A cell of type date was converted to ISO format.
+        iso = step_format is None or len(text) == 10 or text.endswith("Z")
+        if iso and not _FINER.search(text):
+            return _since_1970(datetime.fromisoformat(text))
+    return None
 
 
 def _since_1970(moment: datetime) -> int:

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from privalue.errors import DataError
@@ -56,11 +55,6 @@ class CsvFile:
         return texts(self.names)
 
     @property
-    def shown(self) -> dict[str, str]:
-        """Return the delimiter and the encoding of the heading."""
-        return {"delimiter": self.delimiter, "encoding": self.encoding}
-
-    @property
     def divisible(self) -> bool:
         """Return whether any part of the file can be read without the parts before it."""
         return self.encoding == "utf-8" and self.path.suffix.lower() not in _PACKED
@@ -76,9 +70,10 @@ class CsvFile:
             for begin in self._begins()[first:last]:
                 yield partial(self._block, types, begin)
             return
-        line = 2
+        line = 1
         for text in self._blocks():
-            yield partial(self._batch, types, text, partial(int, line))
+            rows = text if line > 1 else text.partition(b"\n")[2]
+            yield partial(self._batch, types, rows, partial(int, max(line, 2)))
             line += text.count(b"\n")
 
     def _begins(self) -> range:
@@ -104,23 +99,20 @@ class CsvFile:
         return line
 
     def _blocks(self) -> Iterator[bytes]:
-        """Yield blocks of whole lines after the heading, in UTF-8."""
-        parts, heading = list[bytes](), True
+        """Yield blocks of whole lines in UTF-8."""
+        rest = bytearray()  # of a line; it grows in linear time, however long the line is
         try:
             with open_bytes(self.path) as file:
                 for block in _decoded(file, self.encoding):
                     end = block.rfind(b"\n") + 1
-                    parts.append(block[: end or len(block)])
-                    if not end:
-                        continue
-                    text = b"".join(parts)
-                    parts = [block[end:]]
-                    yield text[text.find(b"\n") + 1 :] if heading else text
-                    heading = False
+                    if end:
+                        yield bytes(rest + block[:end])
+                        rest.clear()
+                    rest += block[end:]
         except (OSError, EOFError, pa.ArrowException, UnicodeError) as problem:
             raise data_error("csv-unreadable", path=self.path, problem=one_line(problem)) from None
-        if not heading and any(parts):
-            yield b"".join(parts)
+        if rest:
+            yield bytes(rest)
 
     def _batch(self, types: Types, text: bytes, first_line: Callable[[], int]) -> Batch:
         """Return lines as rows, without malformed lines."""
@@ -146,10 +138,9 @@ class CsvFile:
         return Batch(rows, where, left_out=len(bad), problem=problem)
 
     def _split(self, text: bytes, types: Types) -> pa.RecordBatch | None:
-        """Return the cells of sound lines; None if Arrow refuses a line or a cell."""
-        empty = pa.record_batch([pa.nulls(0, pa.string()) for _ in types], names=list(types))
+        """Return the cells of sound lines; None if there are none, or Arrow refuses a cell."""
         if not text.strip(b"\r\n"):
-            return empty
+            return None
         if text.startswith(codecs.BOM_UTF8):  # part of a cell here, but Arrow would drop it
             text = b"\n" + text
         try:
@@ -171,11 +162,7 @@ class CsvFile:
             )
         except pa.ArrowInvalid:
             return None
-        batch = (table.combine_chunks().to_batches() or [empty])[0]
-        for column in batch.columns:
-            if pa.types.is_float64(column.type) and pc.any(pc.is_nan(column)).as_py():
-                return None  # Arrow reads "nan" as a number, and we do not
-        return batch
+        return table.combine_chunks().to_batches()[0]
 
     def _read_lines(self, text: bytes, types: Types, bad: list[int]) -> pa.RecordBatch:
         """Return rows, line by line; append the positions of malformed lines to ``bad``."""
@@ -221,15 +208,12 @@ def open_csv(path: Path, dialect: Dialect) -> CsvFile:
     except UnicodeDecodeError:
         raise EncodingError(word("csv-encoding", path=path, encoding=encoding)) from None
     line = text.removeprefix("\ufeff").split("\n", 1)[0].removesuffix("\r")
-    if "\r" in line:
-        raise data_error("csv-returns", path=path)
     if not line:
         raise data_error("table-empty", place=path)
+    if "\r" in line:
+        raise data_error("csv-returns", path=path)
     marks = [dialect.delimiter] if dialect.delimiter else _MARKS
-    try:
-        split = {mark: next(csv.reader([line], delimiter=mark), []) for mark in marks}
-    except csv.Error as problem:
-        raise data_error("csv-heading", path=path, problem=problem) from None
+    split = {mark: next(csv.reader([line], delimiter=mark), []) for mark in marks}
     mark = max(marks, key=lambda mark: len(split[mark]))
     return CsvFile(path, split[mark], mark, encoding, dialect.decimal, size)
 
@@ -247,8 +231,7 @@ def _decoded(file: Any, encoding: str) -> Iterator[bytes]:
     invalid.
     """
     if encoding == "utf-8":
-        while block := file.read(BLOCK_BYTES):
-            yield block
+        yield from iter(partial(file.read, BLOCK_BYTES), b"")
         return
     errors = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
     decoder = codecs.getincrementaldecoder(encoding)(errors)

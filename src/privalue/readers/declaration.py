@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from privalue.readers import cells
-from privalue.readers.messages import data_error, list_some, word
+from privalue.readers.messages import data_error, list_some
 from privalue.readers.ratios import Ratios
-from privalue.readers.source import Dialect
+from privalue.readers.source import Dialect, state_roles
 from privalue.study import Study
 
 ROLES = ("person", "trajectory", "step", "state", "action", "reward", "probability")
@@ -84,7 +84,7 @@ class Declaration:
     @property
     def state_roles(self) -> list[str]:
         """Return the roles of the columns that a state is read from."""
-        return [role for role in self.columns if role == "state" or role.startswith("bin ")]
+        return state_roles(self.columns)
 
     @property
     def id_roles(self) -> list[str]:
@@ -124,36 +124,22 @@ class Declaration:
         present = list_some(schema.names, 20)
         for role, name in self.columns.items():
             found = schema.get_all_field_indices(name)
-            if not found and role.startswith("bin "):
-                raise data_error("bin-column-absent", place=place, name=name, present=present)
             if not found:
                 key = "[arms] column" if role == "arm" else f"[data] {role}"
-                names = {"name": name, "key": key, "role": role}
-                raise data_error("column-absent", place=place, present=present, **names)
+                key = "[states] bins" if role.startswith("bin ") else key
+                raise data_error("column-absent", place=place, name=name, present=present, key=key)
             if len(found) > 1:
                 raise data_error("column-twice", place=place, name=name)
             kind = cells.value_type(schema.types[found[0]])
-            allowed = self._refuse_type(role, kind)
-            if allowed is not None:
-                about = {"place": place, "name": name, "kind": kind}
-                raise data_error("column-type", allowed=allowed, **about)
+            if not self._fits(role, kind):
+                raise data_error("column-type", place=place, name=name, kind=kind, role=role)
 
-    def _refuse_type(self, role: str, kind: pa.DataType) -> str | None:
-        """Return what a column of this role must hold if its type does not fit, or None."""
+    def _fits(self, role: str, kind: pa.DataType) -> bool:
+        """Return whether a column of this type can hold cells of this role; texts always can."""
         if pa.types.is_null(kind) or cells.is_text(kind):
-            return None
-        is_time, fits, values = cells.is_time(kind), cells.is_number(kind), {"role": role}
-        data, what = self.study.data, "numbers"
-        if role in self.id_roles:
-            fits |= is_time and data.id_type == "text"
-            what, values = "ids", {"id_type": data.id_type}
-        elif role == "step":
-            fits = is_time if data.step_type in {"date", "datetime"} else fits
-            other = "datetime" if is_time else "integer"
-            what, values = "steps", {"step_type": data.step_type, "other": other}
-        elif role in self.labels:
-            fits |= is_time and bool(self.labels[role])
-            what = "labels"
-        elif role == "truncated":
-            what = "marks"
-        return None if fits else word(f"column-of-{what}", **values)
+            return True
+        data, is_time = self.study.data, cells.is_time(kind)
+        if role == "step" and data.step_type in {"date", "datetime"}:
+            return is_time
+        as_texts = data.id_type == "text" if role in self.id_roles else bool(self.labels.get(role))
+        return cells.is_number(kind) or (is_time and as_texts)

@@ -6,7 +6,6 @@ that is not blank is the heading. Messages use the sheet's own row numbers.
 
 from collections.abc import Iterator
 from importlib import import_module
-from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +46,12 @@ def _sheet(path: Path, sheet: str | None) -> tuple[str, list[list[Any] | None]]:
         calamine: Any = import_module("python_calamine")
     except ImportError:
         raise MissingComponentError(word("workbook-missing", path=path)) from None
-    if not isfile(path):
-        raise data_error("workbook-absent", path=path)
     try:
         with calamine.CalamineWorkbook.from_path(str(path)) as workbook:
             names = list(workbook.sheet_names)
-            about = {"path": path, "shown": list_some(names)}
-            if not sheet and len(names) != 1:
-                example = names[0] if names else "SHEET"
-                raise data_error("sheets-several", count=len(names), example=example, **about)
-            if sheet and sheet not in names:
-                raise data_error("sheet-absent", sheet=sheet, **about)
-            name = sheet or names[0]
+            name = sheet or (names[0] if len(names) == 1 else None)
+            if name not in names:
+                raise data_error("sheet-absent", path=path, shown=list_some(names))
             rows = workbook.get_sheet_by_name(name).iter_rows()
             return f"{path}, sheet {name}", list(_each_row(rows))
     except DataError:

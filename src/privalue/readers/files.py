@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privalue.errors import DataError, PrivalueError
-from privalue.readers import csv
+from privalue.errors import PrivalueError
+from privalue.readers import cells, csv
 from privalue.readers.csv import CsvFile, open_csv
 from privalue.readers.messages import data_error, one_line
 from privalue.readers.source import Batch, Dialect, Source, Task, Types, numbered, ready
@@ -27,11 +27,14 @@ _HIVE = re.compile(r"[^=]+=.*")
 def open_files(data: str | Path, dialect: Dialect) -> Source:
     """Return the rows of CSV or Parquet files."""
     files = list_files(data, dialect)
+    first = files[0]
     return Source(
         schemas=tuple((str(file.path), file.schema) for file in files),
         tasks=lambda types: (task for file in files for task in file.tasks(types)),
         rows=sum(file.rows for file in files if isinstance(file, ParquetFile)) or None,
-        heading=files[0].shown if isinstance(files[0], CsvFile) else {},
+        heading={"delimiter": first.delimiter, "encoding": first.encoding}
+        if isinstance(first, CsvFile)
+        else {},
     )
 
 
@@ -63,12 +66,8 @@ def find_files(data: str | Path) -> list[Path]:
         for path in found:
             _require_plain(path, set(Path(data).parts))
         return found
-    except DataError:
-        raise
     except OSError as problem:
         raise data_error("unreadable", place=data, problem=problem.strerror) from None
-    except ValueError:
-        raise data_error("file-name", name=str(data)) from None
 
 
 def _require_plain(path: Path, written: Set[str]) -> None:
@@ -78,10 +77,6 @@ def _require_plain(path: Path, written: Set[str]) -> None:
         path: a file that was found.
         written: the parts of the name that the user wrote: to name a partition explicitly is fine.
     """
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise data_error("file-name", name=str(path)) from None
     if not path.is_file():
         raise data_error("file-special", path=path)
     hive = next((p for p in path.parent.parts if _HIVE.fullmatch(p) and p not in written), None)
@@ -143,8 +138,7 @@ class ParquetFile:
     @property
     def sizes(self) -> list[int]:
         """Return how many rows each row group has."""
-        groups = range(self.metadata.num_row_groups)
-        return [self.metadata.row_group(at).num_rows for at in groups]
+        return [self.metadata.row_group(at).num_rows for at in range(self.parts)]
 
     @property
     def parts(self) -> int:
@@ -171,10 +165,9 @@ class ParquetFile:
         """Read some row groups."""
         with _opened(self.path, self.metadata) as file:
             table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
-            for at, field in enumerate(table.schema):
-                if pa.types.is_dictionary(field.type):  # index types may overflow when combined
-                    values = table.column(at).cast(field.type.value_type)
-                    table = table.set_column(at, field.name, values)
+            # Without dictionaries, whose index types may overflow when they are combined.
+            kinds = [cells.value_type(kind) for kind in table.schema.types]
+            table = table.cast(pa.schema(list(zip(names, kinds, strict=True))))
             batches = table.combine_chunks().to_batches()  # one, except for gigabytes of text
             rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         _require_rows(self.path, declared, rows.num_rows)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ import numpy as np
 from privalue.core import Contributions, Integers, Limits, Statistics
 from privalue.errors import UsageError
 from privalue.readers import grouping
-from privalue.readers.conflicts import ConflictError, Wanted, add_to_core, explain, name_rows
+from privalue.readers.conflicts import ConflictError, add_to_core, conflict
 from privalue.readers.declaration import Declaration
 from privalue.readers.grouping import Divided
 from privalue.readers.messages import data_error
@@ -46,10 +46,8 @@ def default_memory(limits: Iterable[str] = _LIMITS) -> int:
     """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in limits:
-        try:
+        with suppress(OSError, ValueError):  # "max", or no such file
             found.append(int(Path(name).read_text()))
-        except (OSError, ValueError):  # "max", or no such file
-            continue
     return min(found) // 2
 
 
@@ -86,10 +84,7 @@ def read_locally(
     if source.rereadable and not in_order:
         with suppress(ConflictError):
             return reading.in_order()
-    try:
-        return reading.in_order() if in_order else reading.in_any_order(memory)
-    except ConflictError as conflict:
-        raise explain(conflict, declaration, reading.find) from None
+    return reading.in_order() if in_order else reading.in_any_order(memory)
 
 
 @dataclass
@@ -130,7 +125,7 @@ class _Reading:
                     open_unit = self._add_whole_units(open_unit, rows, total)
                 self._report(len(rows))
         if open_unit:
-            self._add(Rows.concat(open_unit), total)
+            add_to_core(Rows.concat(open_unit), total, self.declaration)
         return total.finish(rows_left_out=left_out).require_data()
 
     def _add_whole_units(
@@ -138,36 +133,31 @@ class _Reading:
     ) -> list[Rows]:
         """Add complete units, and return the last unit, which may continue in the next batch."""
         units = rows.ids[:, : self.unit_ids].reshape(len(rows), -1)
-        begin = 0  # of the first new unit
+        # The rows before ``first`` belong to the open unit, those from ``last`` on to the last one.
+        first, last = 0, len(rows) - _count_first(units[::-1])
         if open_unit:
-            before = open_unit[-1]
-            pair = Rows.concat([before.part(slice(len(before) - 1, None)), rows.part(slice(0, 1))])
+            pair = Rows.concat([open_unit[-1].part(slice(-1, None)), rows.part(slice(0, 1))])
             self._require_order(pair, 1)
-            if self._same_unit(pair):
-                begin = _count_first(units)
-                if begin == len(rows):
-                    return [*open_unit, rows]
-                self._require_order(rows, begin)
-            self._add(Rows.concat([*open_unit, rows.part(slice(0, begin))]), total)
-        last = len(rows) - _count_first(units[::-1])  # the beginning of the last unit
-        if last:
-            self._require_order(rows, last)
-        if begin < last:
-            self._add(rows.part(slice(begin, last)), total)
+            if (pair.ids[0, : self.unit_ids] == pair.ids[1, : self.unit_ids]).all():
+                first = _count_first(units)
+        if first == len(rows):
+            return [*open_unit, rows]
+        for at in sorted({first, last} - {0}):
+            self._require_order(rows, at)
+        if open_unit:
+            head = Rows.concat([*open_unit, rows.part(slice(0, first))])
+            add_to_core(head, total, self.declaration)
+        if first < last:
+            add_to_core(rows.part(slice(first, last)), total, self.declaration)
         return [Rows(*(column[last:].copy() for column in rows.columns))]
-
-    def _same_unit(self, pair: Rows) -> bool:
-        return bool((pair.ids[0, : self.unit_ids] == pair.ids[1, : self.unit_ids]).all())
 
     def _require_order(self, rows: Rows, at: int) -> None:
         """Raise ConflictError if a row does not sort after the previous row."""
         pair = slice(at - 1, at + 1)
         earlier, later = np.column_stack([rows.ids[pair].reshape(2, -1), rows.steps[pair]]).tolist()
         if later < earlier or (later == earlier and not self.declaration.drop_invalid):
-            raise ConflictError("order" if later < earlier else "duplicate", rows.part(pair))
-
-    def _add(self, rows: Rows, total: Contributions, **span: tuple[int, int]) -> None:
-        add_to_core(rows, total, self.declaration, **span)
+            reason = "order" if later < earlier else "duplicate"
+            raise conflict(reason, rows, at, self.declaration)
 
     # In any order
 
@@ -176,22 +166,13 @@ class _Reading:
         total, left_out, first, self.done = Contributions(self.limits), 0, 0, 0
         room = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
         while first < grouping.PARTITIONS:
-            first, left_out = self._add_partitions(first, room, total)
+            divided, last, left_out = self._gather(first, room)
+            full = (p for p in range(first, last) if any(one.size(p) for one in divided))
+            for partition, rows in _each(partial(_sorted, divided), full, self.threads):
+                add_to_core(rows, total, self.declaration, span=grouping.span_of(partition))
+                self._report(len(rows))
+            first = last
         return total.finish(rows_left_out=left_out).require_data()
-
-    def _add_partitions(self, first: int, room: int, total: Contributions) -> tuple[int, int]:
-        """Add the partitions from ``first`` on; return their end, and how many rows had no unit."""
-        divided, last, left_out = self._gather(first, room)
-
-        def sort(partition: int) -> tuple[int, Rows]:
-            parts = [one[partition] for one in divided if one.size(partition)]
-            return partition, grouping.sort(parts)
-
-        full = (p for p in range(first, last) if any(one.size(p) for one in divided))
-        for partition, rows in _each(sort, full, self.threads):
-            self._add(rows, total, span=grouping.span_of(partition))
-            self._report(len(rows))
-        return last, left_out
 
     def _gather(self, first: int, room: int) -> tuple[list[Divided], int, int]:
         """Return the rows of partitions from ``first`` on, their end, and how many had no unit.
@@ -218,13 +199,9 @@ class _Reading:
                     size = sum(one.rows.nbytes for one in kept)
         return kept, last, left_out
 
-    def find(self, wanted: Wanted) -> list[str]:
-        """Return the places of the first two wanted rows, if the source can be read again."""
-        if not self.source.rereadable:
-            return []
-        with self._tasks() as tasks:
-            places = (name for task in tasks for name in name_rows(task(), self.encoder, wanted))
-            return list(islice(places, 2))
+
+def _sorted(divided: list[Divided], partition: int) -> tuple[int, Rows]:
+    return partition, grouping.sort([one[partition] for one in divided if one.size(partition)])
 
 
 def _count_first(units: Integers) -> int:

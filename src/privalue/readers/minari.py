@@ -2,9 +2,8 @@
 
 ``minari:toy/lake-v0`` is a dataset of the local Minari storage; nothing is ever downloaded. The
 folder of a dataset and a ``MinariDataset`` are accepted as well, in Minari's default storage, HDF5.
-An episode is a trajectory, and each of its transitions is a row: the observation acted on, numbered
-from 0, the reward received and, if the study has actions, the action taken, numbered from 0. The
-final observation has no row.
+An episode is a trajectory, and each of its transitions is a row: the observation acted on, the
+reward received and, if the study has actions, the action taken. The final observation has no row.
 """
 
 import sys
@@ -21,7 +20,6 @@ from privalue.readers.episodes import (
     open_elements,
     require_no_rewards_of_ends,
     require_truncated,
-    state_roles,
 )
 from privalue.readers.messages import data_error, one_line, word
 from privalue.readers.source import Dialect, Source
@@ -40,35 +38,25 @@ def open_minari(data: Any, dialect: Dialect) -> Source | None:
         raise data_error("minari-storage", place=place, kind=dataset.storage.FORMAT)
     require_no_rewards_of_ends(dialect)
     require_truncated(place, dialect)
-    state, action = 0, 0  # the first of each
-    if state_roles(dialect) == ["state"]:
-        state = _first(dataset.observation_space, place, "minari-observations")
-    if "action" in dialect.columns:
-        action = _first(dataset.action_space, place, "minari-actions")
 
     def elements() -> Iterator[tuple[int, Any]]:
         indices = [int(index) for index in dataset.episode_indices]
         try:
             episodes = dataset.storage.get_episodes(indices)
             for index, episode in zip(indices, episodes, strict=True):
-                yield index, _acted_on(episode, state, action)
+                yield index, _acted_on(episode)
         except _UNREADABLE as problem:  # an error of the storage, not of a single episode
             raise data_error("minari-unreadable", place=place, problem=one_line(problem)) from None
 
     return open_elements(elements, dialect, recording=place)
 
 
-def _acted_on(episode: Mapping[str, Any], state: int, action: int) -> dict[str, Any] | None:
+def _acted_on(episode: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return an episode without its final observation; None if the episode is malformed."""
     try:
-        seen, actions = episode["observations"], episode["actions"]
-        if isinstance(seen, Mapping):
-            seen = {name: column[:-1] for name, column in seen.items()}
-        else:
-            seen = seen[:-1] - state if state else seen[:-1]
         return {
-            "observations": seen,
-            "actions": actions - action if action else actions,
+            "observations": episode["observations"][:-1],
+            "actions": episode["actions"],
             "rewards": episode["rewards"],
             "terminated": not np.any(episode["truncations"]),
         }
@@ -108,13 +96,3 @@ def _data_folder(path: Path) -> Path | None:
         if isfile(about) and b"total_episodes" in about.read_bytes():
             return folder
     return None
-
-
-def _first(space: Any, place: str, code: str) -> int:
-    """Return the first observation or action of a space, which is number 0 of the study."""
-    spaces: Any = import_module("gymnasium.spaces")
-    if isinstance(space, spaces.Discrete):
-        return int(space.start)
-    if isinstance(space, spaces.MultiDiscrete) and space.shape == (1,):
-        return int(space.start[0])
-    raise data_error(code, place=place, space=one_line(space))

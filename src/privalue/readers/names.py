@@ -2,23 +2,22 @@
 
 import glob
 import re
+from contextlib import suppress
 from os.path import exists, isfile
 from pathlib import Path
 
 from privalue.errors import DataError
 from privalue.ledger.addresses import QUERY, may_hold_password, names_server, not_shown
 
+_QUERIES = {("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation"), ("pyspark", "DataFrame")}
+
 
 def is_query_result(data: object) -> bool:
     """Return whether rows are the result of a query, which may combine several units."""
     package, kind = type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__
-    if (package, kind) in {("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation")}:
-        return True
-    if package == "pyspark" and kind == "DataFrame":
-        return True
     text = str(data) if isinstance(data, str | Path) else ""
     after = (text[mark.end() :] for mark in re.finditer("::", text))  # queries may hold :: casts
-    return any(QUERY.match(request) for request in after)
+    return (package, kind) in _QUERIES or any(QUERY.match(request) for request in after)
 
 
 def is_on_server(data: str | Path) -> bool:
@@ -50,7 +49,6 @@ def require_showable(data: str | Path) -> None:
 
 def _finds_something(pattern: str) -> bool:
     """Return whether a glob matches at least one file."""
-    try:
+    with suppress(OSError, ValueError):  # no file can have such a name
         return next(glob.iglob(pattern, recursive=True), None) is not None
-    except (OSError, ValueError):  # no file can have such a name
-        return False
+    return False

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from os.path import isdir
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from privalue.readers.csv import EncodingError
 from privalue.readers.databases import open_database
@@ -15,7 +15,6 @@ from privalue.readers.episodes import (
 )
 from privalue.readers.excel import is_workbook, open_excel
 from privalue.readers.files import open_files
-from privalue.readers.local import default_memory, usable_cores
 from privalue.readers.messages import data_error
 from privalue.readers.minari import open_minari
 from privalue.readers.names import is_on_server, require_showable, split_query
@@ -26,9 +25,7 @@ from privalue.readers.tables import open_table
 _FALLBACK = "cp1252"
 
 
-def open_source(
-    data: Any, dialect: Dialect, *, threads: int | None = None, memory: int | None = None
-) -> Source:
+def open_source(data: Any, dialect: Dialect, *, threads: int = 1, memory: int = 1 << 30) -> Source:
     """Return the rows of a file name, folder or glob, of an object in memory, or of a recording.
 
     Args:
@@ -43,7 +40,7 @@ def open_source(
     if recorded is not None:
         return recorded
     if isinstance(data, str | Path):
-        return _open_name(data, dialect, threads or usable_cores(), memory or default_memory())
+        return _open_name(data, dialect, threads, memory)
     names = set(dialect.columns.values())
     if isinstance(data, Mapping) and is_recording(data) and not names <= set(map(str, data)):
         return open_recording(data, dialect)
@@ -63,7 +60,8 @@ def _open_name(data: str | Path, dialect: Dialect, threads: int, memory: int) ->
     """Return the rows of the workbook, database or files of this name."""
     if not str(data):
         raise data_error("name-empty")
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
+    # Lone surrogates stand for bytes of the command line that are not UTF-8.
+    if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in str(data)):
         raise data_error("name-encoding")  # it may hold a password
     path, request = split_query(str(data))
     if is_workbook(path) and not isdir(path) and not is_on_server(data):
@@ -71,16 +69,10 @@ def _open_name(data: str | Path, dialect: Dialect, threads: int, memory: int) ->
     return open_database(data, dialect.decimal, threads, memory) or open_files(data, dialect)
 
 
-class ColumnNames(NamedTuple):
-    """The names of columns, in order."""
+def column_names(data: str | Path) -> tuple[list[str], Mapping[str, str]]:
+    """Return the names of the columns, and the delimiter and the encoding of a CSV file.
 
-    names: list[str]
-    heading: Mapping[str, str]  # of CSV files: their delimiter and encoding
-
-
-def column_names(data: str | Path) -> ColumnNames:
-    """Return the names of the columns from a file's heading or a schema, without reading a row.
-
+    They come from a file's heading or a schema, without reading a row.
     A heading that is not UTF-8 is read in one other encoding, whatever the rows contain.
     """
     try:
@@ -88,4 +80,4 @@ def column_names(data: str | Path) -> ColumnNames:
     except EncodingError:
         source = open_source(data, Dialect(encoding=_FALLBACK))
     _, schema = source.schemas[0]
-    return ColumnNames(list(schema.names), source.heading)
+    return list(schema.names), source.heading

@@ -44,7 +44,6 @@ class Rows(Private):
     rewards: NDArray[np.floating]  # of 32 or 64 bits; the core clamps them to the public bounds
     probabilities: NDArray[np.float64] | None = None  # of the actions, if they are logged
     left_out: int = field(default=0, kw_only=True)  # rows whose unit is unknown
-    positions: Integers | None = field(default=None, kw_only=True)  # in the batch; None: all
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -86,8 +85,7 @@ class Encoder:
     def __init__(self, declaration: Declaration) -> None:
         study = declaration.study
         self._declaration, self._data = declaration, study.data
-        self._decimal = study.data.decimal
-        self._missing = cells.Missing.of(study.data.missing, self._decimal)
+        self._missing = cells.Missing.of(study.data.missing, self._data.decimal)
         self._labels = {
             role: pa.array(list(labels), pa.string())
             for role, labels in declaration.labels.items()
@@ -113,13 +111,15 @@ class Encoder:
         found = {role: self._cells(role, batch) for role in declared.columns}
         keys, forbidden = self._keys(found)
         ends, rewards = self._ends(found)
-        failures = [
-            _unless(ends, column.failed) if role in _NOT_OF_ENDS else column.failed
+        failures = {
+            role: _unless(ends, column.failed) if role in _NOT_OF_ENDS else column.failed
             for role, column in found.items()
-        ]
-        invalid = _any_of([_unless(ends, forbidden), *failures])
+        }
+        invalid = _any_of([_unless(ends, forbidden), *failures.values()])
         if invalid is not None and not declared.drop_invalid:
-            raise self._error(batch, int(np.argmax(invalid)), found, ends)
+            at = int(np.argmax(invalid))
+            odd = [role for role, flags in failures.items() if flags is not None and flags[at]]
+            raise self._error(batch, at, odd, found)
         cut = found["truncated"].values if declared.study.limits.drop_truncated else None
         marked = _any_of([invalid, cut])
         keys = keys if ends is None else np.where(ends, np.int32(declared.keys + 1), keys)
@@ -137,7 +137,7 @@ class Encoder:
         kept = np.flatnonzero(~nobodys)
         left_out = batch.left_out + len(nobodys) - len(kept)
         columns = (column[kept] for column in rows.columns)
-        return Rows(*columns, left_out=left_out, positions=kept)
+        return Rows(*columns, left_out=left_out)
 
     def _cells(self, role: str, batch: Batch) -> Cells:
         """Convert the column of a role."""
@@ -157,15 +157,15 @@ class Encoder:
             return cells.ids(column, data.id_type)
         if role == "step":
             how = data.step_type, data.step_format
-            return cells.steps(column, *how, self._missing, self._decimal)
+            return cells.steps(column, *how, self._missing, self._data.decimal)
         if role == "truncated":
             return cells.truths(column, self._missing)
         if role in self._labels:
             return cells.label_codes(column, self._labels[role], self._missing)
         if role in self._counts:
-            found = cells.whole_numbers(column, self._missing, self._decimal)
+            found = cells.whole_numbers(column, self._missing, self._data.decimal)
             return found.within(0, self._counts[role] - 1)
-        found = cells.numbers(column, self._missing, self._decimal)
+        found = cells.numbers(column, self._missing, self._data.decimal)
         if role == "reward":
             return found
         found = Cells(found.values.astype(np.float64, copy=False), found.status)
@@ -207,28 +207,27 @@ class Encoder:
             rewards[ends] = np.array(of_ends)[position[ends]]
         return ends, rewards
 
-    def _error(
-        self, batch: Batch, at: int, found: dict[str, Cells], ends: _Flags | None
-    ) -> DataError:
-        """Return the error for an invalid row, with what to do about it."""
-        columns, where = self._declaration.columns, batch.where(at)
+    def _error(self, batch: Batch, at: int, odd: list[str], found: dict[str, Cells]) -> DataError:
+        """Return the error for an invalid row, with what to do about it.
 
-        def shown(role: str) -> str:
-            return _shown(batch.rows.column(columns[role]), at)
-
-        for role, column in found.items():
-            about = {"where": where, "name": columns[role]}
-            if column.status[at] == cells.OK:
-                continue
-            if role in _NOT_OF_ENDS and ends is not None and ends[at]:
-                continue
-            if column.status[at] == MISSING:
-                return data_error("cell-missing", **about)
-            expected = self._expected(role)
-            return data_error("cell-invalid", shown=shown(role), expected=expected, **about)
-        state = ", ".join(shown(role) for role in self._declaration.state_roles)
-        about = {"where": where, "name": columns["action"], "shown": shown("action")}
-        return data_error("action-forbidden", state=state, **about)
+        Args:
+            batch: the rows.
+            at: the position of the row.
+            odd: the roles of its invalid cells; if there are none, its action is not allowed.
+            found: the cells.
+        """
+        columns = self._declaration.columns
+        role = odd[0] if odd else "action"
+        about = {"where": batch.where(at), "name": columns[role]}
+        if odd and found[role].status[at] == MISSING:
+            return data_error("cell-missing", **about)
+        about["shown"] = _shown(batch.rows.column(columns[role]), at)
+        if odd:
+            return data_error("cell-invalid", expected=self._expected(role), **about)
+        states = (batch.rows.column(columns[role]) for role in self._declaration.state_roles)
+        return data_error(
+            "action-forbidden", state=", ".join(_shown(s, at) for s in states), **about
+        )
 
     def _expected(self, role: str) -> str:
         """Return what a cell of this role must be, for a message."""

@@ -6,6 +6,7 @@ A new source only has to yield batches. It knows nothing of the study but its di
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -61,6 +62,37 @@ class Source:
     # Of CSV: the delimiter and the encoding of the first heading.
     heading: Mapping[str, str] = field(default_factory=dict)
     rereadable: bool = True
+
+
+def open_batches(
+    place: str,
+    schema: pa.Schema,
+    fetch: Callable[[list[str]], Iterable[pa.RecordBatch]],
+    **about: Any,
+) -> Source:
+    """Return the rows of a stream of Arrow batches.
+
+    Args:
+        place: its name in messages.
+        schema: all columns.
+        fetch: returns the rows, with at least these columns.
+        about: further fields of ``Source``.
+    """
+
+    def tasks(types: Types) -> Iterator[Task]:
+        names, first = list(types), 1
+        for batch in fetch(names):
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                rows = batch.slice(start, BATCH_ROWS).select(names)
+                yield from ready([Batch(rows, numbered(place, first + start))])
+            first += batch.num_rows
+
+    return Source(schemas=((place, schema),), tasks=tasks, **about)
+
+
+def state_roles(columns: Mapping[str, str]) -> list[str]:
+    """Return the roles of the columns that a state is read from."""
+    return [role for role in columns if role == "state" or role.startswith("bin ")]
 
 
 def numbered(place: str, first: int) -> Callable[[int], str]:

@@ -15,6 +15,7 @@ bucket must fit into memory; ``spark.sql.shuffle.partitions`` is their number.
 
 import io
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
@@ -29,7 +30,7 @@ import pyarrow as pa
 from privalue.core import ARRAYS, COUNTERS, Contributions, Covered, Limits, Statistics
 from privalue.errors import DataError, UsageError
 from privalue.readers import grouping
-from privalue.readers.conflicts import ConflictError, add_to_core, explain
+from privalue.readers.conflicts import ConflictError, add_to_core
 from privalue.readers.declaration import Declaration
 from privalue.readers.files import list_files
 from privalue.readers.messages import word
@@ -150,15 +151,14 @@ def _compute(
     # Without a number of partitions, so that Spark may use few tasks for few rows.
     rows = frame.mapInArrow(encode, ENCODED).repartition("bucket")
     output = rows.sortWithinPartitions("bucket").mapInArrow(add, SUMMED).toArrow()
-    return add_up(output, declaration, limits)
+    return add_up(output, limits)
 
 
-def add_up(output: pa.Table, declaration: Declaration, limits: Limits) -> Statistics:
+def add_up(output: pa.Table, limits: Limits) -> Statistics:
     """Return the sum of the statistics of all tasks.
 
     Raises:
-        DataError: the earliest error of any task, or two rows in conflict, named by their ids and
-            steps: their places are unknown after a shuffle.
+        DataError: the earliest error of any task.
         BoundaryError: two tasks share a unit.
     """
     tasks = [_load(content) for content in output.column("content").to_pylist()]
@@ -166,10 +166,6 @@ def add_up(output: pa.Table, declaration: Declaration, limits: Limits) -> Statis
     if errors:
         _, message, code = min(errors)
         raise DataError(message, code=code)
-    for note, arrays in tasks:
-        if note["conflict"] is not None:
-            pair = unpack(arrays["pair"].tobytes(), declaration)
-            raise explain(ConflictError(note["conflict"], pair), declaration, lambda _: [])
     total = Contributions(limits).finish()
     for note, arrays in tasks:
         covered = tuple(
@@ -219,11 +215,11 @@ def _encoded(buckets: Sequence[int | None], contents: list[bytes]) -> pa.RecordB
 def add_buckets(
     batches: Batches, *, declaration: Declaration, limits: Limits, buckets: int
 ) -> Batches:
-    """Sum up the rows of some buckets; yield the sums, or two rows in conflict."""
+    """Sum up the rows of some buckets; yield the sums, or errors."""
     total, left_out = Contributions(limits), 0
-    note: dict[str, Any] = {"errors": [], "conflict": None}
+    note: dict[str, Any] = {"errors": []}
+    arrays: dict[str, Any] = {}
     cells = (cell for batch in batches for cell in batch.to_pylist())
-    arrays: dict[str, Any]
     try:
         for bucket, same in groupby(cells, key=itemgetter("bucket")):
             contents = [cell["content"] for cell in same]
@@ -238,9 +234,8 @@ def add_buckets(
         note["counters"] = {name: getattr(found, name) for name in COUNTERS}
         note["covered"] = found.covered
         arrays = {name: getattr(found, name) for name in ARRAYS}
-    except ConflictError as problem:
-        note["conflict"] = problem.reason
-        arrays = {"pair": np.frombuffer(pack(problem.pair), np.uint8)}
+    except ConflictError as problem:  # after the errors of single rows, which may have caused it
+        note["errors"].append([math.inf, str(problem), problem.code])
     content = io.BytesIO()
     np.savez_compressed(content, note=np.array(json.dumps(note)), **arrays)
     yield pa.record_batch({"content": pa.array([content.getvalue()], pa.binary())})

@@ -33,7 +33,6 @@ def session() -> "SparkSession":
     Under ``spark-submit``, or with ``PYSPARK_SUBMIT_ARGS``, their settings are used instead.
     """
     builder = pyspark_sql().SparkSession.builder.appName("privalue")
-    made: SparkSession
     if not os.environ.keys() & {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}:
         logging = Path(__file__).with_name("log4j2.properties").as_uri()
         quiet = f"-Dlog4j2.configurationFile={logging}"
@@ -41,10 +40,10 @@ def session() -> "SparkSession":
             builder = builder.config(name, value)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        made = builder.getOrCreate()
+        made: SparkSession = builder.getOrCreate()
+        return made
     except (_errors().PySparkRuntimeError, OSError) as problem:  # without Java, without bash
         raise MissingComponentError(word("spark-start", problem=one_line(problem))) from None
-    return made
 
 
 @contextmanager

@@ -10,8 +10,6 @@ from privalue.readers.open import open_source
 from privalue.readers.source import Progress
 from privalue.study import Study
 
-ENGINES = ("local", "spark")
-
 
 def read_statistics(
     data: Any,
@@ -49,15 +47,8 @@ def read_statistics(
         )
     if engine == "spark":
         if threads is not None:
-            raise UsageError(
-                "threads are for the local engine; Spark's cores are Spark's settings",
-                argument=("threads", threads),
-            )
+            raise UsageError("Spark's cores are Spark's settings", argument=("threads", threads))
         from privalue.readers.spark import read_with_spark  # noqa: PLC0415 - an extra
 
         return read_with_spark(data, declaration, limits, progress=progress)
-    raise UsageError(
-        f"it must be one of {', '.join(ENGINES)}",
-        code="engine-unknown",
-        argument=("engine", engine),
-    )
+    raise UsageError("it is local or spark", code="engine-unknown", argument=("engine", engine))

@@ -7,7 +7,7 @@ Messages name neither user nor password.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from os.path import isdir, isfile
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from privalue.ledger.addresses import divide_address
 from privalue.readers.databases.postgres import PostgresServer
-from privalue.readers.databases.query import Batches, Query, Table, resolve_query
+from privalue.readers.databases.query import Batches, Query, resolve_query
 from privalue.readers.databases.sqlite import SqliteFile
 from privalue.readers.messages import data_error
 from privalue.readers.names import is_on_server, split_query
-from privalue.readers.source import Batch, Source, numbered, ready
+from privalue.readers.source import Source, open_batches
 
 __all__ = ["Database", "open_database"]
 
@@ -30,13 +30,8 @@ _ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
 class Database(Protocol):
     """A database; its connections are read-only."""
 
-    @property
-    def place(self) -> str:
-        """Return its name in messages."""
-
-    @property
-    def tables(self) -> str:
-        """Return the SQL that lists its tables, with the fields of ``Table`` as columns."""
+    place: str  # its name in messages
+    tables: str  # SQL that lists the tables that need no schema
 
     def connect(self) -> AbstractContextManager[Any]:
         """Return a new connection, which the context manager closes."""
@@ -58,26 +53,19 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
         return None
     database, request = found
     with database.connect() as connection, database.errors(database.place):
-        tables = [Table(*one) for one in connection.execute(database.tables).fetchall()]
+        tables = [name for (name,) in connection.execute(database.tables).fetchall()]
         query = resolve_query(request, tables, database.place)
         schema = database.schema(connection, query)
 
-    def batches(names: list[str]) -> Iterator[Batch]:
-        first = 1
+    def fetch(names: list[str]) -> Iterator[pa.RecordBatch]:
         with (
             database.connect() as connection,
-            closing(database.batches(connection, query, names)) as fetched,
+            database.errors(query.place),
+            closing(database.batches(connection, query, names)) as batches,
         ):
-            while True:
-                place = query.place if first == 1 else f"{query.place}, row {first} or later,"
-                with database.errors(place):
-                    batch = next(fetched, None)
-                if batch is None:
-                    return
-                yield Batch(batch, numbered(query.place, first))
-                first += batch.num_rows
+            yield from batches
 
-    return Source(schemas=((query.place, schema),), tasks=lambda types: ready(batches(list(types))))
+    return open_batches(query.place, schema, fetch)
 
 
 def _find(
@@ -104,10 +92,7 @@ def _find(
 
 def _first_bytes(path: Path) -> bytes:
     """Return the first bytes of a file, which identify its format."""
-    if not isfile(path):
-        return b""
-    try:
-        with path.open("rb") as file:
+    if isfile(path):
+        with suppress(OSError), path.open("rb") as file:  # an error when its rows are read
             return file.read(16)
-    except OSError as problem:
-        raise data_error("unreadable", place=path, problem=problem.strerror) from None
+    return b""

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from privalue.readers import cells
-from privalue.readers.databases.query import Batches, Query, quoted
+from privalue.readers.databases.query import Batches, Query
 from privalue.readers.source import texts
 
 BATCH_ROWS = 1 << 14  # small, since Python objects take more memory than Arrow's numbers
@@ -16,7 +16,6 @@ class CursorDatabase:
     """Common base of databases that are read through a cursor."""
 
     decimal: str
-    whole_table = ""  # SQL after the name of a table that is read as a whole
 
     def cursor(self, connection: Any) -> Any:
         """Return a cursor for a query."""
@@ -27,26 +26,16 @@ class CursorDatabase:
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:
         """Return the columns of a query, without fetching a row."""
-        if query.table is None:
-            self.require_reading(connection, query)
+        self.require_reading(connection, query)
         with closing(self.cursor(connection)) as cursor:
             cursor.execute(query.sql)
-            return texts(_names(cursor))
+            return texts(column[0] for column in cursor.description or ())
 
     def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
         """Yield the needed columns of a query's rows."""
-        sql = query.sql
-        if query.table is not None:
-            columns = ", ".join(map(quoted, names))
-            sql = f"SELECT {columns} FROM {query.table.sql} {self.whole_table}"
         with closing(self.cursor(connection)) as cursor:
-            cursor.execute(sql)
-            present = _names(cursor)
-            at = [present.index(name) for name in names]
+            cursor.execute(query.select(names))
             while rows := cursor.fetchmany(BATCH_ROWS):
-                arrays = [cells.from_objects([row[i] for row in rows], self.decimal) for i in at]
+                columns = zip(*rows, strict=True)
+                arrays = [cells.from_objects(column, self.decimal) for column in columns]
                 yield pa.record_batch(arrays, names=names)
-
-
-def _names(cursor: Any) -> list[str]:
-    return [column[0] for column in cursor.description or ()]

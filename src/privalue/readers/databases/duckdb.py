@@ -2,36 +2,27 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from privalue.readers.databases.query import Batches, Query, quoted, statement
 from privalue.readers.messages import data_error, one_line, word
-from privalue.readers.source import BATCH_ROWS, texts
+from privalue.readers.source import BATCH_ROWS
 
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
-# Integer types without an Arrow type; they are read as texts, which are exact.
-_AS_TEXT = {"HUGEINT", "UHUGEINT", "BIGNUM", "VARINT"}
 
 
-@dataclass(frozen=True)
 class DuckDbFile:
     """A DuckDB file, attached read-only."""
 
-    path: Path
-    threads: int
-    memory: int
+    tables = statement("duckdb-tables")
 
-    tables: ClassVar[str] = statement("duckdb-tables")
-
-    @property
-    def place(self) -> str:
-        """Return its name in messages."""
-        return str(self.path)
+    def __init__(self, path: Path, threads: int, memory: int) -> None:
+        self.path, self.place = path, str(path)
+        self.threads, self.memory = threads, memory
 
     @contextmanager
     def connect(self) -> Iterator[Any]:
@@ -51,18 +42,13 @@ class DuckDbFile:
             "python_enable_replacements": False,
         }
         with closing(duckdb.connect(config=config)) as connection:
-            try:
+            with self.errors(self.place):
                 self._attach(connection)
-            except duckdb.Error as problem:
-                said = one_line(problem)
-                raise data_error("duckdb-unopened", path=self.path, problem=said) from None
             yield connection
 
     def _attach(self, connection: Any) -> None:
         file = self.path.absolute()
-        head, mark, tail = str(file).partition("?")  # DuckDB puts a log's ending before a "?"
-        logs = (f"{head}{end}{mark}{tail}" for end in _LOGS)
-        allowed = ", ".join(_literal(name) for name in (str(file), *logs))
+        allowed = ", ".join(_literal(f"{file}{end}") for end in ("", *_LOGS))
         # Attach under the file's own name, which a view may use, unless DuckDB reserves it.
         alias = "AS trial" if self.path.stem.lower() in {"memory", "system", "temp"} else ""
         connection.execute("SET TimeZone = 'UTC'")
@@ -95,26 +81,11 @@ class DuckDbFile:
         kinds = [statement.type for statement in connection.extract_statements(query.sql)]
         if kinds != [duckdb.StatementType.SELECT]:
             raise data_error("query-kind", place=query.place)
-        names = connection.sql(query.sql).columns
-        if len(set(names)) < len(names):
-            return texts(names)
-        return self._select(connection, query, names).to_arrow_reader(1).schema
+        return connection.sql(query.sql).to_arrow_reader(1).schema
 
     def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
         """Yield these columns of a query's rows."""
-        yield from self._select(connection, query, names).to_arrow_reader(BATCH_ROWS)
-
-    def _select(self, connection: Any, query: Query, names: list[str]) -> duckdb.DuckDBPyRelation:
-        """Return some columns of a query, as texts if they have no exact Arrow type."""
-        whole = connection.sql(query.sql)
-        types = dict(zip(whole.columns, map(str, whole.types), strict=True))
-        cells = (
-            f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}"
-            if types[name] in _AS_TEXT
-            else quoted(name)
-            for name in names
-        )
-        return connection.sql(f"SELECT {', '.join(cells)} FROM ({query.sql})")
+        yield from connection.sql(query.select(names)).to_arrow_reader(BATCH_ROWS)
 
 
 def _literal(value: str) -> str:

@@ -1,7 +1,8 @@
-"""Resolve a request to a database: the name of a table, or a query."""
+"""Resolve a request to a database: a query, or a table as SQL writes its name."""
 
+import re
 import tomllib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,68 +12,42 @@ from privalue.ledger.addresses import QUERY
 from privalue.readers.messages import data_error, list_some
 
 Batches = Generator[pa.RecordBatch, None, None]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table or a view."""
-
-    schema: str | None  # None if the database has no schemas
-    name: str
-    near: bool  # in a default schema, whose name may be left out
-
-    @property
-    def names(self) -> list[str]:
-        """Return its valid names, the shortest first."""
-        whole = self.name if self.schema is None else f"{self.schema}.{self.name}"
-        return [self.name, whole] if self.near else [whole]
-
-    @property
-    def sql(self) -> str:
-        """Return its quoted name."""
-        name = quoted(self.name)
-        return name if self.schema is None else f"{quoted(self.schema)}.{name}"
+_NAME = re.compile(r'("[^"]+"|\w+)(\.("[^"]+"|\w+))*')
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query, with its name in messages."""
+    """A query of all columns, with its name in messages."""
 
     place: str
-    sql: str  # all columns
-    table: Table | None
+    sql: str
+
+    def select(self, names: Iterable[str]) -> str:
+        """Return the query of some columns.
+
+        SQLite takes an unqualified name that it does not find for a text. A comment at the end of
+        the query ends with its line.
+        """
+        columns = ", ".join(f"result.{quoted(name)}" for name in names)
+        return f"SELECT {columns} FROM (\n{self.sql}\n) AS result"
 
 
-def resolve_query(text: str | None, tables: Sequence[Table], place: str) -> Query:
-    """Return the query, the table of that name, or the only table."""
+def resolve_query(text: str | None, tables: list[str], place: str) -> Query:
+    """Return the query, or all rows of a table: of the named one, or of the only one.
+
+    Args:
+        text: what follows "::"; a name as SQL writes it.
+        tables: the names of the tables in the default schemas.
+        place: the database's name in messages.
+    """
     wanted = (text or "").strip().rstrip(";").rstrip()
-    # Lone surrogates stand for bytes of the command line that are not UTF-8.
-    if "\0" in wanted or any("\ud800" <= character <= "\udfff" for character in wanted):
-        raise data_error("query-encoding", place=place)
     if QUERY.match(wanted):
-        return Query(f"{place}, the query", wanted, None)
-    table = _choose(wanted, tables, place)
-    return Query(f"{place}, table {table.names[0]}", f"SELECT * FROM {table.sql}", table)
-
-
-def _choose(wanted: str, tables: Sequence[Table], place: str) -> Table:
-    """Return the named table, or the only one; the DataError lists the existing tables."""
-    if not tables:
-        raise data_error("tables-absent", place=place)
-    # Tables of other schemas count only if there are no others.
-    near = [table for table in tables if table.near] or tables
-    known = [table.names[0] for table in near]
-    about = {"place": place, "shown": list_some(known)}
-    if not wanted:
-        if len(near) > 1:
-            raise data_error("tables-several", count=len(near), example=known[0], **about)
-        return near[0]
-    bare = wanted.replace('"', "")
-    for same in (wanted.__eq__, bare.__eq__, lambda name: name.lower() == bare.lower()):
-        found = [table for table in tables if any(map(same, table.names))]
-        if len(found) == 1:
-            return found[0]
-    raise data_error("table-absent", wanted=wanted, **about)
+        return Query(f"{place}, the query", wanted)
+    # Anything else after FROM would be a query, which counts as one for the curator's warning.
+    if not (_NAME.fullmatch(wanted) if wanted else len(tables) == 1):
+        raise data_error("table-unnamed", place=place, count=len(tables), shown=list_some(tables))
+    name = wanted or tables[0]
+    return Query(f"{place}, table {name}", f"SELECT * FROM {wanted or quoted(name)}")
 
 
 def quoted(name: str) -> str:

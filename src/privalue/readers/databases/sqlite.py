@@ -1,15 +1,14 @@
 """Read SQLite files with Python's own driver; a column may hold numbers and texts at once."""
 
-import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from privalue.readers.databases.cursor import CursorDatabase
 from privalue.readers.databases.query import Query, statement
-from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.messages import data_error, one_line
 
 _READING = {
     sqlite3.SQLITE_SELECT,
@@ -29,7 +28,6 @@ class SqliteFile(CursorDatabase):
     """An SQLite file, opened read-only."""
 
     tables = statement("sqlite-tables")
-    whole_table = "NOT INDEXED"  # rows in the order of the table, by which they are numbered
 
     def __init__(self, path: Path, decimal: str) -> None:
         self.path, self.decimal, self.place = path, decimal, str(path)
@@ -55,14 +53,11 @@ class SqliteFile(CursorDatabase):
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
-        """Translate SQLite's errors into one line; explain what is allowed if it was forbidden."""
+        """Translate SQLite's errors into one line."""
         try:
             yield
         except _PROBLEMS as problem:
-            said = one_line(problem)
-            if re.search("authoriz|prohibited|unsafe use|vtable constructor", said):
-                said = word("sqlite-forbidden", problem=said)
-            raise data_error("unreadable", place=place, problem=said) from None
+            raise data_error("unreadable", place=place, problem=one_line(problem)) from None
 
     def require_reading(self, connection: Any, query: Query) -> None:
         """Raise SQLite's error unless the query is a single SELECT."""
@@ -77,9 +72,6 @@ def _confine(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA trusted_schema = OFF")  # views may call only harmless functions
     connection.execute("PRAGMA cell_size_check = ON")
-    with suppress(sqlite3.OperationalError):  # an SQLite without JSON
-        # Creates these table-valued functions before the authorizer would refuse that.
-        connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
     virtual = {
         str(name).lower()
         for (name,) in connection.execute(
