@@ -184,6 +184,14 @@ def as_pandas_objects(_):
     return lambda rows: pd.DataFrame(rows, columns=list(HEADING), dtype=object)
 
 
+class Frame(pd.DataFrame):
+    """As in-house libraries have them."""
+
+
+def as_subclass(_):
+    return lambda rows: Frame(rows, columns=list(HEADING), dtype=object)
+
+
 def as_polars(_):
     def make(rows):
         try:
@@ -252,6 +260,7 @@ MAKERS = {
     "parquet files": as_parquet_files,
     "pandas": as_pandas,
     "pandas objects": as_pandas_objects,
+    "pandas subclass": as_subclass,
     "polars": as_polars,
     "duckdb": as_duckdb,
     "sqlite": as_sqlite,
@@ -402,3 +411,27 @@ def test_a_type_told_from_all_rows_is_caught(monkeypatch, tmp_path):
     monkeypatch.setattr(cells, "ids", inferring)
     with pytest.raises(AssertionError):
         check(as_csv_file(tmp_path), "trajectory", ["a"])
+
+
+@pytest.mark.parametrize("odd", [datetime(2020, 1, 2), date(2020, 1, 2), "x", 1.5, b"b"])
+def test_categories_are_read_one_by_one(odd):
+    """Arrow gives all categories of a column one type: 1.5 would make 2^53 + 1 unreadable."""
+    fine = pd.Timestamp("2020-01-01 00:00:00.000000001")  # finer than a microsecond: invalid
+    chosen = study(2, data={"invalid": "drop-unit", "step_type": "datetime"})
+
+    def read(ids, steps):
+        frame = pd.DataFrame({"state": [0] * 3, "reward": 0.5})
+        for name, column in (("trajectory", ids), ("step", steps)):
+            known = pd.Index([*dict.fromkeys(column)], dtype=object)
+            codes = [known.get_loc(cell) for cell in column]
+            frame[name] = pd.Series(pd.Categorical.from_codes(codes, known))
+        return statistics(frame, chosen)
+
+    assert read([2**53 + 1, 2**53 + 3, odd], [TIMES[0]] * 3).trajectories >= 2
+    assert read([1, 2, 3], [TIMES[0], fine, odd]).units_dropped >= 1
+
+
+def test_a_long_cell_takes_linear_time():
+    for cells_of in (pa.array(["1" * 10**6 + "x"]), pa.array(["0" * 10**6 + "x"])):
+        assert cells.numbers(cells_of).failed.all()
+        assert cells.whole_numbers(cells_of).failed.all()

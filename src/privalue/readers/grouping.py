@@ -67,7 +67,7 @@ def divide(
     last = partitions if last is None else last
     count, ids, size = rows.ids.shape
     flat = np.ascontiguousarray(rows.ids.reshape(count, ids * size))
-    which = np.empty(count, np.uint16)
+    which = np.empty(count, np.promote_types(np.uint16, np.min_scalar_type(partitions)))
     sizes = np.zeros(partitions, np.int64)
     _partitions(flat, unit_ids * size, partitions, which, sizes)
     if (first, last) != (0, partitions):

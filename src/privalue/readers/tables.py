@@ -28,7 +28,9 @@ def open_table(data: Any, dialect: Dialect) -> Source | None:
     """Return the rows of a table in memory, or None if the data is not a table."""
     package, kind = type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__
     place = f"the {package} {kind}"
-    if package == "pandas" and hasattr(data, "columns"):
+    # A subclass of a frame, too: its own Arrow stream would give each column one type.
+    bases = {base.__module__.split(".")[0] for base in type(data).__mro__}
+    if "pandas" in bases and hasattr(data, "columns"):
         columns = [data.iloc[:, at] for at in range(data.shape[1])]
         return open_columns(place, map(str, data.columns), columns, dialect.decimal)
     if isinstance(data, Mapping):
@@ -133,6 +135,10 @@ def _column(values: Any, place: str, name: str) -> Any:
 def _part(column: Any, start: int, end: int, decimal: str) -> pa.Array:
     """Return some cells of a column as Arrow."""
     values = (column.iloc if hasattr(column, "iloc") else column)[start:end]
+    categories: Any = getattr(getattr(values, "dtype", None), "categories", None)
+    if str(getattr(categories, "dtype", "")) == "object":  # one by one, as objects are
+        at = pa.array(values.cat.codes.to_numpy(), mask=values.isna().to_numpy())
+        return pa.DictionaryArray.from_arrays(at, cells.from_objects([*categories], decimal))
     if not isinstance(values, list) and str(getattr(values, "dtype", "")) != "object":
         # Not of categories of mixed types, very large integers, sparse columns and the like.
         with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
