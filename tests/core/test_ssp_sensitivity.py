@@ -157,6 +157,5 @@ def test_count_weights_that_are_none(wrong):
         found([1.0, 2.0], None, wrong)
     described = study(2, mechanism={"name": "dp-ssp", "calibration": "exact"})
     terms = resolve(described, declared_size(described))
-    constants = dataclasses.replace(terms.constants, count_weight=wrong)
     with pytest.raises(UsageError):
-        Ssp(dataclasses.replace(terms, constants=constants))
+        Ssp(dataclasses.replace(terms, count_weight=wrong))

@@ -89,11 +89,6 @@ class Limits:
             raise refusal("limits-invalid", limits=self)
 
     @property
-    def by_person(self) -> bool:
-        """Return whether a unit is a person, who may have several trajectories."""
-        return self.unit == "person"
-
-    @property
     def add_remove(self) -> bool:
         """Return whether neighbours differ by adding or removing a unit, not by replacing one."""
         return self.neighbours == "add-remove"
