@@ -34,7 +34,10 @@ def literal(rows, limits):
         bad = twice or any(key == limits.keys for _, _, key, _ in unit)
         # A row after an end, of its own trajectory; an end is N + 1, and has no arm.
         bad |= any(a[0] == b[0] and a[2] == limits.keys + 1 for a, b in pairwise(unit))
-        bad |= len({row[2] // limits.keys_per_arm for row in unit if row[2] < limits.keys}) > 1
+        bad |= (
+            len({row[2] // (limits.keys // limits.arms) for row in unit if row[2] < limits.keys})
+            > 1
+        )
         if limits.drop_invalid and bad:
             scalars["units_dropped"] += 1
             continue

@@ -43,21 +43,14 @@ from privalue.core.mechanisms import (
 )
 from privalue.core.noise import Entropy, OperatingSystemEntropy
 from privalue.core.private import Private, sealed
-from privalue.core.sensitivity import (
-    LslSensitivity,
-    LswSensitivity,
-    visit_sensitivity,
-)
+from privalue.core.sensitivity import LslSensitivity, LswSensitivity, visit_sensitivity
 
 __all__ = [
     "ARRAYS", "COUNTERS", "GRID_STEPS", "MECHANISMS", "MOST_LEVELS", "MOST_TRAJECTORIES",
-    "Calibration",
-    "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits", "Lsl",
-    "LslSensitivity", "LslTerms", "Lsw", "LswSensitivity", "LswTerms", "Matrix", "Mechanism", "Ope",
-    "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
-    "Ssp", "SspTerms", "Statistics",
-    "Terms", "Vector", "add_noise", "compile_draw", "dense",
+    "Calibration", "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits",
+    "Lsl", "LslSensitivity", "LslTerms", "Lsw", "LswSensitivity", "LswTerms", "Matrix", "Mechanism",
+    "Ope", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
+    "Ssp", "SspTerms", "Statistics", "Terms", "Vector", "add_noise", "compile_draw", "dense",
     "divergence", "draw", "exact_alpha", "gaussian", "jit", "largest_beta", "lsl", "lsw",
-    "privacy_profile", "published", "sealed", "stage_alphas", "unit_hash",
-    "visit_sensitivity",
+    "privacy_profile", "published", "sealed", "stage_alphas", "unit_hash", "visit_sensitivity",
 ]  # fmt: skip

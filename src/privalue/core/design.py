@@ -84,6 +84,7 @@ class Features:
             return float(scipy.linalg.eigvalsh(self.matrix.T @ self.matrix).min())
         return float(self.column_squares().min())
 
+    @cached_property
     def spectrum(self) -> Spectrum:
         """Return bounds of the singular values.
 
@@ -186,20 +187,20 @@ class Design:
 
     @cached_property
     def weighted_features(self) -> Features:
-        """A = Gamma^{1/2} Phi."""
+        """A = Gamma^{1/2} Phi; Phi itself, with its spectrum, where all weights are 1."""
+        if (self.weights == 1.0).all():
+            return self.features
         return self.features.scaled(np.sqrt(self.weights))
 
-    @cached_property
+    @property
     def weighted(self) -> Spectrum:
         """The spectrum of A."""
-        return self.weighted_features.spectrum()
+        return self.weighted_features.spectrum
 
-    @cached_property
+    @property
     def norm(self) -> float:
         """||Phi||, rounded up."""
-        if (self.weights == 1.0).all():  # A is Phi: one spectrum does for both
-            return self.weighted.high
-        return self.features.spectrum().high
+        return self.features.spectrum.high
 
     def values(self, theta: Vector) -> Vector:
         """Return Phi theta: the value of every state."""

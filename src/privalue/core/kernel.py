@@ -81,7 +81,7 @@ class Rules(NamedTuple):
     has_ends: bool
     drop_invalid: bool
     drop_truncated: bool
-    keys_per_arm: int
+    arms: int
     centre_step: int
     smallest_radius: int
     levels: int
@@ -159,6 +159,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
     scale = GRID_STEPS / (high - low)
     dropping, marked = rules.drop_invalid, rules.drop_invalid or rules.drop_truncated
     by_level, weighted = rules.levels > 1, rules.clip > 0
+    keys_per_arm = len(counts) // rules.arms
     # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
     span = (np.uint64(rules.span[0]), np.uint64(rules.span[1]))
     row, number = 0, sums.last_number[0]
@@ -228,10 +229,10 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
             trajectories += 1
         # A matter of meaning: the limits count keys, whichever arm they are in, so that no
         # sensitivity depends on it (docs/proofs/arms-and-actions.md).
-        if rules.keys_per_arm < len(counts) and not invalid:
+        if rules.arms > 1 and not invalid:
             arm = -1
             for at in range(begins[0], row):
-                here = keys[at] // rules.keys_per_arm if keys[at] < len(counts) else arm
+                here = keys[at] // keys_per_arm if keys[at] < len(counts) else arm
                 if arm >= 0 and here != arm:  # an end has none
                     if not dropping:
                         return Refusal.ARM, at

@@ -99,11 +99,6 @@ class Limits:
         return max(map(abs, self.return_bounds))
 
     @property
-    def keys_per_arm(self) -> int:
-        """Return how many keys an arm has; N without arms."""
-        return self.keys // self.arms
-
-    @property
     def max_keys_changed(self) -> int:
         """Return q: the most keys of one unit, or of two if one replaces the other.
 

@@ -206,8 +206,7 @@ def draw(mechanism: Mechanism, statistics: Statistics, entropy: Entropy) -> Draw
         raise BoundaryError("limits", 0)
     released: dict[str, Vector] = {}
     for name in mechanism.stages:
-        at = mechanism.perturb(statistics, name, released)
-        released[name] = add_noise(at, entropy)
+        released[name] = add_noise(mechanism.perturb(statistics, name, released), entropy)
     return released
 
 
@@ -580,9 +579,5 @@ def weighted_block(terms: OpeTerms) -> tuple[Fraction, Fraction]:
 
 
 # By their names in a study; each refuses terms from which it cannot be made, by public numbers.
-MECHANISMS: Mapping[str, Callable[[Any], Mechanism]] = {
-    "dp-ssp": Ssp,
-    "dp-lsw": Lsw,
-    "dp-lsl": Lsl,
-    "dp-ope": Ope,
-}
+MECHANISMS: Mapping[str, Callable[[Any], Mechanism]]
+MECHANISMS = {"dp-ssp": Ssp, "dp-lsw": Lsw, "dp-lsl": Lsl, "dp-ope": Ope}

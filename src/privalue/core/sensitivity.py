@@ -89,8 +89,6 @@ def visit_sensitivity(limits: Limits, shape: Vector, count_weight: float) -> flo
 
     No such vector is longer than M = 1/4 + c_w^2, squared, and no two are further apart than D = 1.
     """
-    if not 0 < count_weight < math.inf:  # an infinite one: counts without noise
-        raise UsageError("count_weight must be a finite number above 0")
     return block_sensitivity(limits, shape, 0.25 + count_weight**2, 1.0)
 
 
@@ -103,7 +101,7 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
     dismissed k can exceed the result.
 
     Args:
-        ks: the k to try, ascending: an array, or a range from 0, which may be long.
+        ks: the k to try, ascending: an array, or a range from 0, which may be of any length.
         phi: a function that is not negative and does not fall from one k to a later one. Rounding
             may break that by less than ``_ROUNDING``.
         beta: above 0.
@@ -116,7 +114,7 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
         """Return e^{-beta k} at a place of the list."""
         return math.exp(-beta * int(ks[at]))
 
-    end = len(ks) - 1
+    end = ks.stop - 1 if isinstance(ks, range) else len(ks) - 1  # len(range) stops at 2^63
     at_end = phi(int(ks[end]))
     best = max(decay(0) * phi(int(ks[0])), decay(end) * at_end)
     waiting = [(0, end, at_end)]  # intervals of places: both ends, and phi at the second
