@@ -180,6 +180,7 @@ class Diagnostics(core.Private):
             "theta": self.theta,
             "alpha": self.mechanism.calibration.alpha,
             "beta": self.mechanism.calibration.beta,
+            "psi": None,  # below, by mechanism: here is its place among the others
             "sigma": self.mechanism.public_noise({}).sigma or self.perturbation.deviations,
         }
         if isinstance(self.mechanism, core.Ope):
