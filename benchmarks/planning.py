@@ -26,10 +26,17 @@ import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import drawn_seed, gathered
 from benchmarks.worlds import settings as random_settings
-from privalue.core import SeededForExperimentsOnly, draw
+from privalue.core import draw
 from privalue.estimate import estimate
 from privalue.planning import NOISES, FromWorld, HalfWidth, mechanism_of_study, predict
-from privalue.simulation import END, MDP, Outcomes, World, simulate_episodes
+from privalue.simulation import (
+    END,
+    MDP,
+    Outcomes,
+    SeededForExperimentsOnly,
+    World,
+    simulate_episodes,
+)
 
 SETTINGS, RELEASES = 60, 400
 MOST_ROWS = 60_000  # of a data set

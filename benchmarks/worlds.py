@@ -185,7 +185,7 @@ class Setting:
 def gathered(rows: Episodes, study: pv.Study) -> Statistics:
     """Return the statistics of rows; a person has as many trajectories as the study allows."""
     ids = rows.trajectory[:, None]
-    if study.limits.by_person:
+    if study.privacy.unit == "person":
         person = rows.trajectory // study.limits.max_trajectories_per_person
         ids = np.column_stack([person, rows.trajectory])
     contributions = Contributions(study.limits)

@@ -29,11 +29,7 @@ from privalue.version import VERSION as __version__  # noqa: N811
 # isort: off
 if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
     from privalue.releases import Release as Release
-    from privalue.core import (
-        Profile as Profile,
-        SeededForExperimentsOnly as SeededForExperimentsOnly,
-        privacy_profile as privacy_profile,
-    )
+    from privalue.core import Profile as Profile, privacy_profile as privacy_profile
     from privalue.curator import (
         Diagnostics as Diagnostics,
         finish as finish,
@@ -68,14 +64,19 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
         check as check,
         publish as publish,
     )
-    from privalue.simulation import rollout as rollout, simulate as simulate, world as world
+    from privalue.simulation import (
+        SeededForExperimentsOnly as SeededForExperimentsOnly,
+        rollout as rollout,
+        simulate as simulate,
+        world as world,
+    )
     from privalue.study import Study as Study
 # isort: on
 
 # The public names by their modules, imported when a name is first used: importing all of them
 # takes longer than most uses of one.
 _NAMES = {
-    "core": ("Profile", "SeededForExperimentsOnly", "privacy_profile"),
+    "core": ("Profile", "privacy_profile"),
     "curator": ("Diagnostics", "finish", "inspect", "release"),
     "errors": (
         "BudgetError",
@@ -95,7 +96,7 @@ _NAMES = {
     "planning": ("Plan", "plan"),
     "releases": ("Release",),
     "report": ("Checked", "Published", "check", "publish"),
-    "simulation": ("rollout", "simulate", "world"),
+    "simulation": ("SeededForExperimentsOnly", "rollout", "simulate", "world"),
     "study": ("Study",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

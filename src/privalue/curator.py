@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue import core, errors, estimate, planning
+from privalue import core, errors, estimate, planning, simulation
 from privalue.core import compile_draw, draw
 from privalue.ledger import (
     Charge,
@@ -154,7 +154,7 @@ class Diagnostics(core.Private):
     statistics: core.Statistics
     mechanism: core.Mechanism  # public
     perturbation: core.Perturbation  # of the values, without the choice of an earlier stage
-    level: int | None  # a stage's choice, if its own numbers had no noise
+    earlier: core.Draw  # of stages before the values, if their numbers had no noise
     theta: core.Vector  # before noise; empty for dp-ope
     noise_by_state: core.Vector  # the standard deviation of the noise in every value; likewise
     by_query: bool  # the rows are the result of a query
@@ -180,12 +180,13 @@ class Diagnostics(core.Private):
             "theta": self.theta,
             "alpha": self.mechanism.calibration.alpha,
             "beta": self.mechanism.calibration.beta,
-            "psi": self.perturbation.psi,
+            "psi": None,  # below, by mechanism: here is its place among the others
             "sigma": self.mechanism.public_noise({}).sigma or self.perturbation.deviations,
         }
         if isinstance(self.mechanism, core.Ope):
             results = self._of_policy(self.mechanism)
         else:
+            assert isinstance(self.mechanism, StateMechanism)
             results = self._of_states(self.mechanism)
         return {name: value for name, value in (common | results).items() if value is not None}
 
@@ -201,6 +202,7 @@ class Diagnostics(core.Private):
         means = self.statistics.mean_returns(middle)
         return {
             "noise": "laplace",
+            "psi": float(mechanism.sensitivity) ** 2,
             "weights_clipped": self.statistics.weights_clipped,
             "mean_returns": means,
             "weights": exact.weights,
@@ -210,7 +212,7 @@ class Diagnostics(core.Private):
             "values": np.zeros(0),
         }
 
-    def _of_states(self, mechanism: core.Mechanism) -> dict[str, Any]:
+    def _of_states(self, mechanism: StateMechanism) -> dict[str, Any]:
         """Return the values by state, with the standard deviation of their noise. PRIVATE."""
         results = {
             "surplus_visits": self.statistics.surplus_visits,
@@ -219,10 +221,12 @@ class Diagnostics(core.Private):
             "noise_by_state": self.noise_by_state,
         }
         if isinstance(mechanism, core.Ssp):
-            noise = mechanism.noise_at(self.level)
+            noise = mechanism.noise_after(self.earlier)
             results |= {"psi": noise.squared_sensitivity, "sigma": noise.sigma}
             if "bounds" in mechanism.stages:
                 results["likely_bounds"] = list(noise.bounds)
+        else:
+            results["psi"] = mechanism.psi(self.statistics.counts)
         return results
 
 
@@ -265,19 +269,19 @@ def inspect(
     )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturb(statistics, "values", {})
-    level, theta, noise = None, np.zeros(0), np.zeros(0)
+    earlier, theta, noise = dict[str, core.Vector](), np.zeros(0), np.zeros(0)
     if isinstance(mechanism, core.Ssp) and "bounds" in mechanism.stages:
         numbers = mechanism.perturb(statistics, "bounds", {}).center.astype(np.float64)
-        level = mechanism.level({"bounds": numbers})
+        earlier = {"bounds": numbers}
     if isinstance(mechanism, StateMechanism):
         theta = planning.theta_before_noise(study, mechanism, statistics)
-        noise = noise_by_state(mechanism, statistics, perturbation.deviations, level)
+        noise = noise_by_state(mechanism, statistics, perturbation.deviations, earlier)
     return Diagnostics(
         study=study,
         statistics=statistics,
         mechanism=mechanism,
         perturbation=perturbation,
-        level=level,
+        earlier=earlier,
         theta=theta,
         noise_by_state=noise,
         by_query=is_query_result(data),
@@ -288,7 +292,7 @@ def noise_by_state(
     mechanism: StateMechanism,
     statistics: core.Statistics,
     sigma: float | core.Vector,
-    level: int | None,
+    earlier: core.Draw,
 ) -> core.Vector:
     """Return the standard deviation of each value's noise. PRIVATE.
 
@@ -297,7 +301,7 @@ def noise_by_state(
     """
     if not isinstance(mechanism, core.Ssp):
         return sigma * planning.noise_factors(mechanism)
-    noise, visits = mechanism.noise_at(level), np.maximum(statistics.counts, 1)
+    noise, visits = mechanism.noise_after(earlier), np.maximum(statistics.counts, 1)
     centred = statistics.clamped_steps(noise.level) / visits - sum(noise.interval) / 2
     spread = np.hypot(noise.of_steps, centred * noise.of_counts)
     return np.asarray(spread * noise.step / visits)
@@ -525,7 +529,7 @@ def draw_release(
             shape=NOISE_SHAPES.get(study.mechanism.name, study.mechanism.noise),
             alpha=mechanism.calibration.alpha,
             beta=mechanism.calibration.beta,
-            **vars(noise),
+            **noise._asdict(),
         ),
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
@@ -560,11 +564,10 @@ def describe_terms(terms: core.Terms) -> dict[str, Any]:
         {"arms": 1, "has_ends": False, "drop_truncated": False, "clip": 0.0},
     )
     parts = {name: value for name, value in limits.items() if value != usual.get(name)}
-    parts |= {**vars(terms.size), **vars(terms.constants)}
+    parts |= {**vars(terms.size), **vars(terms)}
+    del parts["limits"], parts["size"], parts["design"]  # described in parts
     return {
         "mechanism": terms.mechanism,
-        "epsilon": terms.epsilon,
-        "delta": terms.delta,
         "features": _plain(terms.design.phi),
         "weights": _plain(terms.design.weights),
         **{name: _plain(value) for name, value in parts.items() if value is not None},
@@ -706,7 +709,8 @@ def _entropy(seed: int | None, entropy: core.Entropy | None, *, on_ledger: bool)
     if seed is not None:
         if entropy is not None:
             raise errors.UsageError("seed= and entropy= both set the source of noise; give one")
-        entropy = core.SeededForExperimentsOnly(int(seed) if isinstance(seed, np.integer) else seed)
+        whole = int(seed) if isinstance(seed, np.integer) else seed
+        entropy = simulation.SeededForExperimentsOnly(whole)
     if on_ledger and entropy is not None:
         raise errors.UsageError(
             "seeded experiments cannot go on a ledger; leave the seed or the ledger out"

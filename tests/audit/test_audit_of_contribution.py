@@ -10,9 +10,9 @@ import privalue as pv
 from oracles.audits import audit_release
 from oracles.limits import OF_A_UNIT, without
 from oracles.studies import study
-from privalue import core
 from privalue.core import kernel, sensitivity
 from privalue.core import noise as drawing
+from privalue.study import heuristics
 
 STATES = 4
 MIDDLE = 0.5
@@ -138,7 +138,7 @@ def test_moving_to_another_arm_is_the_worst_case_and_no_worse():
 
 def test_the_count_weight_of_one_arm_would_not_do(monkeypatch):
     """The planted mistake: c_w = sqrt(3)/2, as without arms, and Delta = sqrt(H')."""
-    monkeypatch.setattr(core, "count_weight", lambda *_, **__: math.sqrt(3) / 2)
+    monkeypatch.setattr(heuristics, "count_weight", lambda *_, **__: math.sqrt(3) / 2)
     monkeypatch.setattr(sensitivity, "block_sensitivity", lambda *_, **__: math.sqrt(STATES))
     audit = audit_of_a_move()
     assert audit.true > 2 * audit.claimed

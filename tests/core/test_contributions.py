@@ -17,7 +17,6 @@ from privalue.core import (
     MOST_LEVELS,
     Contributions,
     PublicSize,
-    SeededForExperimentsOnly,
     Statistics,
     draw,
     unit_hash,
@@ -25,6 +24,7 @@ from privalue.core import (
 from privalue.core.kernel import Tally, gather
 from privalue.errors import BoundaryError, DataError
 from privalue.readers import grouping  # noqa: F401 - its private types too
+from privalue.simulation import SeededForExperimentsOnly
 from privalue.study import design
 
 KEYS = 4
@@ -61,7 +61,9 @@ IDS = st.one_of(
 @st.composite
 def rows_for(draw, limits):
     """Rows (ids, step, key, reward), each step of a trajectory once unless that drops its unit."""
-    identity = st.tuples(IDS, IDS) if draw(st.booleans()) or limits.by_person else st.tuples(IDS)
+    identity = (
+        st.tuples(IDS, IDS) if draw(st.booleans()) or limits.unit == "person" else st.tuples(IDS)
+    )
     step = st.one_of(st.integers(-2, 5), st.sampled_from([-(2**63), 2**63 - 1]))
     named = draw(st.lists(st.tuples(identity, step), min_size=1, max_size=30))
     if len({len(ids) for ids, _ in named}) > 1 or not limits.drop_invalid:
@@ -75,7 +77,7 @@ def padded(ids, words=3):
 
 
 def unit_of(row, limits):
-    return padded(row[0])[: 1 if limits.by_person else None]
+    return padded(row[0])[: 1 if limits.unit == "person" else None]
 
 
 def batches_of(rows, limits, draw):

@@ -13,6 +13,7 @@ from oracles.limits import limits as limits_of
 from privalue import core
 from privalue.core import GRID_STEPS, Contributions
 from privalue.errors import BoundaryError
+from privalue.study import heuristics
 
 KEYS, END = 3, 4  # 3 marks an invalid row
 USUAL = {"keys": KEYS, "max_states_per_trajectory": 2, "discount": 0.5, "has_ends": True}
@@ -153,7 +154,7 @@ def test_no_neighbour_changes_more_than_the_sensitivity(most, add_remove):
         has_ends=True,
         neighbours="add-remove" if add_remove else "replace-one",
     )
-    weight, shape = core.count_weight(limits), np.ones(2)
+    weight, shape = heuristics.count_weight(limits), np.ones(2)
     delta = core.visit_sensitivity(limits, shape, weight)
     vectors = {(0.0, 0.0, 0.0, 0.0)}
     for rows in possible_trajectories():

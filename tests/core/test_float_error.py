@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import privalue as pv
 from oracles.limits import limits, of_sums
 from oracles.reading import statistics
 from oracles.studies import study
@@ -101,16 +100,12 @@ def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
         assert distance(lsl(gathered.counts, gathered.return_sums, built, ridge), exact) <= tau
 
 
-def test_the_bound_grows_with_the_condition_number_until_the_study_is_refused():
+def test_the_bound_grows_with_the_condition_number():
     errors = []
-    for condition in (1.0, 1e-2, 1e-4):
+    for condition in (1.0, 1e-2, 1e-4, 1e-9):
         described, _, _ = case(0, np.asarray, condition)
         errors.append(lsw_float_error(design(described), limits(), whitened=False))
     assert errors == sorted(errors)
-    for condition in (1e-9, 1e-13):
-        described, _, _ = case(0, np.asarray, condition)
-        with pytest.raises(pv.StudyError, match="ill-conditioned"):
-            lsw_float_error(design(described), limits(), whitened=False)
 
 
 def test_the_bound_of_a_dense_ridge_regression_is_that_of_the_theorem():

@@ -84,11 +84,11 @@ CASES = [
     ([0, 7], [1.0, 9.0], 0.1),
 ]
 MISTAKES = {
-    "phi(a) for phi(b)": ("* at_last, first", "* phi(int(ks[first])), first"),
-    "e^{-b beta} for e^{-a beta}": ("-decay(first + 1)", "-decay(last)"),
-    "the left half forgotten": ("wait(first, middle, at_middle)", "pass"),
-    "the right half forgotten": ("wait(middle, last, at_last)", "pass"),
-    "phi(a) for the right half": ("wait(middle, last, at_last)", "wait(middle, last, at_middle)"),
+    "phi(a) for phi(b)": ("+ 1) * at_last", "+ 1) * phi(int(ks[first]))"),
+    "e^{-b beta} for e^{-a beta}": ("decay(first + 1)", "decay(last)"),
+    "the left half forgotten": (", (first, middle, at_middle)]", "]"),
+    "the right half forgotten": ("[(middle, last, at_last), ", "["),
+    "phi(a) for the right half": ("(middle, last, at_last)", "(middle, last, at_middle)"),
     "the last k forgotten": (", decay(end) * at_end)", ", 0.0)"),
     "rounded down": ("(1 + _GAP + _ROUNDING)", "(1 - _GAP - _ROUNDING)"),
     "not rounded up": (" * (1 + _GAP + _ROUNDING)", " * (1 - 1e-15)"),

@@ -13,9 +13,10 @@ from oracles import normal as slow
 from oracles.draws import gaussian_multiples, with_rare
 from oracles.normal import stream_of
 from oracles.refusals import refused
-from privalue.core import OperatingSystemEntropy, SeededForExperimentsOnly, noise
+from privalue.core import OperatingSystemEntropy, noise
 from privalue.core.noise import discrete_laplace, gaussian_on_grid, public_grid
 from privalue.errors import PrivalueError, UsageError
+from privalue.simulation import SeededForExperimentsOnly
 
 LARGEST = sys.float_info.max
 SMALLEST_NORMAL = sys.float_info.min

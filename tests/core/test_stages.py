@@ -16,8 +16,9 @@ from oracles import limits as usual
 from oracles import stages as slow
 from oracles.refusals import refused
 from oracles.studies import release_anyway, study
-from privalue.core import MECHANISMS, Contributions, SeededForExperimentsOnly, draw, stage_alphas
-from privalue.core.mechanisms import StatisticsNoise, bounds_sensitivity
+from privalue.core import MECHANISMS, Contributions, draw, stage_alphas
+from privalue.core.mechanisms import StatisticsNoise
+from privalue.simulation import SeededForExperimentsOnly
 from privalue.study import declared_size, resolve
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -95,7 +96,8 @@ def test_no_neighbours_are_further_apart_in_bounds(case):
     intervals = [held.clamping_interval(level) for level in range(3)]
     units = list(slow.units(keys, most_keys, most_trajectories, (held.centre_step, 2**30)))
     found = slow.furthest((slow.histogram(u, intervals) for u in units), add_remove=add_remove)
-    delta = bounds_sensitivity(held)
+    mechanism = staged(held)
+    delta = mechanism.bounds_sigma / mechanism.stages["bounds"]
     assert found <= delta <= found * (1 + 1e-12)
     assert delta == pytest.approx(most_trajectories * (1 if add_remove else 2**0.5))
     if not add_remove:  # planted: 1 for sqrt(2)
@@ -110,8 +112,8 @@ def staged(held, *, level=None):
     terms = resolve(described, declared_size(described))
     chosen = held.levels - 1 if level is None else level
     rules = SimpleNamespace(name="told", choose_level=lambda histogram, deviation: chosen)
-    constants = dataclasses.replace(terms.constants, shares=SHARES, rules=rules)
-    return MECHANISMS[terms.mechanism](dataclasses.replace(terms, limits=held, constants=constants))
+    terms = dataclasses.replace(terms, limits=held, shares=SHARES, rules=rules)
+    return MECHANISMS[terms.mechanism](terms)
 
 
 @pytest.mark.parametrize("level", [0, 3, 11])
@@ -120,8 +122,8 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
     """For the interval of every level; returns of 0 and 7, far outside of the small ones."""
     keys, most_keys, most_trajectories, add_remove = case
     held = held_to(*case)
-    mechanism = staged(held)
-    noise, weight = mechanism.noise_at(level), mechanism.terms.constants.count_weight
+    mechanism = staged(held, level=level)
+    noise, weight = mechanism.noise_after({"bounds": None}), mechanism.terms.count_weight
     units = list(slow.units(keys, most_keys, most_trajectories, (0, 2**30)))
     interval = held.clamping_interval(level)
     found = slow.furthest(
@@ -258,8 +260,8 @@ def test_a_bound_that_is_none_is_not_used(level):
     statistics = gathered(held, [[(0, 1.0)]])
     found = drawn(mechanism, statistics)
     deviations = mechanism.perturb(statistics, "values", found).deviations
-    assert deviations == pytest.approx(mechanism.noise_at(11).deviations)
-    assert mechanism.level(found) is None
+    assert deviations == pytest.approx(mechanism.noise_after({}).deviations)
+    assert mechanism.noise_after(found) is mechanism.noise
 
 
 def test_a_rule_that_fails_chooses_nothing():
@@ -270,7 +272,7 @@ def test_a_rule_that_fails_chooses_nothing():
     mechanism = staged(held)
     mechanism.rules = SimpleNamespace(choose_level=fails)
     found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
-    assert mechanism.level(found) is None
+    assert mechanism.noise_after(found) is mechanism.noise
     assert list(found) == ["bounds", "values"]
 
 

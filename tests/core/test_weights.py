@@ -19,12 +19,11 @@ from privalue.core import (
     Ope,
     OpeTerms,
     PublicSize,
-    SeededForExperimentsOnly,
-    Terms,
     draw,
 )
 from privalue.core.mechanisms import weighted_block
 from privalue.errors import BoundaryError
+from privalue.simulation import SeededForExperimentsOnly
 
 BOUNDS = REWARDS = (-1.0, 3.0)
 RATIOS = [0.0, 0.3, 0.9, 1.0, 1.7, 40.0, 1e200, math.inf, math.nan, -2.0]
@@ -46,24 +45,15 @@ def limits(unit="trajectory", neighbours="replace-one", *, keys=1, most=1, clip=
 
 
 def constants(w=0.5, b=0.125, m=0.0):
-    return OpeTerms(count_weight=w, value_weight=b, size_weight=m)
+    return {"count_weight": w, "value_weight": b, "size_weight": m}
 
 
 def mechanism(held, chosen=None, *, epsilon=1.0, delta=0.0):
     size = PublicSize.of(held, None, trajectories=100, persons=100)
     design = Design(phi=np.eye(held.keys), weights=np.ones(held.keys))
     chosen = chosen or constants()
-    return Ope(
-        Terms(
-            epsilon=epsilon,
-            delta=delta,
-            limits=held,
-            size=size,
-            design=design,
-            mechanism="dp-ope",
-            constants=chosen,
-        )
-    )
+    common = {"epsilon": epsilon, "delta": delta, "limits": held, "size": size, "design": design}
+    return Ope(OpeTerms(**common, **chosen))
 
 
 def gathered(people, held, batches=1):
@@ -104,7 +94,7 @@ def random_people(generator, keys, count, most=3):
 def literal(people, held):
     sums = np.zeros((4, held.keys), dtype=object)
     for owned in people:
-        for rows in owned[: held.max_trajectories_per_person] if held.by_person else owned:
+        for rows in owned[: held.max_trajectories_per_person] if held.unit == "person" else owned:
             t, j, centred = slow.contribution(
                 [row[1:] for row in rows],
                 discount=held.discount,
@@ -194,7 +184,7 @@ def test_no_neighbours_are_further_apart(keys, relation, chosen):
     weights = tuple(map(Fraction, (1.0, *chosen)))
     exact = slow.sensitivity(4, weights, keys=keys, add_remove=relation == "add-remove")
     assert delta_of(limits(neighbours=relation, keys=keys), constants(*chosen)) == exact  # attained
-    alone, both = weighted_block(constants(*chosen))
+    alone, both = weighted_block(mechanism(limits(), constants(*chosen)).terms)
     assert alone == slow.sensitivity(4, weights, add_remove=True)
     assert max(alone, both) == slow.sensitivity(4, weights)
 

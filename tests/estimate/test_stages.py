@@ -1,6 +1,7 @@
 """How many trajectories are beyond the chosen bound, published: a share and its interval."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def prepared(neighbours="replace-one"):
 
 
 def beyond(mechanism, numbers, level=3):
-    mechanism.level = lambda _: level
+    mechanism.rules = SimpleNamespace(choose_level=lambda *_: level)
     found = stage_parts(mechanism, {"bounds": np.array(numbers)}, 0.95)
     return found["stages"][0].chosen.beyond
 

@@ -26,7 +26,7 @@ def literal(rows, limits):
     trimmed = [(tuple(map(_trimmed, ids)), *others) for ids, *others in rows]
 
     def unit_of(row):
-        return row[0][:1] if limits.by_person else row[0]
+        return row[0][:1] if (limits.unit == "person") else row[0]
 
     for _, rows_of_unit in groupby(sorted(trimmed), key=unit_of):
         unit = list(rows_of_unit)
@@ -34,12 +34,15 @@ def literal(rows, limits):
         bad = twice or any(key == limits.keys for _, _, key, _ in unit)
         # A row after an end, of its own trajectory; an end is N + 1, and has no arm.
         bad |= any(a[0] == b[0] and a[2] == limits.keys + 1 for a, b in pairwise(unit))
-        bad |= len({row[2] // limits.keys_per_arm for row in unit if row[2] < limits.keys}) > 1
+        bad |= (
+            len({row[2] // (limits.keys // limits.arms) for row in unit if row[2] < limits.keys})
+            > 1
+        )
         if limits.drop_invalid and bad:
             scalars["units_dropped"] += 1
             continue
         trajectories = [list(own) for _, own in groupby(unit, key=lambda row: row[0])]
-        scalars["persons"] += limits.by_person
+        scalars["persons"] += limits.unit == "person"
         scalars["surplus_trajectories"] += max(
             len(trajectories) - limits.max_trajectories_per_person, 0
         )
@@ -148,7 +151,7 @@ def _longest(batches, limits):
 
 
 def _units(batch, limits):
-    ids = 1 if limits.by_person else batch.ids.shape[1]
+    ids = 1 if (limits.unit == "person") else batch.ids.shape[1]
     flat = batch.ids[:, :ids].reshape(len(batch.ids), -1)
     starts = [0, *(1 + np.flatnonzero((flat[1:] != flat[:-1]).any(axis=1))), len(flat)]
     return [slice(int(a), int(b)) for a, b in pairwise(starts)]
@@ -197,7 +200,7 @@ def _shared(batches, limits):
 def _wrong_span(batches, limits):
     number, rows = _longest(batches, limits)
     batch = batches[number]
-    ids = 1 if limits.by_person else batch.ids.shape[1]
+    ids = 1 if (limits.unit == "person") else batch.ids.shape[1]
     row = batch.ids[rows.start, :ids].ravel()
     upper = int(unit_hash(row, len(row))) >> 32
     span = (0, upper) if upper else (1, 2**32)

@@ -71,7 +71,9 @@ def smooth_lsl(counts, weights, cap, beta, *, slope, offset, per_person=1):
 
 def count_weight(states, most_states=None, *, add_remove=False):
     """c_w, by plain arguments."""
-    return core.count_weight(of_sums(states, most_states, add_remove=add_remove))
+    from privalue.study import heuristics
+
+    return heuristics.count_weight(of_sums(states, most_states, add_remove=add_remove))
 
 
 def sensitivity(shape, *, count_weight, most_states=None, **unit):

@@ -9,16 +9,15 @@ def smooth_ridge(counts, design, *, beta, **public):
 
 
 def least_ridge_psi(design, *, largest=1.0, **public):
-    return of_ridge(design, largest=largest, **public).least()
+    return of_ridge(design, largest=largest, **public).extremes()[0]
 
 
 def most_ridge_psi(design, **public):
-    return of_ridge(design, **public).most()
+    return of_ridge(design, **public).extremes()[1]
 
 
 def of_ridge(design, *, trajectories, ridge, largest, reach, per_person=1, touched=None):
     """Returns of any size and reach, also of such as no bounds have: mistakes are planted here."""
-    plain = {"reach": reach, "max_keys_changed": touched or design.states}
     held = limits(
         unit="person",
         neighbours="add-remove",
@@ -26,5 +25,6 @@ def of_ridge(design, *, trajectories, ridge, largest, reach, per_person=1, touch
         max_trajectories_per_person=per_person,
         return_bounds=(-largest, largest),
     )
-    kind = type("PlainRidge", (RidgeSensitivity,), plain)
-    return kind(held, design, cap=trajectories, ridge=ridge)
+    made = RidgeSensitivity(held, design, cap=trajectories, ridge=ridge)
+    made.reach, made.max_keys_changed = reach, touched or design.states
+    return made

@@ -16,7 +16,7 @@ PHI = np.array([[1.0, 0.0], [0.5, 2.0], [0.0, 1.5]])
 RHO = np.array([1.0, 0.25, 0.6])
 WORLD = [(0.3, {0}), (0.25, {0, 1}), (0.2, {1, 2}), (0.05, {0, 1, 2}), (0.2, set())]
 SINGLE, JOINT = slow.visit_probabilities(WORLD, 3)
-CALIBRATION = Calibration(name="any", alpha=1.7, beta=0.03)
+CALIBRATION = Calibration(alpha=1.7, beta=0.03)
 
 
 def setting(**changed):

@@ -5,10 +5,10 @@ import pytest
 
 import privalue as pv
 from oracles.repeats import crossed
-from privalue.core import Contributions, SeededForExperimentsOnly, draw
+from privalue.core import Contributions, draw
 from privalue.estimate import theta_of
 from privalue.planning import FromVisits, FromWorld, mechanism_of_study, predict
-from privalue.simulation import parse_world, simulate_episodes
+from privalue.simulation import SeededForExperimentsOnly, parse_world, simulate_episodes
 
 CHAIN = parse_world("chain:N=12")
 GARNET = parse_world("garnet:N=8,A=3,seed=5")
@@ -64,9 +64,8 @@ def realised(study, world, values, m, releases=80):
     mechanism, errors = mechanism_of_study(study, m), []
     for seed in range(releases):
         drawn = draw(mechanism, simulated(study, world, m, seed), SeededForExperimentsOnly(seed))
-        level = mechanism.level(drawn)
         theta = theta_of(study, mechanism, drawn)
-        released = np.clip(mechanism.design.values(theta), *mechanism.noise_at(level).bounds)
+        released = np.clip(mechanism.design.values(theta), *mechanism.noise_after(drawn).bounds)
         errors.append(np.sqrt(np.mean(np.square(released - values))))
     return np.mean(errors)
 

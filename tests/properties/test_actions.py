@@ -48,10 +48,11 @@ def test_all_neighbours_of_the_public_path_stay_within_the_noise(most):
     )
     steps = [(*pair, reward) for pair in ((0, 0), (0, 1), (1, 1)) for reward in (-1e3, 1e3)]
     episodes = [*([one] for one in steps), *map(list, itertools.product(steps, repeat=2))]
-    drawn = [pv.inspect(chosen, [episode]).perturbation for episode in episodes]
+    found = [pv.inspect(chosen, [episode]) for episode in episodes]
+    drawn = [each.perturbation for each in found]
     scaled = np.array([one.center / one.deviations for one in drawn])
     largest = max(float(np.linalg.norm(scaled - one, axis=1).max()) for one in scaled)
-    alpha = drawn[0].calibration.alpha
+    alpha = found[0].mechanism.calibration.alpha
     assert largest * alpha <= 1 + 1e-9
     if most is not None:  # with two steps, three pairs cannot all be visited
         assert largest * alpha == pytest.approx(1.0, rel=1e-6)

@@ -209,8 +209,8 @@ def test_nothing_that_could_be_drawn_fails(study, data):
         most = np.repeat([GRID_STEPS / 2, 1.0], study.state_count) * size.most_count
         ends = np.array([-far, 0 * far, 1e-9 * far, far, most, -most, most + far, -most - far])
     else:
-        sigma = mechanism.sigma(mechanism.bound.local.most())
-        most = mechanism.largest_center()
+        sigma = mechanism.largest_sigma
+        most = mechanism.largest_center
         ends = np.array([-64 * sigma, 0.0, sigma, most, -most, most + 64 * sigma])
         ends = np.repeat(ends[:, None], mechanism.design.dimension, axis=1)
     choice = st.integers(0, len(ends) - 1)

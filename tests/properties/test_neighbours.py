@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.reading import statistics as gathered
 from oracles.studies import study
-from privalue.core import Perturbation
+from privalue.core import Mechanism, Perturbation
 from privalue.curator import prepare
 from privalue.study import public_size
 
@@ -79,8 +79,12 @@ def described(mechanism, features, returns, weights, epsilon=1.0, ridge=2.0):
     )
 
 
-def assert_conditions_of_lemma_1(here: Perturbation, there: Perturbation):
-    alpha, beta = here.calibration.alpha, here.calibration.beta
+def alpha_of(inspected):
+    return inspected.mechanism.calibration.alpha
+
+
+def assert_conditions_of_lemma_1(mechanism: Mechanism, here: Perturbation, there: Perturbation):
+    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
     moved = float(np.linalg.norm(here.center - there.center))
     assert moved <= min(here.deviations, there.deviations) / alpha * (1 + 1e-9)
     assert abs(2 * math.log(here.deviations / there.deviations)) <= beta + 4e-9
@@ -102,8 +106,8 @@ def test_the_conditions_of_lemma_1_hold(
     pair, mechanism, features, returns, weights, epsilon, ridge
 ):
     chosen = described(mechanism, features, returns, weights, epsilon, ridge)
-    here, there = (pv.inspect(chosen, data).perturbation for data in pair)
-    assert_conditions_of_lemma_1(here, there)
+    here, there = (pv.inspect(chosen, data) for data in pair)
+    assert_conditions_of_lemma_1(here.mechanism, here.perturbation, there.perturbation)
 
 
 def extreme_pairs():
@@ -136,11 +140,9 @@ def test_the_conditions_hold_at_the_extremes(mechanism, features):
         chosen = described(mechanism, features, returns, [1.0, 0.5, 2.0, 1.0])
         prepared = prepare(chosen)
         for pair in extreme_statistics(chosen.limits):
-            here, there = (
-                prepared.mechanism_for(public_size(chosen, found)).perturb(found, "values", {})
-                for found in pair
-            )
-            assert_conditions_of_lemma_1(here, there)
+            used = prepared.mechanism_for(public_size(chosen, pair[0]))
+            here, there = (used.perturb(found, "values", {}) for found in pair)
+            assert_conditions_of_lemma_1(used, here, there)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
@@ -156,12 +158,10 @@ def test_what_is_shared_there_is_what_the_curator_sees(mechanism):
 def test_the_bound_of_lsw_is_tight():
     """All states visited once by the trajectory that is replaced: the ratio reaches 1."""
     chosen = described(MECHANISMS[0], FEATURES[0], (0.0, 1.0), [1.0] * STATES)
-    here, there = (
-        pv.inspect(chosen, data).perturbation
-        for data in ([[(s, 1e9) for s in range(STATES)]], [[(s, -1e9) for s in range(STATES)]])
-    )
+    inspected = [pv.inspect(chosen, [[(s, end) for s in range(STATES)]]) for end in (1e9, -1e9)]
+    alpha, (here, there) = alpha_of(inspected[0]), (each.perturbation for each in inspected)
     moved = float(np.linalg.norm(here.center - there.center))
-    assert moved * here.calibration.alpha / here.deviations == pytest.approx(1.0, rel=1e-9)
+    assert moved * alpha / here.deviations == pytest.approx(1.0, rel=1e-9)
 
 
 # Planted mistakes: each weakens one part of a bound, and some pair above must show it.
@@ -179,17 +179,17 @@ def test_the_bound_of_lsw_is_tight():
 def test_planted_mistakes_in_the_sensitivity_are_caught(mechanism, returns, mistake):
     chosen = described(mechanism, FEATURES[0], returns, [1.0] * STATES)
     weakened = {
-        "counts one too high": lambda p, n: (
-            p.deviations * math.sqrt(np.sum(1 / (n + 1.0) ** 2) / p.psi)
+        "counts one too high": lambda found, n: math.sqrt(
+            np.sum(1 / (n + 1.0) ** 2) / found.mechanism.psi(n)
         ),
-        "range instead of M": lambda p, n: p.deviations * (returns[1] - returns[0]) / returns[1],
-        "half the range": lambda p, n: p.deviations / 2,
+        "range instead of M": lambda found, n: (returns[1] - returns[0]) / returns[1],
+        "half the range": lambda found, n: 1 / 2,
     }[mistake]
     broken = 0
     for pair in extreme_pairs():
         inspected = [pv.inspect(chosen, data) for data in pair]
         here, there = (i.perturbation for i in inspected)
-        sigma = min(weakened(i.perturbation, i.statistics.counts) for i in inspected)
+        sigma = min(i.perturbation.deviations * weakened(i, i.statistics.counts) for i in inspected)
         moved = float(np.linalg.norm(here.center - there.center))
-        broken += moved > sigma / here.calibration.alpha * (1 + 1e-9)
+        broken += moved > sigma / alpha_of(inspected[0]) * (1 + 1e-9)
     assert broken > 0

@@ -89,9 +89,10 @@ def pairs(draw, unit, neighbours):
     return (here, rest) if draw(st.booleans()) else (rest, here)
 
 
-def moved(here, there):
-    """In units of the smaller noise."""
-    noise = np.minimum(here.deviations, there.deviations)
+def apart(one, other):
+    """In units of the smaller noise, over what is allowed."""
+    here, there = one.perturbation, other.perturbation
+    noise = np.minimum(here.deviations, there.deviations) / one.mechanism.calibration.alpha
     return float(np.linalg.norm((here.center - there.center) / noise))
 
 
@@ -112,11 +113,12 @@ def test_neighbours_move_no_further_than_the_noise_allows(mechanism, unit, neigh
         prior=data.draw(st.booleans()),
     )
     pair = data.draw(pairs(unit, neighbours))
-    here, there = (pv.inspect(chosen, frame_of(people)).perturbation for people in pair)
-    alpha, beta = here.calibration.alpha, here.calibration.beta
-    assert (there.calibration, np.max(there.grids)) == (here.calibration, np.max(here.grids))
-    assert moved(here, there) * alpha <= 1 + 1e-9
-    assert abs(2 * math.log(np.max(here.deviations / there.deviations))) <= beta + 4e-9
+    inspected = [pv.inspect(chosen, frame_of(people)) for people in pair]
+    here, there = (each.perturbation for each in inspected)
+    calibration, other = (each.mechanism.calibration for each in inspected)
+    assert (other, np.max(there.grids)) == (calibration, np.max(here.grids))
+    assert apart(*inspected) <= 1 + 1e-9
+    assert abs(2 * math.log(np.max(here.deviations / there.deviations))) <= calibration.beta + 4e-9
     assert (np.asarray(here.deviations) >= 1024 * np.asarray(here.grids)).all()
 
 
@@ -139,8 +141,8 @@ def test_the_bound_of_ssp_is_reached():
             features=FEATURES[0],
             prior=False,
         )
-        here, there = (pv.inspect(chosen, frame_of(people)).perturbation for people in pair)
-        assert moved(here, there) * here.calibration.alpha == pytest.approx(1.0, rel=1e-9)
+        found = apart(*(pv.inspect(chosen, frame_of(people)) for people in pair))
+        assert found == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("limit", OF_A_UNIT)
@@ -162,8 +164,7 @@ def test_limits_that_are_not_enforced_are_caught(name, limit, monkeypatch):
     pair = ({0: [HIGH] * 8, **others}, {0: [LOW] * 8, **others})
 
     def found():
-        here, there = (pv.inspect(chosen, frame_of(people)).perturbation for people in pair)
-        return moved(here, there) * here.calibration.alpha
+        return apart(*(pv.inspect(chosen, frame_of(people)) for people in pair))
 
     assert found() <= 1 + 1e-9
     monkeypatch.setattr(kernel, "gather", without(limit, kernel.gather))

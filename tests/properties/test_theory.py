@@ -41,7 +41,7 @@ def settings_of_worlds(draw):
     least = float(np.linalg.norm(phi, 2) ** 2 * weights.max())
     setting = theory.Setting(
         design=Design(phi=phi, weights=weights),
-        calibration=Calibration(name="any", alpha=1.0, beta=draw(BETA)),
+        calibration=Calibration(alpha=1.0, beta=draw(BETA)),
         chances=np.minimum(single, 1.0),
         joint=np.minimum(joint, 1.0),
         trajectories=draw(st.integers(1, 6)),
@@ -113,7 +113,7 @@ ONE = Design(phi=np.ones((1, 1)), weights=np.ones(1))
 def alone(p, m, beta, ridge=1.01):
     return theory.Setting(
         design=ONE,
-        calibration=Calibration(name="any", alpha=1.0, beta=beta),
+        calibration=Calibration(alpha=1.0, beta=beta),
         chances=np.array([p]),
         joint=np.array([[p]]),
         trajectories=m,

@@ -18,8 +18,9 @@ from oracles.discrete_laplace import discrete_laplace_mass
 from oracles.draws import gaussian_multiples
 from oracles.gaussian import CHECKS, RoundedGaussian, alarm_of_counts, alarm_of_distance
 from oracles.normal import HALF, stream_of, words_from
-from privalue.core import OperatingSystemEntropy, SeededForExperimentsOnly, noise
+from privalue.core import OperatingSystemEntropy, noise
 from privalue.core.noise import discrete_laplace
+from privalue.simulation import SeededForExperimentsOnly
 
 SAMPLES = 100_000
 SETTINGS = {  # center, sigma, grid

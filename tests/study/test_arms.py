@@ -31,7 +31,7 @@ def test_the_constants_are_those_of_the_proof():
     for labels in (["a", "b"], ["a", "b", "c"]):
         chosen = described(arms={"labels": labels})
         mechanism = mechanism_for(chosen, design(chosen), declared_size(chosen))
-        assert mechanism.terms.constants.count_weight == 0.5
+        assert mechanism.terms.count_weight == 0.5
         assert mechanism.noise.squared_sensitivity == pytest.approx(3, rel=1e-12)
 
 

@@ -23,7 +23,6 @@ from privalue.cli.options import (
     option,
     parse_memory,
 )
-from privalue.core import SeededForExperimentsOnly
 from privalue.curator import inspect as inspect_data
 from privalue.curator import release as release_data
 from privalue.errors import UsageError
@@ -36,6 +35,7 @@ from privalue.report import (
     sentence,
     write_private_page,
 )
+from privalue.simulation import SeededForExperimentsOnly
 
 
 def release(

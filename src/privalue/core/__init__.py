@@ -35,32 +35,22 @@ from privalue.core.mechanisms import (
     Perturbation,
     Ssp,
     SspTerms,
-    StageRules,
     Terms,
     add_noise,
     compile_draw,
     draw,
-    smooth_bound,
     stage_alphas,
 )
-from privalue.core.noise import Entropy, OperatingSystemEntropy, SeededForExperimentsOnly
+from privalue.core.noise import Entropy, OperatingSystemEntropy
 from privalue.core.private import Private, sealed
-from privalue.core.sensitivity import (
-    LslSensitivity,
-    LswSensitivity,
-    count_weight,
-    visit_sensitivity,
-)
+from privalue.core.sensitivity import LslSensitivity, LswSensitivity, visit_sensitivity
 
 __all__ = [
     "ARRAYS", "COUNTERS", "GRID_STEPS", "MECHANISMS", "MOST_LEVELS", "MOST_TRAJECTORIES",
-    "Calibration",
-    "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits", "Lsl",
-    "LslSensitivity", "LslTerms", "Lsw", "LswSensitivity", "LswTerms", "Matrix", "Mechanism", "Ope",
-    "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
-    "SeededForExperimentsOnly", "Ssp", "SspTerms", "StageRules", "Statistics",
-    "Terms", "Vector", "add_noise", "compile_draw", "count_weight", "dense",
+    "Calibration", "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits",
+    "Lsl", "LslSensitivity", "LslTerms", "Lsw", "LswSensitivity", "LswTerms", "Matrix", "Mechanism",
+    "Ope", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
+    "Ssp", "SspTerms", "Statistics", "Terms", "Vector", "add_noise", "compile_draw", "dense",
     "divergence", "draw", "exact_alpha", "gaussian", "jit", "largest_beta", "lsl", "lsw",
-    "privacy_profile", "published", "sealed", "smooth_bound", "stage_alphas", "unit_hash",
-    "visit_sensitivity",
+    "privacy_profile", "published", "sealed", "stage_alphas", "unit_hash", "visit_sensitivity",
 ]  # fmt: skip

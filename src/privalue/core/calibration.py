@@ -242,11 +242,8 @@ class _Loss:
     def divergence(self, width: float, most: int) -> Profile:
         """Return D, with bounds about ``width`` apart, relatively, if ``most`` nodes are enough."""
         # For w < 0 the largest loss is epsilon + theta: if theta is below 0 beyond doubt, D = 0.
-        parts = (
-            self.half * self.tau,
-            -self.epsilon,
-            -self.shift_ratio / (2 * self.w) if self.w else 0.0,
-        )
+        bend = self.shift_ratio / (2 * self.w) if self.w else 0.0
+        parts = (self.half * self.tau, -self.epsilon, -bend)
         theta, phase_error = sum(parts), 32 * UNIT_ROUNDOFF * sum(map(abs, parts))
         if (self.w < 0 and theta < -phase_error) or (self.w == 0 and self.shift_ratio == 0):
             return Profile(lower=0.0, estimate=0.0, upper=0.0)  # section 3: L <= epsilon always
@@ -336,9 +333,8 @@ class _Loss:
         gap = 2 * abs(np.sin(h * theta / 2))
         phase_curvature = self.shift_ratio * math.exp(-self.tau) / (2 * np.float64(self.w) ** 2)
         phase_bound = self.half + 2 + phase_curvature / (abs(self.w) * y)
-        summed = (
-            modulus * (phase_bound**2 + 2 * phase_bound) * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
-        )
+        turns = phase_bound**2 + 2 * phase_bound
+        summed = modulus * turns * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
         slack = 2 * (h * phase_error + 16 * UNIT_ROUNDOFF) / gap
         if not slack < 0.01:  # the phase hardly turns between nodes: the weight is uncertain
             summed[:] = np.inf
@@ -433,11 +429,9 @@ def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
 # The pairs that mechanisms use
 
 
-@dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """The pair of constants, and where it is from."""
+class Calibration(NamedTuple):
+    """The pair of constants."""
 
-    name: str
     alpha: float
     beta: float
 
@@ -458,7 +452,7 @@ def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibrat
         The pair, alpha at most 0.1% above the smallest one.
     """
     alpha = exact_alpha(epsilon, delta, dimension, beta + _SLACK)
-    return Calibration(name="exact", alpha=alpha * (1 + _SLACK), beta=beta)
+    return Calibration(alpha=alpha * (1 + _SLACK), beta=beta)
 
 
 def gaussian(epsilon: float, delta: float) -> Calibration:
@@ -468,35 +462,22 @@ def gaussian(epsilon: float, delta: float) -> Calibration:
     The dimension does not matter: only the coordinate along the shift differs between neighbours.
     """
     alpha = exact_alpha(epsilon, delta, 1, 0.0)
-    return Calibration(name="exact", alpha=alpha * (1 + _ROUNDING), beta=0.0)
-
-
-def _nissim(epsilon: float, delta: float, dimension: int) -> tuple[float, float]:
-    """Return alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))).
-
-    These are the constants of [BGP16] Lemma 1 and of line 2 of Algorithms 1 and 2.
-    """
-    log = math.log(2 / delta)
-    return 5 * math.sqrt(2 * log) / epsilon, epsilon / (4 * (dimension + log))
-
-
-def _appendix(epsilon: float, delta: float, dimension: int) -> tuple[float, float]:
-    """Return alpha = 15 C/epsilon, beta = (2 ln 2) epsilon/(5 (sqrt d + C)^2).
-
-    These are the constants of [BGP16] appendix A, with C = sqrt(2 ln(4/delta)). They are proved
-    for epsilon <= 5, where beta <= ln 2.
-    """
-    tail = math.sqrt(2 * math.log(4 / delta))
-    beta = 2 * math.log(2) * epsilon / (5 * (math.sqrt(dimension) + tail) ** 2)
-    return 15 * tail / epsilon, beta
-
-
-_PUBLISHED = {"nissim": _nissim, "appendix": _appendix}  # by their names in a study
+    return Calibration(alpha=alpha * (1 + _ROUNDING), beta=0.0)
 
 
 @functools.lru_cache
 def published(name: str, epsilon: float, delta: float, dimension: int) -> Calibration:
     """Return the pair of a published lemma, rounded towards more noise.
+
+    | ``nissim``   | [BGP16] Lemma 1, and line 2 of Algorithms 1 and 2                            |
+    |--------------|------------------------------------------------------------------------------|
+    | alpha        | 5 sqrt(2 ln(2/delta))/epsilon                                                |
+    | beta         | epsilon/(4 (d + ln(2/delta)))                                                |
+
+    | ``appendix`` | [BGP16] appendix A, with C = sqrt(2 ln(4/delta)), proved for epsilon <= 5    |
+    |--------------|------------------------------------------------------------------------------|
+    | alpha        | 15 C/epsilon                                                                 |
+    | beta         | (2 ln 2) epsilon/(5 (sqrt d + C)^2), at most ln 2                            |
 
     It is refused where its true delta is not small enough, with room for the rounding of sigma.
 
@@ -506,10 +487,16 @@ def published(name: str, epsilon: float, delta: float, dimension: int) -> Calibr
         delta: of the promise.
         dimension: d, how many coordinates get noise.
     """
-    alpha, beta = _PUBLISHED[name](epsilon, delta, dimension)
+    log, tail = math.log(2 / delta), math.sqrt(2 * math.log(4 / delta))
+    across = 5 * (math.sqrt(dimension) + tail) ** 2
+    pairs = {
+        "nissim": (5 * math.sqrt(2 * log) / epsilon, epsilon / (4 * (dimension + log))),
+        "appendix": (15 * tail / epsilon, 2 * math.log(2) * epsilon / across),
+    }
+    alpha, beta = pairs[name]
     alpha, beta = alpha * (1 + _ROUNDING), beta * (1 - _ROUNDING)
     worst = privacy_profile(alpha * (1 - _SLACK), beta + _SLACK, dimension, epsilon).upper
     if not worst <= delta or (name == "appendix" and epsilon > 5):
         facts = {"epsilon": epsilon, "delta": delta, "dimension": dimension, "worst": worst}
         raise refusal("calibration-does-not-hold", name=name, **facts)
-    return Calibration(name=name, alpha=alpha, beta=beta)
+    return Calibration(alpha=alpha, beta=beta)

@@ -109,7 +109,6 @@ class Statistics(Private):
         # Copied and read-only, so that counts cannot change after they were checked.
         for name in ARRAYS:
             array = np.array(getattr(self, name), dtype=np.int64)
-            array = array if array.size else _nothing()
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if self.trajectories > MOST_TRAJECTORIES:
@@ -207,8 +206,12 @@ class Contributions(Private):
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._refused = limits, False
-        self._sums = _empty_sums(limits)
         self._covered: list[Covered] = []
+        keys, of_weights = limits.keys, limits.keys if limits.clip else 0
+        cells = (keys if limits.levels > 1 else 0, 2 * limits.levels)
+        by_key = (keys, keys, cells, cells, limits.levels, of_weights, of_weights, keys)
+        shapes = (*by_key, 1, len(kernel.Tally))
+        self._sums = kernel.Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
 
     def add(
         self,
@@ -259,7 +262,7 @@ class Contributions(Private):
         for array in arrays:
             array.setflags(write=False)
         # Recorded before the sums, so that units count as covered if the kernel is interrupted.
-        unit_ids = 1 if limits.by_person else by_row
+        unit_ids = 1 if limits.unit == "person" else by_row
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
         self._covered.append(Covered(span, first, last))
         held_to = (getattr(limits, name) for name in kernel.Rules._fields[2:])
@@ -283,20 +286,10 @@ class Contributions(Private):
             raise BoundaryError("order", 0)
         tally = dict(zip(COUNTERS, self._sums.tally.tolist(), strict=True))
         tally["rows_left_out"] = rows_left_out
-        if not self._limits.by_person:
+        if self._limits.unit != "person":
             tally["persons"] = 0
         numbers: dict[str, Any] = {**dict(zip(ARRAYS, self._sums, strict=False)), **tally}
         return Statistics(limits=self._limits, covered=tuple(self._covered), **numbers)
-
-
-def _empty_sums(limits: Limits) -> kernel.Sums:
-    """Return sums that are all 0."""
-    keys, levels = limits.keys, limits.levels
-    cells = (keys if levels > 1 else 0, 2 * levels)
-    of_weights = keys if limits.clip else 0
-    tallies = len(kernel.Tally)
-    shapes = (keys, keys, cells, cells, levels, of_weights, of_weights, keys, 1, tallies)
-    return kernel.Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
 
 
 def _require_disjoint(covered: tuple[Covered, ...]) -> None:

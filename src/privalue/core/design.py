@@ -39,9 +39,6 @@ from privalue.core.limits import Limits, refusal
 Matrix: TypeAlias = NDArray[np.float64] | sp.csr_array
 
 DENSE_ENTRIES = 4_000_000  # of a sparse matrix of features that overlap: it is made dense
-# A study is refused where rounding could move its values, in root mean square over the states, by
-# more than this share of the largest return.
-LARGEST_ERROR = 1e-4
 
 
 class Spectrum(NamedTuple):
@@ -87,6 +84,7 @@ class Features:
             return float(scipy.linalg.eigvalsh(self.matrix.T @ self.matrix).min())
         return float(self.column_squares().min())
 
+    @cached_property
     def spectrum(self) -> Spectrum:
         """Return bounds of the singular values.
 
@@ -189,20 +187,20 @@ class Design:
 
     @cached_property
     def weighted_features(self) -> Features:
-        """A = Gamma^{1/2} Phi."""
+        """A = Gamma^{1/2} Phi; Phi itself, with its spectrum, where all weights are 1."""
+        if (self.weights == 1.0).all():
+            return self.features
         return self.features.scaled(np.sqrt(self.weights))
 
-    @cached_property
+    @property
     def weighted(self) -> Spectrum:
         """The spectrum of A."""
-        return self.weighted_features.spectrum()
+        return self.weighted_features.spectrum
 
-    @cached_property
+    @property
     def norm(self) -> float:
         """||Phi||, rounded up."""
-        if (self.weights == 1.0).all():  # A is Phi: one spectrum does for both
-            return self.weighted.high
-        return self.features.spectrum().high
+        return self.features.spectrum.high
 
     def values(self, theta: Vector) -> Vector:
         """Return Phi theta: the value of every state."""
@@ -284,7 +282,7 @@ def lsw_float_error(design: Design, limits: Limits, *, whitened: bool) -> float:
         whitened: ask for u = W theta instead, which needs no division by W.
 
     Returns:
-        tau. Where theta is divided by sigma_min, a tau that would show in the values is refused.
+        tau.
     """
     n, d, weighted = design.states, design.dimension, design.weighted_features
     largest_return = limits.largest_return
@@ -297,7 +295,7 @@ def lsw_float_error(design: Design, limits: Limits, *, whitened: bool) -> float:
         steps += d**1.5 * design.weighted.condition  # one triangular solve
     target = largest_return * float(np.sqrt(design.weights.sum()))
     error = 4.0 * steps * UNIT_ROUNDOFF * target
-    return error if whitened else _small(design, error / design.weighted.low, largest_return)
+    return float(error if whitened else error / design.weighted.low)
 
 
 def lsl_float_error(design: Design, limits: Limits, ridge: float, cap: int) -> float:
@@ -314,7 +312,7 @@ def lsl_float_error(design: Design, limits: Limits, ridge: float, cap: int) -> f
         cap: the most that a count can be, public: m, or what stands for it.
 
     Returns:
-        tau; errors that would show in the values are refused, from public numbers.
+        tau; where there is no bound, the study is refused, from public numbers.
     """
     low = float(np.sqrt(ridge / 2))  # no singular value of the augmented matrix is smaller
     visits = cap * float(min(limits.max_states_per_trajectory, design.states))
@@ -328,16 +326,5 @@ def lsl_float_error(design: Design, limits: Limits, ridge: float, cap: int) -> f
         size = 8.0 * (design.states + design.dimension) * design.dimension**1.5 * UNIT_ROUNDOFF
         relative = 5.0 * size * high / low
     if not relative <= 0.25:  # Wedin's theorem presumes kappa e <= 1/20
-        relative = np.inf
-    return _small(design, relative * target / low, limits.largest_return)
-
-
-def _small(design: Design, error: float, largest_return: float) -> float:
-    """Return the error, or refuse the study where it is not small beside the values.
-
-    An error of theta moves the values by at most ||Phi|| times it, in norm over the states.
-    """
-    largest = LARGEST_ERROR * largest_return * float(np.sqrt(design.states)) / design.norm
-    if not error <= largest:
-        raise refusal("regression-ill-conditioned", error=error, largest=largest)
-    return error
+        raise refusal("regression-ill-conditioned", relative=relative)
+    return float(relative * target / low)

@@ -26,20 +26,12 @@ WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 _HAS_HOME = os.path.isabs(os.path.expanduser("~"))
 
 
-def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles a function when it is first called.
-
-    Args:
-        options: those of ``numba.njit``.
-    """
-
-    def compiled(function: Callable[..., Any]) -> Any:
-        try:
-            return njit(cache=_HAS_HOME, **options)(function)
-        except RuntimeError:  # there is no folder that Numba can write to
-            return njit(**options)(function)
-
-    return compiled
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile a function when it is first called; it then runs beside other threads."""
+    try:
+        return njit(cache=_HAS_HOME, nogil=True)(function)
+    except RuntimeError:  # there is no folder that Numba can write to
+        return njit(nogil=True)(function)
 
 
 class Tally(IntEnum):
@@ -89,7 +81,7 @@ class Rules(NamedTuple):
     has_ends: bool
     drop_invalid: bool
     drop_truncated: bool
-    keys_per_arm: int
+    arms: int
     centre_step: int
     smallest_radius: int
     levels: int
@@ -111,7 +103,7 @@ class Sums(NamedTuple):
     tally: Integers  # by ``Tally``
 
 
-@jit(nogil=True)
+@jit
 def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return 64 bits of the first ``words`` words of a row's ids.
 
@@ -128,7 +120,7 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
     return mixed
 
 
-@jit(nogil=True)
+@jit
 def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
     ids, steps, keys, rewards, ratios, rules, sums
 ):
@@ -167,17 +159,16 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
     scale = GRID_STEPS / (high - low)
     dropping, marked = rules.drop_invalid, rules.drop_invalid or rules.drop_truncated
     by_level, weighted = rules.levels > 1, rules.clip > 0
+    keys_per_arm = len(counts) // rules.arms
     # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
     span = (np.uint64(rules.span[0]), np.uint64(rules.span[1]))
-    whole = rules.span == WHOLE_SPAN
     row, number = 0, sums.last_number[0]
     returns_clamped = rewards_clamped = 0  # of rows: local, for speed
     while row < rows:
-        if not whole:
-            # Another batch may cover the other hashes, and with them this unit once more.
-            upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
-            if not span[0] <= upper < span[1]:
-                return Refusal.SPAN, row
+        # Another batch may cover the other hashes, and with them this unit once more.
+        upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
+        if not span[0] <= upper < span[1]:
+            return Refusal.SPAN, row
         start, trajectories, invalid, changed = row, 0, False, rules.unit_words
         # One turn for each trajectory; the unit ends where a word of its own ids changes.
         while row < rows and (trajectories == 0 or changed >= rules.unit_words):
@@ -238,10 +229,10 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
             trajectories += 1
         # A matter of meaning: the limits count keys, whichever arm they are in, so that no
         # sensitivity depends on it (docs/proofs/arms-and-actions.md).
-        if rules.keys_per_arm < len(counts) and not invalid:
+        if rules.arms > 1 and not invalid:
             arm = -1
             for at in range(begins[0], row):
-                here = keys[at] // rules.keys_per_arm if keys[at] < len(counts) else arm
+                here = keys[at] // keys_per_arm if keys[at] < len(counts) else arm
                 if arm >= 0 and here != arm:  # an end has none
                     if not dropping:
                         return Refusal.ARM, at
@@ -310,21 +301,3 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
     tally[Tally.REWARDS_CLAMPED] += rewards_clamped
     tally[Tally.RETURNS_CLAMPED] += returns_clamped
     return Refusal.NONE, 0
-
-
-@jit()
-def running_sums(values):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Return prefix sums by compensated summation, each right to a few units in the last place.
-
-    One after the other they would be off by as many roundings as there are states.
-    """
-    sums = np.empty(len(values))
-    total = 0.0
-    lost = 0.0
-    for i in range(len(values)):
-        term = values[i] - lost
-        new = total + term
-        lost = (new - total) - term
-        total = new
-        sums[i] = total
-    return sums

@@ -89,11 +89,6 @@ class Limits:
             raise refusal("limits-invalid", limits=self)
 
     @property
-    def by_person(self) -> bool:
-        """Return whether a unit is a person, who may have several trajectories."""
-        return self.unit == "person"
-
-    @property
     def add_remove(self) -> bool:
         """Return whether neighbours differ by adding or removing a unit, not by replacing one."""
         return self.neighbours == "add-remove"
@@ -102,11 +97,6 @@ class Limits:
     def largest_return(self) -> float:
         """Return F_abs, the largest absolute value of a return."""
         return max(map(abs, self.return_bounds))
-
-    @property
-    def keys_per_arm(self) -> int:
-        """Return how many keys an arm has; N without arms."""
-        return self.keys // self.arms
 
     @property
     def max_keys_changed(self) -> int:

@@ -4,7 +4,7 @@
 |-------------|--------------------|-------|-------------------------------------------------|
 | mu_X        | ``center``         | d     | **private**                                     |
 | sigma_X     | ``deviations``     | d     | dp-ssp, dp-ope: yes; dp-lsw, dp-lsl: **private** |
-| psi_X       | ``psi``            |       | likewise: the squared sensitivity               |
+| psi_X       | ``psi``            |       | dp-lsw, dp-lsl: **private**, the squared sensitivity |
 | alpha, beta | ``calibration``    |       | yes                                             |
 | alpha_j     | ``stages``         |       | yes, of each stage                              |
 | R, F_abs, M | of ``return_bounds`` |     | yes: the range, the largest size, the reach from 0 |
@@ -26,9 +26,10 @@ is drawn is all that post-processing ever sees.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -36,18 +37,15 @@ from privalue.core import noise, sensitivity
 from privalue.core.calibration import Calibration, exact, gaussian, published
 from privalue.core.contributions import Statistics
 from privalue.core.design import Design, lsl, lsl_float_error, lsw, lsw_float_error
-from privalue.core.kernel import GRID_STEPS, UNIT_ROUNDOFF, Integers, Vector, running_sums
+from privalue.core.kernel import GRID_STEPS, UNIT_ROUNDOFF, Integers, Vector
 from privalue.core.limits import Limits, PublicSize, refusal
-from privalue.core.noise import Entropy, SeededForExperimentsOnly, public_grid
+from privalue.core.noise import Entropy, OperatingSystemEntropy, public_grid
 from privalue.core.private import Private, sealed
 from privalue.errors import BoundaryError
 
-STAGES = ("bounds", "values")  # in the order in which they are drawn
-LARGEST = 1e150  # of what is multiplied: its square is a double
+LARGEST = 1e100  # of what is multiplied: a product of three is a double
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
 _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
-
-_Constants = TypeVar("_Constants")
 
 
 class StageRules(Protocol):
@@ -57,18 +55,31 @@ class StageRules(Protocol):
     value with a method, not a function: a mechanism is part of private types, which hold none.
     """
 
-    @property
-    def name(self) -> str:
-        """What a release calls the rule."""
-
     def choose_level(self, histogram: Vector, deviation: float) -> int:
         """Return a level, from the noisy numbers of trajectories by their largest level."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SspTerms:
-    """The constants of DP-SSP."""
+class Terms:
+    """All that a release follows from besides the data; public. Each mechanism adds its constants.
 
+    The release publishes this very object: an error made on the way from the study file to here
+    gives a release that says what was really done.
+    """
+
+    mechanism: ClassVar[str]  # a name of ``MECHANISMS``
+    epsilon: float
+    delta: float
+    limits: Limits
+    size: PublicSize
+    design: Design
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SspTerms(Terms):
+    """The terms of DP-SSP."""
+
+    mechanism = "dp-ssp"
     shape: Vector  # omega: how precisely each key is released
     count_weight: float  # c_w, in units of R: what a count weighs beside a sum
     shares: Mapping[str, float]  # of mu^2, by stage; the values get the rest
@@ -76,17 +87,18 @@ class SspTerms:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OpeTerms:
-    """The constants of DP-OPE: what its numbers weigh beside the weighted return, in its range."""
+class OpeTerms(Terms):
+    """The terms of DP-OPE: what its numbers weigh beside the weighted return, in its range."""
 
+    mechanism = "dp-ope"
     count_weight: float  # c_w: the weight of a trajectory
     value_weight: float  # c_b: its return without the weight
     size_weight: float  # c_m: one for each trajectory; 0 where their number is public
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SmoothTerms:
-    """The constants that DP-LSW and DP-LSL share."""
+class SmoothTerms(Terms):
+    """The terms that DP-LSW and DP-LSL share, each with a sensitivity from which beta is chosen."""
 
     calibration: Literal["exact", "nissim", "appendix"]
     beta: float | None  # None where the calibration says it
@@ -94,35 +106,30 @@ class SmoothTerms:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LswTerms(SmoothTerms):
-    """The constants of DP-LSW."""
+    """The terms of DP-LSW."""
 
+    mechanism = "dp-lsw"
     whitened: bool
     pseudo_count: float  # kappa
     unvisited: float  # the value of a key that nobody visits, inside the bounds
 
+    def local_sensitivity(self) -> sensitivity.LswSensitivity:
+        """Return the squared local sensitivity of F_X, in the norm of the weights."""
+        cap = self.size.most_count
+        return sensitivity.LswSensitivity(self.limits, self.design.weights, cap, self.pseudo_count)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LslTerms(SmoothTerms):
-    """The constants of DP-LSL."""
+    """The terms of DP-LSL."""
 
+    mechanism = "dp-lsl"
     ridge: float  # lambda
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Terms:
-    """All that a release follows from besides the data; public.
-
-    The release publishes this very object: an error made on the way from the study file to here
-    gives a release that says what was really done.
-    """
-
-    epsilon: float
-    delta: float
-    limits: Limits
-    size: PublicSize
-    design: Design
-    mechanism: Literal["dp-ssp", "dp-lsw", "dp-lsl", "dp-ope"]
-    constants: SspTerms | LswTerms | LslTerms | OpeTerms
+    def local_sensitivity(self) -> sensitivity.RidgeSensitivity:
+        """Return the squared local sensitivity of theta, for exact calibration."""
+        cap = self.size.most_count
+        return sensitivity.RidgeSensitivity(self.limits, self.design, cap, self.ridge)
 
 
 # What leaves, and public from here on: the noisy numbers of each stage, in the order in which they
@@ -130,8 +137,7 @@ class Terms:
 Draw: TypeAlias = Mapping[str, Vector]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoiseLaw:
+class NoiseLaw(NamedTuple):
     """What is public of the noise that the values get."""
 
     law: Literal["gaussian", "laplace"]
@@ -151,12 +157,7 @@ class Perturbation(Private):
     center: Vector | Integers
     deviations: float | Vector  # sigma, or one for each coordinate
     grids: float | Vector  # public
-    psi: float  # the squared sensitivity that the deviations are for, without rounding
-    calibration: Calibration  # public: of this stage
     laplace: tuple[Fraction, ...] = ()  # public; scales of discrete Laplace noise in its place
-
-    def _public_shape(self) -> str:
-        return f"dimension={len(self.center)}"
 
 
 class Mechanism(ABC):
@@ -205,8 +206,7 @@ def draw(mechanism: Mechanism, statistics: Statistics, entropy: Entropy) -> Draw
         raise BoundaryError("limits", 0)
     released: dict[str, Vector] = {}
     for name in mechanism.stages:
-        at = mechanism.perturb(statistics, name, released)
-        released[name] = add_noise(at, entropy)
+        released[name] = add_noise(mechanism.perturb(statistics, name, released), entropy)
     return released
 
 
@@ -220,16 +220,8 @@ def add_noise(at: Perturbation, entropy: Entropy) -> Vector:
 def compile_draw() -> None:
     """Compile every kernel that ``draw`` calls, before a charge: afterwards nothing may fail."""
     for sigma in (1.0, 2.0**80):  # of many grid steps: the second word of a number is needed
-        source = SeededForExperimentsOnly(0)
+        source = OperatingSystemEntropy()
         noise.gaussian_on_grid(np.zeros(1), sigma=sigma, grid=1.0, entropy=source)
-    running_sums(np.zeros(1))
-
-
-def _constants(terms: Terms, kind: type[_Constants]) -> _Constants:
-    """Return the constants of a mechanism, or refuse those of another one."""
-    if not isinstance(terms.constants, kind):
-        raise refusal("constants-of-another", terms=terms)
-    return terms.constants
 
 
 # DP-SSP. Returns are clamped to an interval I = [a, b], the return bounds or what a stage before
@@ -269,9 +261,9 @@ def stage_alphas(alpha: float, shares: Mapping[str, float]) -> dict[str, float]:
     """
     if not shares:
         return {"values": alpha}
-    parts = {name: Fraction(shares[name]) for name in STAGES if name in shares}
+    parts = {name: Fraction(share) for name, share in shares.items()}
     parts["values"] = 1 - sum(parts.values(), start=Fraction(0))
-    if not (set(shares) < set(STAGES) and min(parts.values()) > 0):
+    if not (set(shares) == {"bounds"} and min(parts.values()) > 0):
         raise refusal("stage-shares-invalid", shares=dict(shares))
     alphas = {name: alpha / math.sqrt(part) * (1 + 2**-50) for name, part in parts.items()}
     spent = sum(1 / Fraction(each) ** 2 for each in alphas.values())
@@ -280,17 +272,11 @@ def stage_alphas(alpha: float, shares: Mapping[str, float]) -> dict[str, float]:
     return alphas
 
 
-def bounds_sensitivity(limits: Limits) -> float:
-    """Return Delta of the numbers of trajectories by their largest level."""
-    return sensitivity.block_sensitivity(limits, np.ones(1), 1.0, 2.0) * (1 + 1e-15)
-
-
 class StatisticsNoise:
     """How much noise each statistic gets: public, and settled by what was released before."""
 
-    def __init__(self, terms: Terms, alpha: float, level: int) -> None:
-        limits, constants = terms.limits, _constants(terms, SspTerms)
-        weight, shape = constants.count_weight, constants.shape
+    def __init__(self, terms: SspTerms, alpha: float, level: int) -> None:
+        limits, weight, shape = terms.limits, terms.count_weight, terms.shape
         low, high = limits.return_bounds
         delta = sensitivity.visit_sensitivity(limits, shape, weight)
         self.level = level
@@ -313,37 +299,33 @@ class StatisticsNoise:
 class Ssp(Mechanism):
     """DP-SSP, the Gaussian mechanism on the statistics: its scale is the same for all data sets."""
 
-    def __init__(self, terms: Terms) -> None:
+    terms: SspTerms
+
+    def __init__(self, terms: SspTerms) -> None:
         # The analytic Gaussian mechanism (Balle and Wang 2018), certified.
         super().__init__(terms, gaussian(terms.epsilon, terms.delta))
-        constants = _constants(terms, SspTerms)
-        self.stages = stage_alphas(self.calibration.alpha, constants.shares)
-        self.rules = constants.rules
+        self.stages = stage_alphas(self.calibration.alpha, terms.shares)
+        self.rules = terms.rules
         self.noise = StatisticsNoise(terms, self.stages["values"], terms.limits.levels - 1)
         # inf for a stage that is not asked for: it would release noise alone
         alpha = self.stages.get("bounds", math.inf)
-        self.bounds_sigma = alpha * bounds_sensitivity(terms.limits) * _ROUNDING
+        delta = sensitivity.block_sensitivity(terms.limits, np.ones(1), 1.0, 2.0) * (1 + 1e-15)
+        self.bounds_sigma = alpha * delta * _ROUNDING
 
-    def noise_at(self, level: int | None) -> StatisticsNoise:
-        """Return the noise of the values with returns clamped to a level; None: as declared."""
-        if level is None:
-            return self.noise
-        return StatisticsNoise(self.terms, self.stages["values"], level)
+    def noise_after(self, released: Draw) -> StatisticsNoise:
+        """Return the noise of the values with returns clamped as a stage chose; public.
 
-    def level(self, released: Draw) -> int | None:
-        """Return the level that a stage chose by what it released; None if there was none; public.
-
-        Whatever a rule returns, later stages get the noise that it calls for: it can cost accuracy,
+        Whatever a rule returns, the values get the noise that it calls for: it can cost accuracy,
         and never privacy. It reads released numbers alone, so that even its failure would tell
-        nothing else; but what is paid for has to arrive, so a rule that fails chooses nothing.
+        nothing else; but what is paid for has to arrive, so a rule that fails chooses nothing, and
+        returns are clamped as declared.
         """
-        if "bounds" not in released or self.rules is None:
-            return None
-        try:
-            level = self.rules.choose_level(released["bounds"], self.bounds_sigma)
-            return int(level) if level in range(self.terms.limits.levels) else None
-        except Exception:
-            return None
+        if "bounds" in released and self.rules is not None:
+            with suppress(Exception):
+                level = self.rules.choose_level(released["bounds"], self.bounds_sigma)
+                if level in range(self.terms.limits.levels):
+                    return StatisticsNoise(self.terms, self.stages["values"], int(level))
+        return self.noise
 
     def perturb(self, statistics: Statistics, stage: str, released: Draw) -> Perturbation:
         """Return what gets noise in a stage, and the noise of each number. PRIVATE.
@@ -351,21 +333,19 @@ class Ssp(Mechanism):
         T_s counts returns from the middle of the interval: from there none is further than R/2,
         where from its lower end it could be R.
         """
-        own = Calibration(name="exact", alpha=self.stages[stage], beta=0.0)
         if stage == "bounds":
-            sigma, psi = self.bounds_sigma, (self.bounds_sigma / own.alpha) ** 2
-            return Perturbation(statistics.largest_levels, sigma, public_grid(sigma), psi, own)
-        at, counts = self.noise_at(self.level(released)), statistics.counts
-        middle = sum(at.interval) // 2  # a whole step: both ends are even
-        centred = statistics.clamped_steps(at.level) - counts * middle  # exact
-        center = np.concatenate([centred, counts])
-        grids = np.repeat([at.steps_grid, at.counts_grid], len(counts))
-        return Perturbation(center, at.deviations, grids, at.squared_sensitivity, own)
+            grid = public_grid(self.bounds_sigma)
+            return Perturbation(statistics.largest_levels, self.bounds_sigma, grid)
+        noise, counts = self.noise_after(released), statistics.counts
+        middle = sum(noise.interval) // 2  # a whole step: both ends are even
+        centred = statistics.clamped_steps(noise.level) - counts * middle  # exact
+        grids = np.repeat([noise.steps_grid, noise.counts_grid], len(counts))
+        return Perturbation(np.concatenate([centred, counts]), noise.deviations, grids)
 
     def public_noise(self, released: Draw) -> NoiseLaw:
         """Return what is public of the noise: of the sums, whose grid is in units of returns."""
-        at = self.noise_at(self.level(released))
-        return NoiseLaw(law="gaussian", grid=at.steps_grid * at.step, sigma=at.sigma)
+        noise = self.noise_after(released)
+        return NoiseLaw(law="gaussian", grid=noise.steps_grid * noise.step, sigma=noise.sigma)
 
     def largest_numbers(self) -> Vector:
         """Return what could be drawn if everybody visited every state."""
@@ -376,97 +356,42 @@ class Ssp(Mechanism):
 # DP-LSW and DP-LSL: a smooth bound of the local sensitivity, its calibration, the noise.
 
 
-@dataclass(frozen=True, eq=False)
-class SmoothBound:
-    """sensitivity(X) <= factor sqrt(psi(counts, beta)) + 2 rounding; all of it is public.
+class SmoothMechanism(Mechanism):
+    """DP-LSW or DP-LSL: noise of one scale, which follows the data through psi.
 
-    psi is a beta-smooth upper bound of the squared local sensitivity: between neighbours its
-    logarithm differs by at most beta (Nissim, Raskhodnikova and Smith 2011). Of counts it is
-    PRIVATE. The grid comes from the least that it can be, the largest noise from the most.
+    sensitivity(X) <= factor sqrt(psi(counts, beta)) + 2 rounding. psi is a beta-smooth upper bound
+    of the squared local sensitivity: between neighbours its logarithm differs by at most beta
+    (Nissim, Raskhodnikova and Smith 2011). Of counts it is PRIVATE, and all else is public.
     """
 
     factor: float
     rounding: float  # tau
+    largest_center: float  # an upper bound of the norm of what gets noise
     local: sensitivity.LswSensitivity | sensitivity.LslSensitivity | sensitivity.RidgeSensitivity
 
-    def __post_init__(self) -> None:
-        """Refuse a bound whose public parts come near the ends of what doubles can hold.
+    def __init__(self, terms: LswTerms | LslTerms) -> None:
+        """Calibrate the noise, once the bound of the sensitivity is known.
 
-        There products would underflow, and the noise with them, or overflow.
+        A bound whose parts come near the ends of what doubles can hold is refused: there products
+        would underflow, and the noise with them, or overflow.
         """
-        least, most = self.local.least(), self.local.most()
+        least, most = self.local.extremes()
         parts = (least, most, self.factor, self.factor * math.sqrt(most))
         inside = all(1 / LARGEST <= part <= LARGEST for part in parts)
-        if not inside or not self.rounding <= LARGEST:
+        if not inside or not self.rounding + self.largest_center <= LARGEST:
             raise refusal("noise-not-computable")
-
-
-def smooth_bound(terms: Terms) -> SmoothBound:
-    """Return the bound of dp-lsw or dp-lsl; beta may be still to choose."""
-    return _lsw_bound(terms) if isinstance(terms.constants, LswTerms) else _lsl_bound(terms)
-
-
-def _lsw_bound(terms: Terms) -> SmoothBound:
-    """Return ||mu_X - mu_X'|| <= R ||A^+|| sqrt(psi), without the norm if whitened.
-
-    Differs from [BGP16] Algorithm 1: returns lie in [F_lo, F_hi] and only their range R counts,
-    since an unvisited state has a public value inside it; every state may get kappa pseudo-visits
-    at that value; a person may have L trajectories, and neighbours may differ in q states only
-    (docs/proofs/dp-lsw.md); the float error tau of theta is added (docs/proofs/noise.md).
-    """
-    design, limits, constants = terms.design, terms.limits, _constants(terms, LswTerms)
-    design.require_well_conditioned()  # else the solver's norm has no bound
-    # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
-    norm = 1.0 if constants.whitened else design.pseudo_inverse_norm
-    low, high = limits.return_bounds
-    factor = (high - low) * norm * (1.0 + 3.0 * design.solver_error)
-    tau = lsw_float_error(design, limits, whitened=constants.whitened)
-    cap, kappa = terms.size.most_count, constants.pseudo_count
-    return SmoothBound(factor, tau, sensitivity.LswSensitivity(limits, design.weights, cap, kappa))
-
-
-def _lsl_bound(terms: Terms) -> SmoothBound:
-    """Return the sharper bound with exact calibration, the paper's with the paper's constants.
-
-    ||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0 (docs/proofs/dp-lsl.md), or
-    <= 2 L M ||Phi|| sqrt(psi)/(lambda - ||Phi||^2 ||rho||_inf): line 4 of [BGP16] Algorithm 2, with
-    M for its F and the factor L for persons (docs/proofs/dp-lsl.md).
-    """
-    design, limits, constants = terms.design, terms.limits, _constants(terms, LslTerms)
-    cap, ridge, rho, norm = terms.size.most_count, constants.ridge, design.weights, design.norm
-    at = sensitivity.RidgeSensitivity(limits, design, cap, ridge)
-    _ = design.weighted  # psi needs it: what could fail is tried before the charge
-    tau = lsl_float_error(design, limits, ridge, cap)
-    if constants.calibration == "exact":
-        return SmoothBound(1.0, tau, at)
-    smallest = norm**2 * float(rho.max())
-    if not ridge > smallest * (1 + 1e-9):
-        raise refusal("ridge-too-small", ridge=ridge, smallest=smallest)
-    room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
-    # ||theta_X|| <= F_abs sqrt(sum rho n)/sqrt(2 lambda), and the change of the return sums
-    # weighted by rho is at most L M times the norm of the q largest rho.
-    slope = limits.largest_return / at.reach * norm * float(rho.max()) / math.sqrt(2 * ridge)
-    offset = float(np.linalg.norm(np.sort(rho)[-at.max_keys_changed :]))
-    factor = 2 * limits.max_trajectories_per_person * at.reach * norm / room
-    return SmoothBound(factor, tau, sensitivity.LslSensitivity(limits, rho, cap, slope, offset))
-
-
-class SmoothMechanism(Mechanism):
-    """DP-LSW or DP-LSL: noise of one scale, which follows the data through psi."""
-
-    def __init__(self, terms: Terms, constants: SmoothTerms) -> None:
-        self.bound = smooth_bound(terms)
         # A beta of the terms goes with exact calibration; the published pairs bring their own.
         promise = (terms.epsilon, terms.delta, terms.design.dimension)
-        if constants.beta is None:
-            super().__init__(terms, published(constants.calibration, *promise))
+        if terms.beta is None:
+            super().__init__(terms, published(terms.calibration, *promise))
         else:
-            super().__init__(terms, exact(*promise, constants.beta))
-        largest = self.sigma(self.bound.local.most())
-        if not largest <= LARGEST:
-            raise refusal("noise-too-large", largest=largest)
+            super().__init__(terms, exact(*promise, terms.beta))
         # From the least sigma over all data sets: that of this one would give itself away.
-        self.grid = public_grid(self.sigma(self.bound.local.least()))
+        self.grid, self.largest_sigma = public_grid(self.sigma(least)), self.sigma(most)
+
+    def psi(self, counts: Integers) -> float:
+        """Return psi_X by the counts: line 3 of [BGP16] Algorithms 1 and 2. PRIVATE."""
+        return self.local.smooth(counts, self.calibration.beta)
 
     def sigma(self, psi: float) -> float:
         """Return alpha (factor sqrt(psi) + 2 tau). PRIVATE if psi is.
@@ -474,23 +399,16 @@ class SmoothMechanism(Mechanism):
         The computed centre is off by up to tau at both neighbours. Adding a public constant keeps
         ln sigma^2 beta-smooth (docs/proofs/dp-lsw.md, "Adding a constant").
         """
-        bound = self.bound
-        return self.calibration.alpha * (bound.factor * math.sqrt(psi) + 2 * bound.rounding)
+        return self.calibration.alpha * (self.factor * math.sqrt(psi) + 2 * self.rounding)
 
     @abstractmethod
     def center(self, statistics: Statistics) -> Vector:
         """Return what gets noise. PRIVATE."""
 
-    @abstractmethod
-    def largest_center(self) -> float:
-        """Return an upper bound of the norm of what gets noise, for all data sets."""
-
     def perturb(self, statistics: Statistics, stage: str, released: Draw) -> Perturbation:
         """Follow [BGP16] Algorithms 1 and 2 up to the draw of eta. PRIVATE."""
-        center = self.center(statistics)  # line 1
-        psi = self.bound.local.smooth(statistics.counts, self.calibration.beta)  # line 3
-        sigma = self.sigma(psi)  # line 4
-        return Perturbation(center, sigma, self.grid, psi, self.calibration)
+        sigma = self.sigma(self.psi(statistics.counts))  # lines 3 and 4
+        return Perturbation(self.center(statistics), sigma, self.grid)
 
     def public_noise(self, released: Draw) -> NoiseLaw:
         """Return what is public of the noise; its scale is not."""
@@ -498,8 +416,7 @@ class SmoothMechanism(Mechanism):
 
     def largest_numbers(self) -> Vector:
         """Return what could be drawn at the largest centre with the largest noise."""
-        size = self.largest_center() + FAR * self.sigma(self.bound.local.most())
-        return np.full(self.design.dimension, size)
+        return np.full(self.design.dimension, self.largest_center + FAR * self.largest_sigma)
 
 
 class Lsw(SmoothMechanism):
@@ -511,46 +428,79 @@ class Lsw(SmoothMechanism):
     (docs/proofs/dp-lsw.md). Everything about W is public.
     """
 
-    def __init__(self, terms: Terms) -> None:
-        self.constants = _constants(terms, LswTerms)
-        super().__init__(terms, self.constants)
-        terms.design.require_full_rank()
-        _ = terms.design.weighted_features.root  # what could fail is tried before the charge
+    terms: LswTerms
+
+    def __init__(self, terms: LswTerms) -> None:
+        """Bound ||mu_X - mu_X'|| by R ||A^+|| sqrt(psi), without the norm if whitened.
+
+        Differs from [BGP16] Algorithm 1: returns lie in [F_lo, F_hi] and only their range R counts,
+        since an unvisited state has a public value inside it; every state may get kappa
+        pseudo-visits at that value; a person may have L trajectories, and neighbours may differ in
+        q states only (docs/proofs/dp-lsw.md); the float error tau of theta is added
+        (docs/proofs/noise.md).
+        """
+        design, limits = terms.design, terms.limits
+        design.require_full_rank()
+        design.require_well_conditioned()  # else the solver's norm has no bound
+        _ = design.weighted_features.root  # what could fail is tried before the charge
+        # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
+        norm = 1.0 if terms.whitened else design.pseudo_inverse_norm
+        low, high = limits.return_bounds
+        self.factor = (high - low) * norm * (1.0 + 3.0 * design.solver_error)
+        self.rounding = lsw_float_error(design, limits, whitened=terms.whitened)
+        # ||u_X|| <= F_abs sqrt(sum w), and ||theta_X^w|| <= ||A^+|| times that
+        self.largest_center = norm * limits.largest_return * math.sqrt(design.weights.sum())
+        self.local = terms.local_sensitivity()
+        super().__init__(terms)
 
     def mean_returns(self, statistics: Statistics) -> Vector:
         """Return F_X with its pseudo-visits, every entry within the return bounds. PRIVATE."""
-        constants = self.constants
-        return statistics.mean_returns(constants.unvisited, pseudo_count=constants.pseudo_count)
+        return statistics.mean_returns(self.terms.unvisited, pseudo_count=self.terms.pseudo_count)
 
     def center(self, statistics: Statistics) -> Vector:
         """Return theta_X^w, or u = W theta_X^w. PRIVATE."""
         means, design = self.mean_returns(statistics), self.design
-        if not self.constants.whitened:
+        if not self.terms.whitened:
             return lsw(means, design)
         return design.weighted_features.whiten(np.sqrt(design.weights) * means)
-
-    def largest_center(self) -> float:
-        """||u_X|| <= F_abs sqrt(sum w); ||theta_X^w|| <= ||(Gamma^{1/2} Phi)^+|| times that."""
-        norm = 1.0 if self.constants.whitened else self.design.pseudo_inverse_norm
-        return norm * self.terms.limits.largest_return * math.sqrt(self.design.weights.sum())
 
 
 class Lsl(SmoothMechanism):
     """DP-LSL, [BGP16] Algorithm 2: theta gets noise."""
 
-    def __init__(self, terms: Terms) -> None:
-        constants = _constants(terms, LslTerms)
-        super().__init__(terms, constants)
-        self.ridge = constants.ridge
+    terms: LslTerms
+
+    def __init__(self, terms: LslTerms) -> None:
+        """Take the sharper bound with exact calibration, the paper's with the paper's constants.
+
+        ||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0 (docs/proofs/dp-lsl.md), or
+        <= 2 L M ||Phi|| sqrt(psi)/(lambda - ||Phi||^2 ||rho||_inf): line 4 of [BGP16] Algorithm 2,
+        with M for its F and the factor L for persons (docs/proofs/dp-lsl.md).
+        """
+        design, limits, ridge = terms.design, terms.limits, terms.ridge
+        cap, rho, norm = terms.size.most_count, design.weights, design.norm
+        heaviest, largest = float(rho.max()), limits.largest_return
+        self.factor, sharp = 1.0, terms.local_sensitivity()
+        self.local = sharp
+        self.rounding = lsl_float_error(design, limits, ridge, cap)
+        # ||theta_X^lambda|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho
+        self.largest_center = largest * math.sqrt(cap * float(rho.sum()) / (2 * ridge))
+        if terms.calibration != "exact":
+            smallest = norm**2 * heaviest
+            if not ridge > smallest * (1 + 1e-9):
+                raise refusal("ridge-too-small", ridge=ridge, smallest=smallest)
+            room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
+            self.factor = 2 * limits.max_trajectories_per_person * sharp.reach * norm / room
+            # ||theta_X|| <= F_abs sqrt(sum rho n)/sqrt(2 lambda), and the change of the return sums
+            # weighted by rho is at most L M times the norm of the q largest rho.
+            slope = largest / sharp.reach * norm * heaviest / math.sqrt(2 * ridge)
+            offset = float(np.linalg.norm(np.sort(rho)[-sharp.max_keys_changed :]))
+            self.local = sensitivity.LslSensitivity(limits, rho, cap, slope, offset)
+        super().__init__(terms)
 
     def center(self, statistics: Statistics) -> Vector:
         """Return theta_X^lambda. PRIVATE."""
-        return lsl(statistics.counts, statistics.return_sums, self.design, self.ridge)
-
-    def largest_center(self) -> float:
-        """||theta_X^lambda|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho."""
-        weight = self.terms.size.most_count * float(self.design.weights.sum())
-        return self.terms.limits.largest_return * math.sqrt(weight / (2 * self.ridge))
+        return lsl(statistics.counts, statistics.return_sums, self.design, self.terms.ridge)
 
 
 # DP-OPE: what another policy would have been worth, by clipped weights.
@@ -559,7 +509,7 @@ class Lsl(SmoothMechanism):
 # |-----------------------------|------------------|-------|-------------|
 # | rho, in 2^30 steps of C     | ``weight_steps`` summed  | N | **private** |
 # | t = rho (G - c), in 2^30 steps of C R | ``weighted_steps`` summed | N | **private** |
-# | c_w, c_b, c_m               | ``constants``    |       | yes         |
+# | c_w, c_b, c_m               | ``terms``        |       | yes         |
 # | M, D                        | ``alone``, ``both`` |    | yes         |
 # | Delta                       | ``sensitivity``  |       | yes         |
 # | s                           | ``scales``       | parts | yes: of the noise, in steps |
@@ -575,14 +525,14 @@ class Lsl(SmoothMechanism):
 class Ope(Mechanism):
     """DP-OPE, Laplace noise on sums of weights and of weighted returns."""
 
-    def __init__(self, terms: Terms) -> None:
-        limits, constants = terms.limits, _constants(terms, OpeTerms)
-        weights = (1.0, constants.count_weight, constants.value_weight, constants.size_weight)
-        positive = all(1e-6 <= weight <= 1e6 for weight in weights[:3]) and 0 <= weights[3] <= 1e6
-        if not (limits.clip and positive and 1e-6 <= terms.epsilon <= 1e6 and terms.delta == 0):
+    def __init__(self, terms: OpeTerms) -> None:
+        limits = terms.limits
+        weights = (1.0, terms.count_weight, terms.value_weight, terms.size_weight)
+        positive = all(1e-6 <= weight <= 1e6 for weight in (terms.epsilon, *weights[:3]))
+        if not (limits.clip and positive and 0 <= terms.size_weight <= 1e6 and terms.delta == 0):
             raise refusal("ope-terms-invalid", terms=terms)
-        super().__init__(terms, Calibration(name="laplace", alpha=1 / terms.epsilon, beta=0.0))
-        alone, both = weighted_block(constants)
+        super().__init__(terms, Calibration(alpha=1 / terms.epsilon, beta=0.0))
+        alone, both = weighted_block(terms)
         if not limits.add_remove:  # one that is replaced may have another key
             alone = max(alone if limits.keys == 1 else 2 * alone, both)
         self.sensitivity = alone * limits.max_trajectories_per_person
@@ -603,8 +553,7 @@ class Ope(Mechanism):
         sums = (statistics.weighted_steps, statistics.weight_steps, centred, statistics.counts)
         center = np.concatenate(sums[: len(self.scales)])
         laplace = tuple(x for x in self.exact_scales for _ in range(len(statistics.counts)))
-        psi = float(self.sensitivity) ** 2
-        return Perturbation(center, self.deviations, 1.0, psi, self.calibration, laplace)
+        return Perturbation(center, self.deviations, 1.0, laplace)
 
     def public_noise(self, released: Draw) -> NoiseLaw:
         """Return what is public of the noise: all of it, of the weighted returns."""
@@ -618,21 +567,17 @@ class Ope(Mechanism):
         return np.asarray(most + FAR * self.deviations)
 
 
-def weighted_block(constants: OpeTerms) -> tuple[Fraction, Fraction]:
+def weighted_block(terms: OpeTerms) -> tuple[Fraction, Fraction]:
     """Return M and D in the norm of sums, exactly.
 
     In units of C R. One trajectory adds at most M = 1/2 + c_w + c_b/2 + c_m, and two of one key
     differ by at most D = max(1, 1/2 + c_w) + c_b (docs/proofs/weights.md, lemma 1).
     """
-    given = (0.5, constants.count_weight, constants.value_weight, constants.size_weight)
+    given = (0.5, terms.count_weight, terms.value_weight, terms.size_weight)
     half, w, b, m = map(Fraction, given)
     return half + w + half * b + m, max(Fraction(1), half + w) + b
 
 
 # By their names in a study; each refuses terms from which it cannot be made, by public numbers.
-MECHANISMS: Mapping[str, Callable[[Terms], Mechanism]] = {
-    "dp-ssp": Ssp,
-    "dp-lsw": Lsw,
-    "dp-lsl": Lsl,
-    "dp-ope": Ope,
-}
+MECHANISMS: Mapping[str, Callable[[Any], Mechanism]]
+MECHANISMS = {"dp-ssp": Ssp, "dp-lsw": Lsw, "dp-lsl": Lsl, "dp-ope": Ope}

@@ -48,8 +48,6 @@ _BLOCK = 1 << 15  # bytes asked of a source at a time
 _SHORT_BLOCK = 1 << 9  # the same, where a few words will do
 _LARGEST = Fraction(sys.float_info.max)  # what is beyond it has no double
 
-_DTYPES = (np.dtype(np.float64), np.dtype(np.int64))
-
 
 class Entropy(Protocol):
     """A source of independent, fair random bits."""
@@ -70,28 +68,6 @@ class OperatingSystemEntropy:
     def read(self, count: int) -> bytes:
         """Return ``count`` bytes of ``os.urandom``."""
         return os.urandom(count)
-
-
-class SeededForExperimentsOnly:
-    """A reproducible stream: who knows the seed can subtract the noise. Not private.
-
-    The stream goes on from draw to draw; do not share one source between threads.
-    """
-
-    __slots__ = ("_generator",)
-
-    def __init__(self, seed: int) -> None:
-        if not isinstance(seed, int) or seed < 0:
-            raise UsageError("seed must be an integer that is 0 or more")
-        self._generator = np.random.Philox(seed)
-
-    def read(self, count: int) -> bytes:
-        """Return the next ``count`` bytes of the stream, in whole words."""
-        words = self._generator.random_raw(-(-count // 8))
-        return words.astype("<u8").tobytes()[:count]
-
-    def __repr__(self) -> str:
-        return "SeededForExperimentsOnly(not private)"
 
 
 def public_grid(smallest_sigma: float) -> float:
@@ -199,8 +175,8 @@ def laplace_on_grid(
 
     The double nearest to each sum is a function of it alone: post-processing.
     """
-    noise = (discrete_laplace(scale, entropy) for scale in scales)
-    released = np.array([float(int(x) + y) for x, y in zip(center, noise, strict=True)])
+    pairs = zip(center, scales, strict=True)
+    released = np.array([float(int(x) + discrete_laplace(scale, entropy)) for x, scale in pairs])
     released.setflags(write=False)
     return released
 
@@ -217,9 +193,9 @@ def _require_noise(center: Vector | Integers, sigmas: Vector, grids: Vector) -> 
     The checks are for programming errors, and quote no private value: statistics are clamped and
     sigma is bounded from below, so no data set fails them.
     """
-    powers = (np.frexp(grids)[0] == 0.5) & (grids >= sys.float_info.min)
-    noisy = (sigmas > 0) & (sigmas <= sys.float_info.max)
-    if center.dtype not in _DTYPES or not (powers & noisy & np.isfinite(center)).all():
+    valid = (np.frexp(grids)[0] == 0.5) & (grids >= sys.float_info.min) & np.isfinite(center)
+    valid &= (sigmas > 0) & (sigmas <= sys.float_info.max)
+    if center.dtype not in (np.float64, np.int64) or not valid.all():
         raise UsageError("center must be finite, sigma above 0, grid one of public_grid")
 
 
@@ -256,7 +232,7 @@ def _in_doubles(center: Vector | Integers, sigma: Vector, grid: Vector) -> tuple
         return whole, steps - whole, np.where(exact, scale, np.inf)
 
 
-@jit()
+@jit
 def next_word(stream):  # type: ignore[no-untyped-def]
     """Return the place of the next word, which is used from now on."""
     place = stream.at[0]
@@ -266,7 +242,7 @@ def next_word(stream):  # type: ignore[no-untyped-def]
     return place
 
 
-@jit()
+@jit
 def word_after(stream, place):  # type: ignore[no-untyped-def]
     """Return the place of the next word of the same number, and draw it if nobody has."""
     if stream.after[place] == 0:
@@ -274,7 +250,7 @@ def word_after(stream, place):  # type: ignore[no-untyped-def]
     return stream.after[place]
 
 
-@jit()
+@jit
 def is_below(stream, u, v):  # type: ignore[no-untyped-def]
     """Return whether u < v, drawing more of both while they agree."""
     while stream.words[u] == stream.words[v]:
@@ -282,7 +258,7 @@ def is_below(stream, u, v):  # type: ignore[no-untyped-def]
     return stream.words[u] < stream.words[v]
 
 
-@jit()
+@jit
 def survives(stream, x, halved):  # type: ignore[no-untyped-def]
     """Return True with probability e^{-x}; with ``halved``, e^{-x^2/2}: von Neumann's trial.
 
@@ -305,14 +281,14 @@ def survives(stream, x, halved):  # type: ignore[no-untyped-def]
         last = z
 
 
-@jit()
+@jit
 def survives_half(stream):  # type: ignore[no-untyped-def]
     """Return True with probability e^{-1/2} (docs/proofs/noise.md, lemma 2)."""
     u = next_word(stream)
     return stream.words[u] >= _HALF or not survives(stream, u, False)
 
 
-@jit()
+@jit
 def standard_normal(stream):  # type: ignore[no-untyped-def]
     """Draw a standard normal number as its sign, whole part k and fraction x: [Kar16] Algorithm N.
 
@@ -338,7 +314,7 @@ def standard_normal(stream):  # type: ignore[no-untyped-def]
             return stream.words[next_word(stream)] < _HALF, k, x  # N5, N6
 
 
-@jit()
+@jit
 def fill(stream, first, whole, rest, scale, grid, released):  # type: ignore[no-untyped-def]
     """Fill ``released`` from place ``first`` on, until doubles leave a number in doubt.
 

@@ -30,9 +30,6 @@ class Private:
 
     __str__ = _repr_html_ = __repr__  # _repr_html_ is for notebooks; a shape holds no markup
 
-    def __format__(self, _: str) -> str:
-        return repr(self)
-
     def _refuse(self, *_: Any) -> NoReturn:
         """Raise for every function that would copy all fields without naming them."""
         raise PrivateValueError(

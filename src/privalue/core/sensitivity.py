@@ -27,7 +27,6 @@ for the maximum needs (docs/proofs/dp-lsl.md). One unit has at most L trajectori
 neighbours differ in at most q states (docs/proofs/contribution.md).
 """
 
-import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privalue.core.design import Design
-from privalue.core.kernel import UNIT_ROUNDOFF, Integers, Vector, running_sums
+from privalue.core.kernel import UNIT_ROUNDOFF, Integers, Vector
 from privalue.core.limits import Limits
 from privalue.errors import UsageError
 
@@ -44,10 +43,6 @@ from privalue.errors import UsageError
 TOLERANCE = 1e-9
 _GAP = 0.5e-9  # what is no larger than the best by more than this is not looked at
 _ROUNDING = 0.1e-9  # more than the floating-point error of phi and of e^{-beta k}, both relative
-
-# An interval of places in ks at whose two ends the value is known: minus the most that could be
-# strictly between (heapq pops the smallest first), the two places, and phi at the second.
-_Interval = tuple[float, int, int, float]
 
 
 def block_sensitivity(
@@ -89,34 +84,21 @@ def block_sensitivity(
     return limits.max_trajectories_per_person * top * math.sqrt(total) * (1 + slack)
 
 
-def count_weight(limits: Limits) -> float:
-    """Return c_w in units of R: sqrt(3)/2, or 1/2 where that is better for every value.
-
-    With sqrt(3)/2 a state that both trajectories visit counts as much as one that only one of
-    them visits; where trajectories need not share states, or nothing is replaced, 1/2 gives means
-    of smaller variance whatever the values are (docs/proofs/dp-ssp.md).
-    """
-    apart = 2 * limits.max_states_per_trajectory <= limits.keys
-    return 0.5 if limits.add_remove or apart else math.sqrt(3) / 2
-
-
 def visit_sensitivity(limits: Limits, shape: Vector, count_weight: float) -> float:
     """Return Delta of DP-SSP, in units of R, where a visit adds (f, c_w) with |f| <= 1/2.
 
     No such vector is longer than M = 1/4 + c_w^2, squared, and no two are further apart than D = 1.
     """
-    if not 0 < count_weight < math.inf:  # an infinite one: counts without noise
-        raise UsageError("count_weight must be a finite number above 0")
     return block_sensitivity(limits, shape, 0.25 + count_weight**2, 1.0)
 
 
 def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: float) -> float:
     """Return max_k e^{-beta k} phi(k) over the given k, rounded up.
 
-    If k is strictly between a and b, then e^{-beta k} phi(k) <= e^{-beta (a + 1)} phi(b). The
-    interval that could hold the most is split first. An interval is dismissed once all that it
-    could hold is no more than the best value found, up to ``_GAP``; the best value is raised by
-    that much in the end, so that no dismissed k can exceed the result.
+    If k is strictly between a and b, then e^{-beta k} phi(k) <= e^{-beta (a + 1)} phi(b). An
+    interval is dismissed where all that it could hold is no more than the best value found, up to
+    ``_GAP``, and halved otherwise; the best value is raised by that much in the end, so that no
+    dismissed k can exceed the result.
 
     Args:
         ks: the k to try, ascending: an array, or a range from 0, which may be of any length.
@@ -127,30 +109,23 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
     Returns:
         A number from the maximum to (1 + ``TOLERANCE``) times the maximum.
     """
-    end = ks.stop - 1 if isinstance(ks, range) else len(ks) - 1  # len(range) stops at 2^63
 
     def decay(at: int) -> float:
         """Return e^{-beta k} at a place of the list."""
         return math.exp(-beta * int(ks[at]))
 
-    def wait(first: int, last: int, at_last: float) -> None:
-        """Queue an interval under the most that could be strictly between its ends."""
-        if last - first > 1:  # otherwise no k is strictly between
-            heapq.heappush(waiting, (-decay(first + 1) * at_last, first, last, at_last))
-
-    waiting: list[_Interval] = []
+    end = ks.stop - 1 if isinstance(ks, range) else len(ks) - 1  # len(range) stops at 2^63
     at_end = phi(int(ks[end]))
     best = max(decay(0) * phi(int(ks[0])), decay(end) * at_end)
-    wait(0, end, at_end)
+    waiting = [(0, end, at_end)]  # intervals of places: both ends, and phi at the second
     while waiting:
-        most, first, last, at_last = heapq.heappop(waiting)
-        if -most <= best * (1 + _GAP):
-            break  # and all that still wait could hold even less
+        first, last, at_last = waiting.pop()
+        if last - first < 2 or decay(first + 1) * at_last <= best * (1 + _GAP):
+            continue
         middle = (first + last) // 2
         at_middle = phi(int(ks[middle]))
         best = max(best, decay(middle) * at_middle)
-        wait(first, middle, at_middle)
-        wait(middle, last, at_last)
+        waiting += [(middle, last, at_last), (first, middle, at_middle)]
     return best * (1 + _GAP + _ROUNDING)
 
 
@@ -199,18 +174,14 @@ class LswSensitivity:
     # Public bounds: psi is at least its part at k = 0, whose terms fall as counts grow, and no
     # term at any k exceeds that of a state with L visits (docs/proofs/dp-lsw.md).
 
-    def least(self) -> float:
-        """Return psi where everybody visits every state: no data set has less."""
-        return self._alike(max(self.cap, self.limits.max_trajectories_per_person))
+    def extremes(self) -> tuple[float, float]:
+        """Return psi where everybody visits every state, and where nobody visits anything.
 
-    def most(self) -> float:
-        """Return psi where nobody visits anything: no data set has more."""
-        return self._alike(self.limits.max_trajectories_per_person)
-
-    def _alike(self, count: int) -> float:
+        No data set has less than the one, nor more than the other.
+        """
         total = float(np.sort(self.weights)[-self.limits.max_keys_changed :].sum())
-        per_person = self.limits.max_trajectories_per_person
-        return total * (per_person / (count + self.pseudo_count)) ** 2
+        one, kappa = self.limits.max_trajectories_per_person, self.pseudo_count
+        return total * (one / (max(self.cap, one) + kappa)) ** 2, total * (one / (one + kappa)) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,17 +208,12 @@ class LslSensitivity:
 
         return branch_and_bound(range(-(-self.cap // per_person) + 1), phi, beta)
 
-    def least(self) -> float:
-        """Return psi where nobody visits anything: no data set has less."""
-        return self.offset**2
-
-    def most(self) -> float:
-        """Return psi where everybody visits every state: no data set has more."""
+    def extremes(self) -> tuple[float, float]:
+        """Return psi where nobody visits anything, the least, and where everybody visits all."""
         visits = math.sqrt(float(self.weights.sum()) * self.cap)
-        return (self.slope * visits + self.offset) ** 2
+        return self.offset**2, (self.slope * visits + self.offset) ** 2
 
 
-@dataclass(frozen=True, eq=False)
 class RidgeSensitivity:
     """The squared local sensitivity of theta with a ridge, bounded for every lambda > 0.
 
@@ -257,35 +223,21 @@ class RidgeSensitivity:
     groups) group by group, for general features by the smallest eigenvalue of Phi^T D Phi.
     """
 
-    limits: Limits
-    design: Design  # Phi and rho
-    cap: int  # the most that a count can be; public
-    ridge: float  # lambda, above 0
-
-    @property
-    def reach(self) -> float:
-        """M, the length of the shortest interval that holds every return and 0.
-
-        The range R is not enough: a trajectory that no longer visits s takes its return away,
-        which may be as large as F_abs > R (docs/proofs/dp-lsl.md, "Why not the range R").
-        """
-        low, high = self.limits.return_bounds
-        return max(high, 0.0) - min(low, 0.0)
-
-    @property
-    def max_keys_changed(self) -> int:
-        """Return q: 2H, or H, and not 2HL as for LSW.
-
-        L visits in each of so many states are the worst: the change of the return sums is convex
-        in the visits (docs/proofs/dp-lsl.md).
-        """
-        limits = self.limits
-        return min(limits.keys, limits.max_states_per_trajectory * (1 if limits.add_remove else 2))
-
-    @property
-    def per_person(self) -> int:
-        """L."""
-        return self.limits.max_trajectories_per_person
+    def __init__(self, limits: Limits, design: Design, cap: int, ridge: float) -> None:
+        """Take what is public: the limits, Phi and rho, the most of a count, and lambda > 0."""
+        self.limits, self.design, self.cap, self.ridge = limits, design, cap, ridge
+        self.per_person = limits.max_trajectories_per_person  # L
+        # M, the length of the shortest interval that holds every return and 0. The range R is not
+        # enough: a trajectory that no longer visits s takes its return away, which may be as large
+        # as F_abs > R (docs/proofs/dp-lsl.md, "Why M and not the range R").
+        low, high = limits.return_bounds
+        self.reach = max(high, 0.0) - min(low, 0.0)
+        # q: 2H, or H, and not 2HL as for LSW. L visits in each of so many states are the worst: the
+        # change of the return sums is convex in the visits (docs/proofs/dp-lsl.md).
+        one = limits.max_states_per_trajectory
+        self.max_keys_changed = min(limits.keys, one if limits.add_remove else 2 * one)
+        # L B, by which L visits can move an eigenvalue: computed here, before the charge
+        self.fall = self.per_person * design.weighted.high**2
 
     def change(self) -> float:
         """Return the norm of the q largest rho_s: how far the return sums can move, over L M."""
@@ -302,25 +254,22 @@ class RidgeSensitivity:
             return (self.per_person * self.reach) ** 2 * self._indicator(counts, beta)
         return self.per_person**2 * self._general(counts, beta)
 
-    def least(self) -> float:
-        """Return a public lower bound of psi over all data sets whose counts are at most the cap.
+    def extremes(self) -> tuple[float, float]:
+        """Return public bounds of psi, over all data sets whose counts are at most the cap.
 
         psi is at least its k = 0 part, which falls as counts grow.
         """
-        design, half, unit = self.design, self.ridge / 2, self.per_person * self.reach
-        if design.is_indicator:
-            groups = _Groups(design, self.max_keys_changed)
-            return unit**2 * groups.change(half + self.cap * groups.sums(groups.rho))
-        curvature = half + design.norm**2 * float(design.weights.max()) * self.cap
-        return (unit * design.norm * self.change() / curvature) ** 2
-
-    def most(self) -> float:
-        """Return a public upper bound of psi over data sets whose counts are at most the cap."""
-        rho, norm = self.design.weights, self.design.norm
+        rho, norm, half = self.design.weights, self.design.norm, self.ridge / 2
+        heaviest, unit = float(rho.max()), self.per_person * self.reach
+        if self.design.is_indicator:
+            groups = _Groups(self.design, self.max_keys_changed)
+            least = unit**2 * groups.change(half + self.cap * groups.sums(groups.rho))
+        else:
+            least = (unit * norm * self.change() / (half + norm**2 * heaviest * self.cap)) ** 2
         visits = math.sqrt(float(rho.sum()) * self.cap / (2 * self.ridge))
         change = self.reach * float(_q_largest(rho, self.max_keys_changed).sum())
-        theta = norm * float(rho.max()) * self.limits.largest_return * visits
-        return (self.per_person * norm * (theta + change) / (self.ridge / 2)) ** 2
+        theta = norm * heaviest * self.limits.largest_return * visits
+        return least, (self.per_person * norm * (theta + change) / half) ** 2
 
     def _indicator(self, counts: Integers, beta: float) -> float:
         """Return max_k e^{-k beta} sum_g [P_g / (lambda/2 + sum_{s in g} rho_s (n_s - k L)_+)]^2.
@@ -379,11 +328,11 @@ class RidgeSensitivity:
         The computed eigenvalue is within a public error of the true one, so between neighbours it
         moves by at most L B plus twice that error: adding it to L B keeps psi smooth as computed.
         """
-        design, fall = self.design, self.per_person * self.design.weighted.high**2
+        design = self.design
         smallest = design.features.scaled(np.sqrt(design.weights * counts)).smallest_square()
         highest = design.norm**2 * float(design.weights.max()) * self.cap
         error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
-        return max(smallest - error, 0.0), fall + 2 * error
+        return max(smallest - error, 0.0), self.fall + 2 * error
 
 
 class _Groups:
@@ -421,23 +370,18 @@ class _Groups:
 def sum_of_capped_counts(
     counts: Integers, weights: Vector, cap: int, limits: Limits
 ) -> Callable[[int], float]:
-    """Return A(k) = sum_s rho_s min(n_s + k L, cap) as a function of k, O(log N) a call. PRIVATE.
+    """Return A(k) = sum_s rho_s min(n_s + k L, cap) as a function of k. PRIVATE.
 
-    Counts are sorted once: those below cap - k L add k L, the others have reached the cap. Sums
-    from either end, of positive numbers, lose nothing to cancellation.
+    States with equal counts are taken together, since they stay together: of many states few
+    counts differ. NumPy adds pairwise, so that rounding stays small however many there are.
     """
     order = np.argsort(counts, kind="stable")
-    ascending, rho = counts[order], weights[order]
-    mass = np.concatenate([[0.0], running_sums(rho)])
-    visits = np.concatenate([[0.0], running_sums(rho * ascending)])
-    # Contiguous, as the others are: another layout would be compiled anew, after the charge.
-    full = np.concatenate([running_sums(np.ascontiguousarray(rho[::-1]))[::-1], [0.0]])
+    first = np.flatnonzero(np.diff(counts[order], prepend=-1))
+    distinct, mass = counts[order][first], np.add.reduceat(weights[order], first)
 
     def capped(k: int) -> float:
-        """Return A(k) from three running sums, at the place where counts reach the cap."""
-        more = k * limits.max_trajectories_per_person
-        below = int(np.searchsorted(ascending, cap - more, side="left"))
-        return float(visits[below] + more * mass[below] + cap * full[below])
+        visits = np.minimum(distinct + k * limits.max_trajectories_per_person, cap)
+        return float((mass * visits).sum())
 
     return capped
 
@@ -450,8 +394,7 @@ def _breakpoints(counts: Integers, per_person: int, floor: int) -> Integers:
     """
     below = (counts - floor) // per_person
     above = -((floor - counts) // per_person)
-    ascending = np.sort(np.maximum(np.concatenate([[0], below, above]), 0), kind="stable")
-    return np.asarray(ascending[np.flatnonzero(np.diff(ascending, prepend=-1))])
+    return np.unique(np.maximum(np.concatenate([[0], below, above]), 0))
 
 
 def _q_largest(values: Vector, q: int) -> Vector:

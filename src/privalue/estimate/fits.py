@@ -139,7 +139,7 @@ def _deviations(rows: Matrix, inverse: Vector, inner: Vector) -> Vector:
 
 def solve_theta(mechanism: Lsw | Lsl, drawn: Vector) -> Vector:
     """Return theta = W^{-1} u where u = W theta was drawn, else what was drawn."""
-    if not (isinstance(mechanism, Lsw) and mechanism.constants.whitened):
+    if not (isinstance(mechanism, Lsw) and mechanism.terms.whitened):
         return drawn
     root = mechanism.design.weighted_features.root
     if root.ndim == 1:

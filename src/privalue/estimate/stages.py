@@ -29,7 +29,7 @@ def stage_parts(mechanism: Ssp, draw: Draw, level: float) -> dict[str, Any]:
         draw: what was drawn, stage by stage.
         level: of the intervals.
     """
-    noise, mu = mechanism.noise_at(mechanism.level(draw)), 1 / mechanism.calibration.alpha
+    noise, mu = mechanism.noise_after(draw), 1 / mechanism.calibration.alpha
     low, high = noise.bounds
     is_restricted = noise.bounds != mechanism.terms.limits.return_bounds
     released = []

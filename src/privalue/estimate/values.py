@@ -124,7 +124,7 @@ def statistics_tables(
 
 def fit_draw(study: Study, mechanism: Ssp, draw: Draw) -> "Estimates":
     """Return the values of all keys from a draw of DP-SSP: sums in steps, then counts."""
-    noise, drawn = mechanism.noise_at(mechanism.level(draw)), draw["values"]
+    noise, drawn = mechanism.noise_after(draw), draw["values"]
     ratios = Ratios.within(
         noise.bounds,
         sums=drawn[: mechanism.design.states] * noise.step,

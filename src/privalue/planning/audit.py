@@ -156,10 +156,11 @@ def _extreme_statistics(limits: core.Limits, people: _People, keys: int) -> core
     """
     path = np.arange(min(limits.keys // limits.arms, keys + 1))
     path = np.concatenate([path, np.full(_EXTRA_ROWS, path[-1])])
-    per_person = limits.max_trajectories_per_person + 1 if limits.by_person else 1
+    by_person = limits.unit == "person"
+    per_person = limits.max_trajectories_per_person + 1 if by_person else 1
     shape = (per_person, len(path))
     trajectory, step = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
-    ids = np.stack([0 * step, trajectory], axis=1) if limits.by_person else trajectory[:, None]
+    ids = np.stack([0 * step, trajectory], axis=1) if by_person else trajectory[:, None]
     ratios = np.full(len(step), 1e3) if limits.clip else None
     totals: dict[str, Any] = defaultdict(int)
     for number, reward in zip(people, limits.reward_bounds, strict=True):
@@ -224,8 +225,6 @@ class _Pair:
                 deviations=np.tile(share * self.units[keys], draws),
                 grids=np.tile(np.broadcast_to(data.grids, shift.shape)[keys], draws),
                 laplace=tuple(scales * draws),
-                psi=data.psi,
-                calibration=data.calibration,
             )
             samples = core.add_noise(copies, entropy).reshape(draws, len(keys))
             loss = (samples - self.first.center[keys]) / self.units[keys] @ self.shift[keys]

@@ -188,7 +188,7 @@ def _values(study: Study, mechanism: Mechanism, draw: Draw) -> Vector:
 def _bounds(mechanism: Mechanism, draw: Draw) -> tuple[float, float]:
     """Return the bounds to which returns are clamped, which a stage may have chosen."""
     if isinstance(mechanism, Ssp):
-        return mechanism.noise_at(mechanism.level(draw)).bounds
+        return mechanism.noise_after(draw).bounds
     return mechanism.terms.limits.return_bounds
 
 

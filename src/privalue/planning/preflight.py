@@ -104,8 +104,7 @@ def _noise_dominates(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> b
     """
     share = min(study.limits.max_states_per_trajectory, study.keys_per_arm) / study.key_count
     best = np.full(study.key_count, max(math.ceil(trajectories * share), 1), dtype=np.int64)
-    sigma = mechanism.sigma(mechanism.bound.local.smooth(best, mechanism.calibration.beta))
-    deviation = float((sigma * noise_factors(mechanism)).min())
+    deviation = float((mechanism.sigma(mechanism.psi(best)) * noise_factors(mechanism)).min())
     low, high = study.return_bounds
     return bool(2 * normal_quantile(study.report.level) * deviation > USEFUL_WIDTH * (high - low))
 
@@ -187,7 +186,7 @@ def noise_factors(mechanism: Lsw | Lsl) -> Vector:
     It is ||W^{-T} phi_s|| with whitened features, and ||phi_s|| without.
     """
     rows = mechanism.design.phi
-    if isinstance(mechanism, Lsw) and mechanism.constants.whitened:
+    if isinstance(mechanism, Lsw) and mechanism.terms.whitened:
         root = mechanism.design.weighted_features.root
         if root.ndim == 1:
             rows = sp.csr_array(sp.csr_array(rows).multiply(1 / root))

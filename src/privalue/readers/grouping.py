@@ -96,7 +96,7 @@ def sort(parts: Sequence[Rows]) -> Rows:
     return rows.part(np.argsort(packed))  # equal rows are an error anyway, in any order
 
 
-@jit(nogil=True)
+@jit
 def _partitions(ids, unit_words, partitions, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write the partition of each row, and how many rows each partition has."""
     for row in range(len(ids)):
@@ -106,7 +106,7 @@ def _partitions(ids, unit_words, partitions, which, sizes):  # type: ignore[no-u
         sizes[partition] += 1
 
 
-@jit(nogil=True)
+@jit
 def _place(which, free, first, places):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write the position of each row after sorting by partition."""
     for row in range(len(which)):

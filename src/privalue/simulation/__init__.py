@@ -13,6 +13,7 @@ from privalue.simulation.episodes import (
 from privalue.simulation.gymnasium import from_gymnasium, rollout
 from privalue.simulation.icu_sepsis import icu_sepsis
 from privalue.simulation.mdp import END, MDP, MarkovRewardProcess, Outcomes, return_range
+from privalue.simulation.seeded import SeededForExperimentsOnly
 from privalue.simulation.truth import write_truth
 from privalue.simulation.worlds import World, chain, garnet, parse_world
 from privalue.simulation.worlds import world_of as world
@@ -24,6 +25,7 @@ __all__ = [
     "Episodes",
     "MarkovRewardProcess",
     "Outcomes",
+    "SeededForExperimentsOnly",
     "World",
     "chain",
     "from_gymnasium",

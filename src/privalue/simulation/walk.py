@@ -37,7 +37,7 @@ def sampler(process: MarkovRewardProcess) -> Sampler:
     return Sampler(offsets, _accumulate(offsets, probabilities), successors)
 
 
-@jit()
+@jit
 def _accumulate(offsets: Integers, probabilities: Vector) -> Vector:  # pragma: no cover - compiled
     """Return cumulative probabilities, row by row; the last of a row is 1."""
     cumulative = np.ones(probabilities.size)
@@ -49,7 +49,7 @@ def _accumulate(offsets: Integers, probabilities: Vector) -> Vector:  # pragma: 
     return cumulative
 
 
-@jit()
+@jit
 def _draw(row: int, table: Sampler, uniform: float) -> int:  # pragma: no cover - compiled
     """Return the first outcome of a row whose cumulative probability exceeds a uniform number."""
     low, high = table.offsets[row], table.offsets[row + 1] - 1
@@ -62,7 +62,7 @@ def _draw(row: int, table: Sampler, uniform: float) -> int:  # pragma: no cover 
     return int(low)
 
 
-@jit()
+@jit
 def walk(
     table: Sampler,
     generator: np.random.Generator,

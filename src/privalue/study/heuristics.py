@@ -71,7 +71,7 @@ def choose_beta(
     def noise(log_beta: float) -> float:
         psi = predict_psi(math.exp(log_beta))
         alpha = core.exact_alpha(epsilon, delta, dimension, math.exp(log_beta))
-        return math.log(alpha) + 0.5 * math.log(psi)
+        return math.log(alpha) + 0.5 * math.log(max(psi, 1e-300))
 
     highest = math.log(core.largest_beta(epsilon, delta, dimension)) - 1e-3
     low, high = highest - math.log(1e4), highest
@@ -100,6 +100,17 @@ def guess_counts(prior: Vector | None, states: int, trajectories: int) -> Intege
     counts = np.maximum(np.floor(low), 0).astype(np.int64)
     digit = 10 ** np.maximum(np.floor(np.log10(np.maximum(counts, 1))).astype(np.int64) - 2, 0)
     return np.asarray(counts // digit * digit)
+
+
+def count_weight(limits: Limits) -> float:
+    """Return c_w in units of R: sqrt(3)/2, or 1/2 where that is better for every value.
+
+    With sqrt(3)/2 a state that both trajectories visit counts as much as one that only one of
+    them visits; where trajectories need not share states, or nothing is replaced, 1/2 gives means
+    of smaller variance whatever the values are (docs/proofs/dp-ssp.md).
+    """
+    apart = 2 * limits.max_states_per_trajectory <= limits.keys
+    return 0.5 if limits.add_remove or apart else math.sqrt(3) / 2
 
 
 def choose_shape(
@@ -135,7 +146,7 @@ def choose_shape(
     best, least_error = even, 1.0
     if prior is not None and prior.any():
         p = np.maximum(prior, 1e-12)
-        weight, persons = core.count_weight(limits), limits.max_trajectories_per_person
+        weight, persons = count_weight(limits), limits.max_trajectories_per_person
         if trajectories is None:
             unit = _USUAL_ERROR * SPREADS[0] * float(p @ p / p.sum()) ** 2 / limits.keys
         else:
@@ -264,7 +275,7 @@ class BoundRule:
         """Return the rule of a study by its limits, omega, and alpha of the values."""
         levels = range(limits.levels)
         intervals = [limits.clamping_interval(level) for level in levels]
-        sensitivity = core.visit_sensitivity(limits, shape, core.count_weight(limits))
+        sensitivity = core.visit_sensitivity(limits, shape, count_weight(limits))
         return cls(
             reach=np.array([float(limits.smallest_radius << level) for level in levels]),
             width=np.array([float(last - first) for first, last in intervals]),

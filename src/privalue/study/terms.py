@@ -8,6 +8,7 @@ privacy. A study that would fail with any data is refused here, before data is o
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,29 +63,28 @@ def resolve(study: Study, size: core.PublicSize, built: core.Design | None = Non
         # Refuses d that no beta serves, before what needs m is refused.
         core.largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
     try:
-        terms = core.Terms(
+        terms = _TERMS[study.mechanism.name](
+            study,
             epsilon=study.privacy.epsilon,
             delta=study.privacy.delta,
             limits=study.limits,
             size=size,
             design=built,
-            mechanism=study.mechanism.name,
-            constants=_CONSTANTS[study.mechanism.name](study, size),
         )
-        if isinstance(terms.constants, core.LswTerms | core.LslTerms):
-            terms = replace(terms, constants=replace(terms.constants, beta=_beta(study, terms)))
+        if isinstance(terms, core.LswTerms | core.LslTerms):
+            terms = replace(terms, beta=_beta(study, terms))
         core.MECHANISMS[terms.mechanism](terms)  # refuses constants that doubles cannot hold
     except (OverflowError, ZeroDivisionError):
         raise refusal("too-extreme") from None
     return terms
 
 
-# Constants
+# The terms of each mechanism, with what all have in common
 
 
-def _ssp(study: Study, size: core.PublicSize) -> core.SspTerms:
-    """Return the constants of dp-ssp."""
-    chosen, limits, m = study.mechanism, study.limits, size.trajectories
+def _ssp(study: Study, **common: Any) -> core.SspTerms:
+    """Return the terms of dp-ssp."""
+    chosen, limits, m = study.mechanism, study.limits, common["size"].trajectories
     alpha = core.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     share = chosen.stage_shares["bounds"]
     if "stage_shares" not in chosen.given:
@@ -96,17 +96,19 @@ def _ssp(study: Study, size: core.PublicSize) -> core.SspTerms:
     of_values = core.stage_alphas(alpha, shares)["values"]
     rules = heuristics.BoundRule.of(limits, shape, of_values, shrinkage=shrinkage)
     return core.SspTerms(
+        **common,
         shape=shape,
-        count_weight=core.count_weight(limits),
+        count_weight=heuristics.count_weight(limits),
         shares=shares,
         rules=rules if study.stages else None,
     )
 
 
-def _lsw(study: Study, _: core.PublicSize) -> core.LswTerms:
-    """Return the constants of dp-lsw, without beta."""
+def _lsw(study: Study, **common: Any) -> core.LswTerms:
+    """Return the terms of dp-lsw, without beta."""
     chosen = study.mechanism
     return core.LswTerms(
+        **common,
         calibration=chosen.calibration,
         beta=None,
         whitened=chosen.noise == "whitened",
@@ -115,33 +117,34 @@ def _lsw(study: Study, _: core.PublicSize) -> core.LswTerms:
     )
 
 
-def _lsl(study: Study, size: core.PublicSize) -> core.LslTerms:
-    """Return the constants of dp-lsl, without beta."""
-    ridge = ridge_of(study, size.trajectories)
+def _lsl(study: Study, **common: Any) -> core.LslTerms:
+    """Return the terms of dp-lsl, without beta."""
+    ridge = ridge_of(study, common["size"].trajectories)
     assert ridge is not None
-    return core.LslTerms(calibration=study.mechanism.calibration, beta=None, ridge=ridge)
+    calibration = study.mechanism.calibration
+    return core.LslTerms(**common, calibration=calibration, beta=None, ridge=ridge)
 
 
-def _ope(study: Study, _: core.PublicSize) -> core.OpeTerms:
-    """Return the constants of dp-ope.
+def _ope(study: Study, **common: Any) -> core.OpeTerms:
+    """Return the terms of dp-ope.
 
     m is the same for all neighbours where one trajectory is replaced, and there are no groups: the
     size of a group is private under every relation.
     """
     is_public = study.limits.counts_trajectories and study.limits.keys == 1
     return core.OpeTerms(
+        **common,
         count_weight=0.5,
         value_weight=OPE_WEIGHTS[0],
         size_weight=0.0 if is_public else OPE_WEIGHTS[1],
     )
 
 
-_Constants = core.SspTerms | core.LswTerms | core.LslTerms | core.OpeTerms
-_CONSTANTS: Mapping[str, Callable[[Study, core.PublicSize], _Constants]]
-_CONSTANTS = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl, "dp-ope": _ope}
+_TERMS: Mapping[str, Callable[..., core.Terms]]
+_TERMS = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl, "dp-ope": _ope}
 
 
-def _beta(study: Study, terms: core.Terms) -> float | None:
+def _beta(study: Study, terms: core.LswTerms | core.LslTerms) -> float | None:
     """Return beta: as given, or with the least noise at counts guessed from public numbers.
 
     None where the paper's calibration says it.
@@ -151,14 +154,14 @@ def _beta(study: Study, terms: core.Terms) -> float | None:
         return None
     if not isinstance(beta, str):
         return beta
-    bound = core.smooth_bound(terms)
+    sensitivity = terms.local_sensitivity()
     m = _require_trajectories(terms.size.trajectories, 'beta = "auto"')
     guess = heuristics.guess_counts(study.visit_prior, study.state_count, m)
     return heuristics.choose_beta(
         terms.epsilon,
         terms.delta,
         terms.design.dimension,
-        lambda beta: bound.local.smooth(guess, beta),
+        lambda beta: sensitivity.smooth(guess, beta),
         room=heuristics.UNKNOWN_VISITS if study.visit_prior is None else 0.0,
     )
 
