@@ -120,10 +120,12 @@ class CsvFile:
         bad: list[int] = []
         rows = None
         if _is_sound(text, self.delimiter):
-            rows = self._split(text, types) if plain else None
-            rows = rows or self._split(text, dict.fromkeys(types, pa.string()))
-        if rows is None:
-            rows = self._read_lines(text, types, bad)
+            # Decimals hold 1.0 as pandas writes it, and any other whole number, exactly.
+            exact = {n: pa.decimal128(38, 1) if k == pa.int64() else k for n, k in types.items()}
+            attempts = [types, exact] if plain else []
+            for kinds in (*attempts, dict.fromkeys(types, pa.string())):
+                rows = rows or self._split(text, kinds)
+        rows = rows or self._read_lines(text, types, bad)
 
         def where(at: int) -> str:
             out = set(bad)

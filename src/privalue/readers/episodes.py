@@ -113,7 +113,7 @@ class _Gathered:
         arrays = [cells.from_objects(column, self.dialect.decimal) for column in columns]
         return Batch(
             pa.record_batch(arrays, names=names),
-            numbered(self.place, self.first),
+            numbered(self.place, range(self.first, self.first + len(self.rows))),
             left_out=len(self.problems),
             problem=self.problems[0] if self.problems else None,
             episode_ids=self.episode_ids,

@@ -171,14 +171,14 @@ class ParquetFile:
             batches = table.combine_chunks().to_batches()  # one, except for gigabytes of text
             rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         _require_rows(self.path, declared, rows.num_rows)
-        return Batch(rows, numbered(str(self.path), first))
+        return Batch(rows, numbered(str(self.path), range(first, first + declared)))
 
     def _split(self, group: int, names: list[str], first: int) -> Iterator[Task]:
         count = 0
         with _opened(self.path, self.metadata) as file:
             for rows in file.iter_batches(READ_ROWS, row_groups=[group], columns=names):
-                where = numbered(str(self.path), first + count)
-                yield from ready([Batch(rows.select(names), where)])
+                numbers = range(first + count, first + count + rows.num_rows)
+                yield from ready([Batch(rows.select(names), numbered(str(self.path), numbers))])
                 count += rows.num_rows
         _require_rows(self.path, self.sizes[group], count)
 

@@ -4,7 +4,7 @@ A new source only has to yield batches. It knows nothing of the study but its di
 (``local``, ``spark``) selects columns, checks types and converts cells, for all sources alike.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,9 +82,10 @@ def open_batches(
     def tasks(types: Types) -> Iterator[Task]:
         names, first = list(types), 1
         for batch in fetch(names):
+            numbers = range(first, first + batch.num_rows)
             for start in range(0, batch.num_rows, BATCH_ROWS):
                 rows = batch.slice(start, BATCH_ROWS).select(names)
-                yield from ready([Batch(rows, numbered(place, first + start))])
+                yield from ready([Batch(rows, numbered(place, numbers[start:]))])
             first += batch.num_rows
 
     return Source(schemas=((place, schema),), tasks=tasks, **about)
@@ -95,9 +96,9 @@ def state_roles(columns: Mapping[str, str]) -> list[str]:
     return [role for role in columns if role == "state" or role.startswith("bin ")]
 
 
-def numbered(place: str, first: int) -> Callable[[int], str]:
-    """Return a function that names rows by their number, starting at ``first``."""
-    return lambda at: f"{place}, row {first + at}"
+def numbered(place: str, numbers: Sequence[int]) -> Callable[[int], str]:
+    """Return a function that names rows by their numbers."""
+    return lambda at: f"{place}, row {numbers[at]}"
 
 
 def ready(batches: Iterable[Batch]) -> Iterator[Task]:

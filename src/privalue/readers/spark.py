@@ -107,7 +107,7 @@ def read_frame(batches: Batches, declaration: Declaration) -> Iterator[Batch]:
     names = list(declaration.columns.values())
     for batch in batches:
         rows = pa.RecordBatch.from_arrays(batch.columns, names=names)
-        yield Batch(rows, numbered(place, first))
+        yield Batch(rows, numbered(place, range(first, first + len(rows))))
         first += len(rows)
 
 

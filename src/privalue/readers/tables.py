@@ -5,7 +5,6 @@ A column of Python objects is converted cell by cell (``cells.from_objects``).
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from privalue.readers.source import (
     Dialect,
     Source,
     Types,
+    numbered,
     open_batches,
     ready,
 )
@@ -109,14 +109,10 @@ def open_columns(
             end = min(start + BATCH_ROWS, count)
             arrays = [_part(column, start, end, decimal) for column in wanted]
             rows = pa.record_batch(arrays, names=list(types))
-            yield Batch(rows, partial(_row, place, numbers[start:end]))
+            yield Batch(rows, numbered(place, numbers[start:end]))
 
     schema = pa.schema(list(zip(names, kinds, strict=True)))
     return Source(schemas=((place, schema),), tasks=lambda types: ready(batches(types)), rows=count)
-
-
-def _row(place: str, numbers: Sequence[int], at: int) -> str:
-    return f"{place}, row {numbers[at]}"
 
 
 def _column(values: Any, place: str, name: str) -> Any:
@@ -135,10 +131,10 @@ def _column(values: Any, place: str, name: str) -> Any:
 def _part(column: Any, start: int, end: int, decimal: str) -> pa.Array:
     """Return some cells of a column as Arrow."""
     values = (column.iloc if hasattr(column, "iloc") else column)[start:end]
-    categories: Any = getattr(getattr(values, "dtype", None), "categories", None)
-    if str(getattr(categories, "dtype", "")) == "object":  # one by one, as objects are
+    if hasattr(values, "cat") and values.cat.categories.dtype == object:  # one by one, as objects
         at = pa.array(values.cat.codes.to_numpy(), mask=values.isna().to_numpy())
-        return pa.DictionaryArray.from_arrays(at, cells.from_objects([*categories], decimal))
+        categories = cells.from_objects(values.cat.categories.tolist(), decimal)
+        return pa.DictionaryArray.from_arrays(at, categories)
     if not isinstance(values, list) and str(getattr(values, "dtype", "")) != "object":
         # Not of categories of mixed types, very large integers, sparse columns and the like.
         with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
