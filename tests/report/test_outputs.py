@@ -9,10 +9,12 @@ import stat
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from scipy.optimize import linprog
 
 import privalue as pv
@@ -28,7 +30,9 @@ from privalue.report import (
     write_private_page,
     write_report,
 )
+from privalue.report.description import Description, Table
 from privalue.report.folders import PRIVATE_MARK, PUBLIC_FILES
+from privalue.report.plots import plot_table
 from report import samples
 
 LABELS = ["ill", "better", "well", "gone"]
@@ -186,6 +190,23 @@ def test_files_have_every_digit_and_plots_every_value(kind, tmp_path):
     if release.differences is not None:
         rows = list(csv.DictReader(io.StringIO((tmp_path / "differences.csv").read_text())))
         assert [float(row["value"]) for row in rows] == release.differences.value.tolist()
+
+
+def test_a_plot_marks_the_intervals_that_go_on_beyond_its_axis():
+    table = Table(
+        key="values",
+        title="Values by state",
+        labels={"State": ["a", "b"]},
+        value=np.array([4.5, 4.6]),
+        total=(np.array([4.0, -30.0]), np.array([5.0, 30.0])),
+        flags=[(), ("few visits",)],
+    )
+    assert [row.beyond for row in table.rows()] == [(), ("low", "high")]
+    page = notebook_html(Description(title="v", tables=(table,), level=0.95))
+    assert page.count('class="beyond') == 2
+    axes = plot_table(table, Figure().add_subplot(), private=True)
+    arrows = [part.get_offsets().tolist() for part in axes.collections if "Path" in str(part)]
+    assert arrows[:2] == [[[table.axis.low, 1.0]], [[table.axis.high, 1.0]]]
 
 
 @given(

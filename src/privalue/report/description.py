@@ -49,6 +49,7 @@ class Row(NamedTuple):
     dot: float | None = None
     line: tuple[float, float] | None = None  # of the total interval
     bar: tuple[float, float] | None = None  # of the privacy interval
+    beyond: tuple[str, ...] = ()  # "low", "high": where an interval goes on beyond the axis
 
 
 class Axis(NamedTuple):
@@ -125,6 +126,16 @@ class Table:
         ticks = [(text, at) for text, at in ticks if 3 <= at <= 97]  # others would be cut off
         return axis._replace(marks=tuple(map(axis.at, inside)), ticks=tuple(ticks))
 
+    @cached_property
+    def beyond(self) -> dict[str, NDArray[np.bool_]]:
+        """Return which rows have an interval that goes on beyond the axis, by its ends."""
+        low, high = np.zeros((2, len(self)), np.bool_)
+        for ends in (self.total, self.privacy):
+            if ends is not None and self.axis is not None:
+                low |= ends[0] < self.axis.low
+                high |= ends[1] > self.axis.high
+        return {"low": low, "high": high}
+
     def heads(self, level: float | None) -> tuple[str, ...]:
         """Return the headings of the numbers; both kinds of interval have the same level."""
         total = () if self.total is None else (f"{100 * (level or 0):g}% interval",)
@@ -150,7 +161,8 @@ class Table:
         if axis is None or not np.isfinite(value):
             return row
         line, bar = (ends and (axis.at(ends[0]), axis.at(ends[1])) for ends in (total, privacy))
-        return row._replace(dot=axis.at(value), line=line, bar=bar)
+        beyond = tuple(end for end, mask in self.beyond.items() if mask[at])
+        return row._replace(dot=axis.at(value), line=line, bar=bar, beyond=beyond)
 
     def listing(self, level: float | None, most: int) -> Listing:
         """Return the first rows as texts, with the short form of flags."""
