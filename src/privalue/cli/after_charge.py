@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from privalue.cli.app import explain
+from privalue.cli.app import discard_unprinted, explain
+from privalue.cli.console import log
 from privalue.cli.options import ADDRESS
 from privalue.errors import ChargedError, DataError, UsageError
 from privalue.ledger import NAME, Outbox
@@ -60,6 +61,17 @@ def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[
                 folder=outbox.path.parent,
             )
             raise ChargedError(message, exit_code=failure.exit_code) from problem
+
+
+@contextmanager
+def printing_is_optional() -> Iterator[None]:
+    """Log in one line that results cannot be printed: what is charged or published stays so."""
+    try:
+        yield
+        print(end="", flush=True)
+    except OSError as problem:
+        discard_unprinted()
+        log.warn("not-printed", sentence("not_printed", why=problem.strerror))
 
 
 def _command(outbox: Path) -> str:

@@ -26,6 +26,7 @@ from privalue.errors import DataError, PrivalueError, UsageError, read_texts
 from privalue.version import VERSION
 
 INTERRUPTED = 130
+CLOSED_PIPE = 141  # as of a program that SIGPIPE ends
 _TEXTS = read_texts(__file__, "app.toml")
 COMMANDS: dict[str, tuple[str, str]] = _TEXTS["commands"]  # module and sentence, by name
 
@@ -177,14 +178,30 @@ def run(arguments: list[str]) -> int:
     """Run one command, and return its exit code; an error becomes one line on stderr."""
     try:
         code = _run(_move_general_options(arguments))
+        print(end="", flush=True)  # while a failure can still be reported
         if "privalue.cli.console" in sys.modules and code == 0 and _log().as_json:
             _log().event("done", "done", exit_code=code)
         return code
+    except (BrokenPipeError, SystemExit) as problem:
+        # A program that has read enough is no error. Typer exits with 1 where a pipe is closed.
+        if not any(isinstance(one, BrokenPipeError) for one in (problem, problem.__context__)):
+            raise
+        return CLOSED_PIPE
     except (Exception, KeyboardInterrupt) as problem:
         return _fail(problem, debug="--debug" in arguments)
     finally:
+        discard_unprinted()
         if "privalue.cli.console" in sys.modules:
             _log().reset()  # options are for one command only
+
+
+def discard_unprinted() -> None:
+    """Discard what cannot be printed, so that it does not fail again at the exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            print(end="", file=stream, flush=True)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run(arguments: list[str]) -> int:

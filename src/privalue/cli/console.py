@@ -1,9 +1,10 @@
 """Print: results to stdout, the log to stderr."""
 
+import errno
 import json
 import logging
+import os
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -56,6 +57,10 @@ class SafeConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text for rich, with control characters escaped."""
         return super().render_str(escape_controls(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        """Raise what a closed pipe raises elsewhere; rich would end the process."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class Log(SafeConsole):
@@ -125,7 +130,7 @@ def say(line: str) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object."""
-    sys.stdout.write(json.dumps(value, default=_plain, allow_nan=False) + "\n")
+    print(json.dumps(value, default=_plain, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:

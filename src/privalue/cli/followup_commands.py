@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from privalue.cli import terminal
-from privalue.cli.after_charge import require_free
+from privalue.cli.after_charge import printing_is_optional, require_free
 from privalue.cli.console import log, print_json
 from privalue.cli.inputs import load_release, load_study
 from privalue.cli.options import (
@@ -74,10 +74,11 @@ def report(
         answers = read_answers(study_file, justification)
         paths = write_report(release, folder, study=study, account=account, answers=answers)
         files = list(paths.values())
-    if as_json:
-        print_json({"files": files})
-    else:
-        terminal.tell("wrote", files=files)
+    with printing_is_optional():
+        if as_json:
+            print_json({"files": files})
+        else:
+            terminal.tell("wrote", files=files)
 
 
 def _account_if_known(release: Release) -> Account | None:
@@ -150,6 +151,7 @@ def publish_and_log(
     return account
 
 
+@printing_is_optional()
 def show_or_print(
     released: Release, folder: Path, account: Account | None = None, *, as_json: bool
 ) -> None:
@@ -278,9 +280,10 @@ def improve(
 
     better = improve_policy(load_release(release_file), level=level)
     files = better.save(out, force=force)
-    if as_json:
-        print_json(policy_record(better))
-    else:
-        terminal.show(describe_policy(better))
+    with printing_is_optional():
+        if as_json:
+            print_json(policy_record(better))
+        else:
+            terminal.show(describe_policy(better))
     _log_files(*files)
     log.event("nothing-spent", sentence("nothing_spent", source=release_file))

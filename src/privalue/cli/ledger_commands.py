@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from privalue.cli import terminal
-from privalue.cli.after_charge import remove_remains
+from privalue.cli.after_charge import printing_is_optional, remove_remains
 from privalue.cli.console import log, print_json, say
 from privalue.cli.inputs import load_ledger
 from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, Json, argument, option
@@ -80,7 +80,8 @@ def declare(
         replace=replace,
         reason=reason,
     )
-    _print_account(account, opened.place, as_json)
+    with printing_is_optional():
+        _print_account(account, opened.place, as_json)
 
 
 @ledger.command()
@@ -109,7 +110,8 @@ def spend(
         neighbours=neighbours,
         what=what,
     )
-    _print_account(account, opened.place, as_json)
+    with printing_is_optional():
+        _print_account(account, opened.place, as_json)
 
 
 @ledger.command()
@@ -244,7 +246,8 @@ def finish(
         remove_remains(outbox.parent)
     if as_json:
         dataset = release.study["study"]["dataset"]
-        print_json({"release": folder / FILE_NAME, "dataset": dataset})
+        with printing_is_optional():
+            print_json({"release": folder / FILE_NAME, "dataset": dataset})
     else:
         show_or_print(release, folder, as_json=False)
 
