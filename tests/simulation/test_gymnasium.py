@@ -123,6 +123,14 @@ def test_truncated_episodes_are_marked_and_said():
     assert np.bincount(rows.trajectory).max() == 3
     last = np.append(np.diff(rows.trajectory) == 1, True)
     assert rows.cut.tolist() == (last & (rows.reward != 5)).tolist()
+    study = pv.Study(
+        states=3, discount=1, returns=(-3, 5), epsilon=1, delta=1e-6, unit="trajectory"
+    )
+    with pytest.raises(pv.errors.DataError) as refused:
+        pv.inspect(study, rows)
+    assert refused.value.code == "truncated-rows-missing"
+    keep = study.replace(columns={"truncated": "cut"}, truncated_rows="keep")
+    assert pv.inspect(keep, rows).statistics is not None
     assert rows.truncated == rows.cut.sum()
     # An episode that ends at the limit is not truncated.
     assert pv.rollout(Corridor(cut_after=2), advance, 3).truncated == 0

@@ -30,7 +30,9 @@ def test_rewards_of_ends_give_tight_bounds_and_need_no_column():
     assert study.limits.has_ends
     assert not study.stages
     asked = pv.check(study.replace(unit="person", columns={"person": "patient"}))
-    assert "ends-once" in {notice.code for notice in asked.notices}
+    assert {"ends-once", "ends-missing"} <= {notice.code for notice in asked.notices}
+    marked = study.replace(columns={"truncated": "cut"}, truncated_rows="drop-unit")
+    assert "ends-missing" not in {notice.code for notice in pv.check(marked).notices}
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ epsilon 0.6, delta 9e-7
 
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.amounts import MU2, Amount
-from privalue.ledger.entries import ReleaseRequest, study_hash
+from privalue.ledger.entries import DATASET_NAME, ReleaseRequest, study_hash
 from privalue.ledger.gaussian import epsilon_of, mu2_of_alpha
 from privalue.ledger.ledger import Charge, EarlierCharge, Ledger, open_ledger
 from privalue.ledger.outbox import NAME, Outbox, Paid
@@ -43,6 +43,7 @@ from privalue.ledger.terms import BudgetTerms, Protection
 from privalue.ledger.verify import Verified
 
 __all__ = [
+    "DATASET_NAME",
     "MU2",
     "NAME",
     "Account",

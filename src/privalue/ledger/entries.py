@@ -29,7 +29,7 @@ from privalue.ledger.terms import Protection
 
 FORMAT = 1
 _LONGEST_TEXT = 500  # characters of a free text in an entry
-_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
+DATASET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _COLUMNS = ", ".join(("sequence", "body", "hash", "kind", "dataset", "releases", *AMOUNTS))
 
@@ -143,7 +143,7 @@ def parse_object(text: str) -> dict[str, Any]:
 
 def check_name(dataset: str) -> str:
     """Return the name, or raise UsageError if it is not a valid name of a dataset."""
-    if not isinstance(dataset, str) or _NAME.fullmatch(dataset) is None:
+    if not isinstance(dataset, str) or DATASET_NAME.fullmatch(dataset) is None:
         allowed = "up to 100 of a-z, 0-9, - and ., beginning with a letter or a digit"
         raise UsageError(f"dataset = {dataset!r}: a name is {allowed}")
     return dataset

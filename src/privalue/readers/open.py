@@ -12,6 +12,7 @@ from privalue.readers.episodes import (
     open_elements,
     open_recording,
     require_no_rewards_of_ends,
+    require_truncated,
 )
 from privalue.readers.excel import is_workbook, open_excel
 from privalue.readers.files import open_files
@@ -44,6 +45,8 @@ def open_source(data: Any, dialect: Dialect, *, threads: int = 1, memory: int = 
     names = set(dialect.columns.values())
     if isinstance(data, Mapping) and is_recording(data) and not names <= set(map(str, data)):
         return open_recording(data, dialect)
+    if isinstance(getattr(data, "truncated", None), int) and data.truncated:  # a rollout
+        require_truncated("the rollout", dialect)
     table = open_table(data, dialect)
     if table is not None:
         return table

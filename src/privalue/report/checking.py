@@ -117,6 +117,7 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
         yield Notice(notice.code, notice.severity, {"text": notice.text})
     if study.states.ends is not None and study.data.one_trajectory_per_person:
         yield Notice("ends-once", "note", {"column": study.data.person})
+    yield from unended_notices(study)
     if study.is_off_policy:
         yield from _policy_notices(study)
     else:
@@ -128,6 +129,12 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
                     yield Notice(change.code, "note", {"text": f"{change.text}: {change.gain}"})
         yield from _return_notices(study)
         yield from _visit_notices(study)
+
+
+def unended_notices(study: Study) -> Iterator[Notice]:
+    """Yield a notice if a trajectory without an end would count as one whose end earns nothing."""
+    if isinstance(study.states.ends, dict) and "truncated" not in study.data.given:
+        yield Notice("ends-missing", "note", {"per_row": study.values.reward_per_row})
 
 
 def _policy_notices(study: Study) -> Iterator[Notice]:

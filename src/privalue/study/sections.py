@@ -26,6 +26,7 @@ from pydantic import (
 
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
+from privalue.ledger import DATASET_NAME
 from privalue.study.messages import describe_key, format_value, meant, refusal
 
 # Numbers are multiplied and squared: beyond these, doubles would over- or underflow.
@@ -147,7 +148,7 @@ class About(Section):
     """``[study]``: the name of the study, and the people it is about."""
 
     name: Text = "untitled"
-    dataset: Text | None = None
+    dataset: Annotated[str, Field(pattern=f"^{DATASET_NAME.pattern}$")] | None = None
     period: Text | None = None
     trajectories: Annotated[Whole, Field(ge=1, le=MOST_TRAJECTORIES)] | None = None
 
