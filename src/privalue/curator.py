@@ -37,7 +37,7 @@ from privalue.ledger import (
     study_hash,
     uninterrupted,
 )
-from privalue.readers import Progress, is_query_result, read_statistics
+from privalue.readers import Progress, is_query_result, read_statistics, require_memory
 from privalue.releases import Accepted, Guarantee, PublicNoise, Release
 from privalue.study import (
     NEEDS_TRAJECTORIES,
@@ -236,7 +236,7 @@ def inspect(
     *,
     columns: Mapping[str, str] | None = None,
     engine: str = "local",
-    memory: int | None = None,
+    memory: int | str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Diagnostics:
@@ -247,7 +247,8 @@ def inspect(
         data: as for ``release``.
         columns: as for ``release``.
         engine: "local", or "spark".
-        memory: bytes that rows may take while they are put in order; more are read in passes.
+        memory: bytes, or a text such as "2GB", that rows may take while they are put in order;
+            more are read in passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
@@ -262,10 +263,10 @@ def inspect(
     >>> pv.inspect(study, people)
     Diagnostics(private, mechanism='dp-ssp', states=2)
     """
-    prepared = prepare(study, columns)
+    prepared, room = prepare(study, columns), require_memory(memory)
     study = prepared.study
     statistics = read_statistics(
-        data, study, study.limits, engine=engine, memory=memory, threads=threads, progress=progress
+        data, study, study.limits, engine=engine, memory=room, threads=threads, progress=progress
     )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturb(statistics, "values", {})
@@ -323,7 +324,7 @@ def release(
     seed: int | None = None,
     entropy: core.Entropy | None = None,
     engine: str = "local",
-    memory: int | None = None,
+    memory: int | str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -352,7 +353,8 @@ def release(
             and cannot go on a ledger.
         entropy: the source of noise; any but the operating system's makes ``private`` false.
         engine: "local", or "spark" (``privalue.readers.spark``).
-        memory: bytes that rows may take while they are put in order; more are read in passes.
+        memory: bytes, or a text such as "2GB", that rows may take while they are put in order;
+            more are read in passes.
         threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
@@ -380,6 +382,13 @@ def release(
     >>> release["well"].flags, release.private
     ('', True)
     """
+    if expect_new and ledger is None:
+        raise errors.UsageError(
+            "without a ledger every release is a new one",
+            code="all-are-new",
+            hint="leave out {expect_new}, or name the {ledger=LEDGER}",
+        )
+    room = require_memory(memory)
     prepared = prepare(study, columns, on_ledger=ledger is not None)
     study, size = prepared.study, declared_size(prepared.study)
     source = _entropy(seed, entropy, on_ledger=ledger is not None)
@@ -408,7 +417,7 @@ def release(
             study,
             study.limits,
             engine=engine,
-            memory=memory,
+            memory=room,
             threads=threads,
             progress=progress,
         )

@@ -244,7 +244,7 @@ def test_a_releaser_releases_from_end_to_end(roles, accounting):  # noqa: F811
     text, made = spend(roles.releaser, asked)
     assert roles.releaser.find(asked).release == text
     for ledger in (roles.releaser, roles.owner):
-        ledger.verify(heads=[made.head], releases=[text])
+        ledger.verify(heads=[made.head], releases={"it": text})
         assert ledger.account(DATASET).balance.releases == 3
     assert [line.author for line in roles.owner.statement(DATASET)][-1] == roles.name
 

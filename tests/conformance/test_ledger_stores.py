@@ -292,7 +292,9 @@ def judge_race(answers, rounds, units, processes, location):
     assert kinds[-1, "declared"] == rounds + processes, answers
     ledger = open_ledger(location)
     texts = [answer["text"] for answer in answers if answer["kind"] == "granted"]
-    ledger.verify(releases=texts, heads=[json.loads(text)["ledger_head"] for text in texts])
+    ledger.verify(
+        releases=dict(enumerate(texts)), heads=[json.loads(text)["ledger_head"] for text in texts]
+    )
     accounts = {account.dataset: account for account in ledger.accounts()}
     assert {f"first-{process}" for process in range(processes)} <= accounts.keys()
     for turn in range(rounds):
@@ -517,12 +519,12 @@ def test_what_the_chain_alone_cannot_show_a_head_or_a_release_does(history, plac
     """Nobody's key is in the chain: who rewrites all of it is found by heads that left."""
     ledger, text, made = history
     good = [tuple(row) for row in rows(place)]
-    ledger.verify(heads=[made.head], releases=[text])
+    ledger.verify(heads=[made.head], releases={"it": text})
     rewrite(place, good[:-1])  # without the last commit
     place.tamper(("DELETE FROM ledger_releases WHERE hash = ?", (sha256(text),)))
     ledger.verify(heads=[made.head])
     with pytest.raises(LedgerError):
-        ledger.verify(releases=[text])
+        ledger.verify(releases={"it": text})
     rewrite(place, good[:-2])
     ledger.verify()
     with pytest.raises(LedgerError):

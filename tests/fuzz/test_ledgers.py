@@ -113,7 +113,7 @@ class Trial:
 
     def verify(self):
         for _, _, head, text in self.releases:
-            found = self.call("verify", heads=[head], releases=[text])
+            found = self.call("verify", heads=[head], releases={"it": text})
             self.reported |= isinstance(found, LedgerError)
 
     def look(self):

@@ -51,9 +51,9 @@ def test_a_release_spends_once_and_the_identical_request_nothing(ledger):
 def test_the_release_carries_the_head_of_its_own_charge(ledger, tmp_path):
     release = pv.release(described(), DATA, ledger=ledger)
     text = release.save(tmp_path / "out").read_text()
-    ledger.verify(heads=[release.ledger_head], releases=[text])
-    with pytest.raises(pv.LedgerError):
-        ledger.verify(releases=[text.replace("0", "1")])
+    ledger.verify(heads=[release.ledger_head], releases={"it": text})
+    with pytest.raises(pv.LedgerError, match="commits release 2,"):
+        ledger.verify(releases={"release 1": text, "release 2": text.replace("0", "1")})
 
 
 @pytest.mark.parametrize("data", [[[(7, 1.0)]], [[(0, float("nan"))]], "no such file.csv"])
@@ -150,8 +150,9 @@ def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
 def test_a_file_of_heads_notices_an_old_copy(ledger, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     old, verify = Path("ledger.db").read_bytes(), ["ledger", "verify", "--heads", "heads.txt"]
-    for _ in range(2):
+    for first in (True, False):
         assert run(verify) == 0
+        assert ("heads.txt had no earlier heads" in capsys.readouterr().err) == first
     assert len(Path("heads.txt").read_text().splitlines()) == 1
     pv.release(described(), DATA, ledger=ledger)
     assert run(verify) == 0

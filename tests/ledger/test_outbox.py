@@ -78,7 +78,7 @@ def require_finished(folder, kept):
     left = {path.name for path in out.iterdir()}
     left -= {name for name in left if name.endswith(".partial") and "outbox" not in name}
     assert left == {"registry.yaml", "release.json", "report.html", "values.csv"}
-    open_ledger(folder / "ledger.db").verify(releases=[kept])
+    open_ledger(folder / "ledger.db").verify(releases={"it": kept})
     assert releases(folder) == 1
 
 
@@ -284,7 +284,7 @@ def test_a_lost_answer_is_found_out_neither_doubled_nor_lost(folder, arrives):
     ledger = open_ledger("ledger.db")
     lose_an_answer(ledger, arrives)
     released = pv.release(described(), PEOPLE, ledger=ledger)
-    ledger.verify(releases=[released.to_json()])
+    ledger.verify(releases={"it": released.to_json()})
     assert kinds() == ["declare", "charge", "commit"]
 
 

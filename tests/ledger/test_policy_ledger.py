@@ -31,7 +31,7 @@ def test_a_policy_is_paid_for_once_and_said_to_be_paid_for_as_it_was(tmp_path, a
     ledger.declare("trial", epsilon=2.0, delta=1e-6, unit="trajectory", accounting=accounting)
     made = pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True)
     assert pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True).reused
-    ledger.verify(releases=[made.to_json()])
+    ledger.verify(releases={"it": made.to_json()})
     account = ledger.account("trial")
     expected = Amount(epsilon=3 * 10**11)
     if accounting == "gaussian":

@@ -167,8 +167,10 @@ def verify(
     opened = open_ledger(ledger)
     verified = opened.verify(
         heads=[*earlier, *map(_hash_in, heads or ())],
-        releases=[Release.load(path).to_json() for path in releases],
+        releases={str(path): Release.load(path).to_json() for path in releases},
     )
+    if heads_file is not None and not earlier:
+        log.warn("no-earlier-heads", sentence("no_earlier_heads", file=heads_file))
     if heads_file is not None and verified.head not in earlier:
         with heads_file.open("a", encoding="utf-8") as file:
             file.write(f"{opened.place} {verified.head}\n")

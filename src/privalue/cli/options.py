@@ -1,6 +1,5 @@
 """Define the options that several commands share."""
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,20 +50,6 @@ Memory = Annotated[
     advanced("Memory for rows, e.g. 2GB; by default half of the machine's."),
 ]
 Threads = Annotated[int | None, advanced("Threads that read rows; by default one per core.")]
-
-
-def parse_memory(text: str | None) -> int | None:
-    """Return the bytes of a size such as "2GB", "500 MB" or "1.5GiB"; at least 64 MB."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
-    if match is not None:
-        number, prefix, binary = match.groups()
-        power = " kmgt".index(prefix.lower() or " ")
-        size = int(float(number) * (1024 if binary else 1000) ** power)
-        if 64_000_000 <= size <= 2**50:
-            return size
-    raise UsageError(f"--memory {text}: it must be at least 64MB, such as 500MB or 2GB")
 
 
 def require_absent(path: Path, force: bool) -> None:

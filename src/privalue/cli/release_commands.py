@@ -21,7 +21,6 @@ from privalue.cli.options import (
     Threads,
     advanced,
     option,
-    parse_memory,
 )
 from privalue.curator import inspect as inspect_data
 from privalue.curator import release as release_data
@@ -75,9 +74,6 @@ def release(
         ledger = os.environ.get(ADDRESS) or None
     if (ledger is None) != no_ledger:
         raise UsageError(sentence("ledger_or_none"), code="ledger-not-chosen")
-    if expect_new and no_ledger:
-        raise UsageError(sentence("all_are_new"), code="all-are-new")
-    limit = parse_memory(memory)
     require_free(out)
     study = load_study(study_file, side_files)
     if period is not None:
@@ -98,7 +94,7 @@ def release(
                 accept_useless=accept_useless,
                 entropy=None if seed is None else SeededForExperimentsOnly(seed),
                 engine=engine,
-                memory=limit,
+                memory=memory,
                 threads=threads,
                 progress=update,
             )
@@ -119,13 +115,12 @@ def inspect(
     threads: Threads = None,
 ) -> None:
     """Show the curator the results before noise: PRIVATE."""
-    limit = parse_memory(memory)
     if page is not None:
         require_private_place(page)
     study = load_study(study_file, side_files)
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(
-            study, data, engine=engine, memory=limit, threads=threads, progress=update
+            study, data, engine=engine, memory=memory, threads=threads, progress=update
         )
     log.warn("private-output", sentence("private_output"), private=True)
     if page is not None:

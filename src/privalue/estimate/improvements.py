@@ -207,7 +207,7 @@ class Improvement(Tabular):
 
 
 def improve(release: Release | str | Path, *, level: float | None = None) -> Improvement:
-    """Return a policy that is one greedy step better, by released action values; spends nothing.
+    """Return a greedy step by released action values; without ``level`` it may be a step down.
 
     In each state it takes the action with the largest value, among actions that were clearly taken;
     values are drawn towards the state's own, and towards what the action is worth in all states,

@@ -5,7 +5,7 @@ reads the last entry of the ledger and of the dataset, and appends one, in one t
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -279,17 +279,19 @@ class Ledger:
         with self._transaction() as execute:
             return entries.last_head(execute)[1]
 
-    def verify(self, *, heads: Iterable[str] = (), releases: Iterable[str] = ()) -> Verified:
+    def verify(
+        self, *, heads: Iterable[str] = (), releases: Mapping[str, str] | None = None
+    ) -> Verified:
         """Check everything, page by page, so that writers do not wait.
 
         Args:
             heads: hashes, stored elsewhere, that the ledger must contain.
-            releases: texts that the ledger must contain.
+            releases: texts that the ledger must contain, by their names in messages.
 
         Raises:
             LedgerError: the first thing that is wrong.
         """
-        return verify(self._store, [entries.check_hash(head) for head in heads], releases)
+        return verify(self._store, [entries.check_hash(head) for head in heads], releases or {})
 
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Execute]:
@@ -315,6 +317,8 @@ def open_ledger(location: str | Path | Ledger, *, wait: float = 30.0) -> Ledger:
     """
     if isinstance(location, Ledger):
         return location
+    if not isinstance(location, str | os.PathLike):
+        raise UsageError(f"ledger = {location!r}: give a file, or postgresql://...")
     text = os.fspath(location)
     if not os.path.lexists(text) and not os.path.isdir(os.path.dirname(text)):
         if names_server(text):

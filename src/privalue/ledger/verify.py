@@ -6,7 +6,7 @@ change, so that the pages are consistent.
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -81,13 +81,13 @@ class _Walk:
         self.number, self.head = entry.number, entry.hash
 
 
-def verify(store: Store, heads: Iterable[str], releases: Iterable[str]) -> Verified:
+def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> Verified:
     """Walk the whole ledger; raise LedgerError with the first thing that is wrong.
 
     Args:
         store: of the ledger.
         heads: hashes that the ledger must contain.
-        releases: texts that the ledger must contain.
+        releases: texts that the ledger must contain, by their names in messages.
     """
     walk, is_more = _Walk(), True
     while is_more:
@@ -216,21 +216,21 @@ def _check_releases(store: Store) -> None:
         is_more = len(rows) == _FEW
 
 
-def _require_on_record(store: Store, heads: Iterable[str], releases: Iterable[str]) -> None:
+def _require_on_record(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> None:
     with store.transaction() as execute:
         for head in heads:
             if last_entry(execute, "hash = ?", head) is None:
                 why = "an old copy was put back, its last entries were removed, or it is another"
                 raise _failed(store, f"it lacks the head {head}: {why}")
-        for text in releases:
+        for name, text in releases.items():
             head = str(parse_object(text).get("ledger_head"))
             if head == "None":
                 raise UsageError(
-                    "the ledger is intact, and one of the releases was never charged to any: it was"
-                    " made without a ledger, or pooled; leave it out"
+                    f"the ledger is intact, and {name} was never charged to any: it was made "
+                    "without a ledger, or pooled; leave it out"
                 )
             charge = last_entry(execute, "hash = ? AND kind = 'charge'", head)
             number = 0 if charge is None else charge.number
             stored = last_entry(execute, "charge = ? AND kind = 'commit'", number)
             if stored is None or stored.said.get("release") != sha256(text):
-                raise _failed(store, f"no entry commits the release with the head {head}")
+                raise _failed(store, f"no entry commits {name}, a release with the head {head}")

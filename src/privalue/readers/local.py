@@ -8,6 +8,7 @@ several times.
 """
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -65,6 +66,22 @@ def require_threads(threads: int | None) -> int:
         allowed = f"it must be a whole number from 1 to {MOST_THREADS}"
         raise UsageError(allowed, code="out-of-range", argument=("threads", threads))
     return threads
+
+
+def require_memory(memory: int | str | None) -> int | None:
+    """Return the bytes of a size such as "2GB", "500 MB" or "1.5GiB", or raise UsageError."""
+    if memory is None:
+        return None
+    pattern = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*"
+    match = re.fullmatch(pattern, str(memory), re.IGNORECASE)
+    if match is not None:
+        number, prefix, binary = match.groups()
+        power = " kmgt".index(prefix.lower() or " ")
+        size = int(float(number) * (1024 if binary else 1000) ** power)
+        if 64_000_000 <= size <= 2**50:
+            return size
+    allowed = "it must be at least 64MB, such as 500MB or 2GB"
+    raise UsageError(allowed, code="out-of-range", argument=("memory", memory))
 
 
 def read_locally(

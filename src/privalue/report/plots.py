@@ -88,12 +88,11 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
             if ends is not None:
                 low, high = ends[0][places], ends[1][places]
                 lines(along, low, high, color=colour, lw=width, alpha=alpha)
-        for end, marker in (("low", "<"), ("high", ">")) if table.axis is not None else ():
-            cut = along[table.beyond[end][places]]
-            edge = np.full(len(cut), getattr(table.axis, end))
-            at = (edge, cut) if is_rows else (cut, edge)
-            arrow = marker if is_rows else {"<": "v", ">": "^"}[marker]
-            axes.scatter(*at, marker=arrow, color=colour, s=40, clip_on=False)
+        for end, marker in (("low", "<v"), ("high", ">^")) if table.axis is not None else ():
+            beyond = along[table.beyond[end][places]]
+            edge = np.full(len(beyond), getattr(table.axis, end))
+            arrow = {"marker": marker[not is_rows], "color": colour, "s": 40, "clip_on": False}
+            axes.scatter(*((edge, beyond) if is_rows else (beyond, edge)), **arrow)
         hollow, values = np.isin(places, table.flagged), table.value[places]
         style = {"edgecolor": colour, "s": 24 if len(places) <= _MOST_LARGE else 4, "zorder": 3}
         for mask, face, label in ((~hollow, colour, name or "value"), (hollow, "white", "")):
@@ -107,8 +106,8 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
                 (axes.axvline if is_rows else axes.axhline)(mark, color="0.5", lw=0.8, ls="--")
     _name(axes, labels, is_rows=is_rows)
     set_label = axes.set_xlabel if is_rows else axes.set_ylabel
-    cut = " (arrows: intervals go on)" if np.any([*table.beyond.values()]) else ""
-    set_label(_literal(table.axis_label or "value") + cut)
+    legend = " (arrows: intervals go on)" if np.any([*table.beyond.values()]) else ""
+    set_label(_literal(table.axis_label or "value") + legend)
     title = table.title if private else f"NOT PRIVATE: {table.title}"
     axes.set_title(_literal(textwrap.fill(title, 60)), loc="left")
     if len(groups) > 1:

@@ -184,10 +184,13 @@ def _reader(env: Any, policy: Any, generator: np.random.Generator) -> tuple[Any,
 
         def call_policy(observation: Any) -> Any:
             action = policy(observation)
-            if isinstance(action, list | tuple | dict):
+            if isinstance(action, list | tuple | dict) or (
+                _is_discrete(env.action_space) and not env.action_space.contains(action)
+            ):
                 raise UsageError(
                     f"the policy returned {action} for the observation {observation}; a function "
-                    "must return one action; for probabilities, give an array of states by actions"
+                    f"must return one action of {env.action_space}; for probabilities, give an "
+                    "array of states by actions"
                 )
             return action
 
