@@ -105,9 +105,7 @@ def plan(
     solve: Annotated[
         str | None, advanced("What to solve for, to reach it: trajectories or epsilon.")
     ] = None,
-    steps: Annotated[
-        int | None, advanced("With dp-ope: the longest trajectory in rows, if public.")
-    ] = None,
+    steps: Annotated[int | None, advanced("The most rows of a trajectory, if public.")] = None,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:

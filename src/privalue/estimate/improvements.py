@@ -207,9 +207,9 @@ class Improvement(Tabular):
 
 
 def improve(release: Release | str | Path, *, level: float | None = None) -> Improvement:
-    """Return a greedy step by released action values; without ``level`` it may be a step down.
+    """Return a policy by one greedy step; without ``level`` it may be worse where nothing is clear.
 
-    In each state it takes the action with the largest value, among actions that were clearly taken;
+    It follows from released action values, and spends nothing. In each state it takes the action with the largest value, among actions that were clearly taken;
     values are drawn towards the state's own, and towards what the action is worth in all states,
     less half their posterior standard deviation. Where no action looks better, the state keeps what
     it did: its actions have the noisy shares that they have among first visits, which are not how

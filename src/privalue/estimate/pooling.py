@@ -16,6 +16,7 @@ and spends nothing.
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,12 +183,13 @@ def _unlike(first: Release, release: Release) -> str | None:
             "its stage chose other bounds of returns; give `returns` in studies that are to be "
             "pooled"
         )
-    for name in sorted({*first.terms, *release.terms} - _COST - _SIZE):
-        if release.terms.get(name) != first.terms.get(name):
-            return f"it differs from the first one in {name.replace('_', ' ')}"
+    parts = [(name, first.terms, release.terms) for name in {*first.terms, *release.terms}]
     for section, name in (("states", "ends"), ("values", "reward_per_row")):
-        if release.study[section].get(name) != first.study[section].get(name):
-            return f"it differs from the first one in {name.replace('_', ' ')}"
+        parts.append((name, first.study[section], release.study[section]))
+    for name, mine, its in sorted(parts, key=itemgetter(0)):
+        if name not in _COST | _SIZE and mine.get(name) != its.get(name):
+            what = name.replace("_", " ")
+            return f"its {what} ({its.get(name)}) differ from those of release 1 ({mine.get(name)})"
     for name in ("arm", "state", "action"):
         mine, its = (one.main.columns.get(name, np.zeros(0)) for one in (first, release))
         if mine.tolist() != its.tolist():

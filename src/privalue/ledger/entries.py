@@ -160,7 +160,8 @@ def check_text(name: str, text: str) -> str:
     """Return the text, or raise UsageError if it is too long for an entry or not printable."""
     fits = isinstance(text, str) and len(text) <= _LONGEST_TEXT and text.isprintable()
     if not (fits and text.strip()):
-        raise UsageError(f"{name} has 1 to {_LONGEST_TEXT} printable characters, on one line")
+        allowed = f"it must be one line of 1 to {_LONGEST_TEXT} printable characters"
+        raise UsageError(allowed, argument=(name, text))
     return text
 
 

@@ -216,8 +216,9 @@ def _state_cells(state: Any, dialect: Dialect) -> Sequence[Any]:
         numbers = _flatten(state)
     except Exception:  # an object of any class: its methods may raise anything
         numbers = []
-    nothing = [object()] * len(roles)  # invalid in every role
-    return numbers if len(numbers) == len(roles) else nothing
+    # A text is no number, and says in a message what is wrong.
+    unlike = [f"an observation of {len(numbers)} numbers"] * len(roles)
+    return numbers if len(numbers) == len(roles) else unlike
 
 
 def _flatten(value: Any) -> list[Any]:

@@ -39,7 +39,9 @@ def place_keywords(keywords: Mapping[str, Any], sections: Sections | None = None
     placed = {name: dict(keys) for name, keys in (sections or {}).items()}
     for word in keywords:
         if word not in KEYWORDS:
-            raise refusal("key-unknown", word, "keyword", meant(word, KEYWORDS))
+            column = f'columns={{"{word}": NAME}} names a column'
+            near = column if word in ROLES else meant(word, KEYWORDS)
+            raise refusal("key-unknown", word, "keyword", near)
         section, replaced = REPLACES.get(word, ("", ()))
         for name in replaced:
             placed.get(section, {}).pop(name, None)

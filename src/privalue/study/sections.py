@@ -149,7 +149,7 @@ class About(Section):
 
     name: Text = "untitled"
     dataset: Annotated[str, Field(pattern=f"^{DATASET_NAME.pattern}$")] | None = None
-    period: Text | None = None
+    period: Line | None = None
     trajectories: Annotated[Whole, Field(ge=1, le=MOST_TRAJECTORIES)] | None = None
 
 
