@@ -9,12 +9,10 @@ import stat
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
 from scipy.optimize import linprog
 
 import privalue as pv
@@ -30,9 +28,7 @@ from privalue.report import (
     write_private_page,
     write_report,
 )
-from privalue.report.description import Description, Table
 from privalue.report.folders import PRIVATE_MARK, PUBLIC_FILES
-from privalue.report.plots import plot_table
 from report import samples
 
 LABELS = ["ill", "better", "well", "gone"]
@@ -193,20 +189,13 @@ def test_files_have_every_digit_and_plots_every_value(kind, tmp_path):
 
 
 def test_a_plot_marks_the_intervals_that_go_on_beyond_its_axis():
-    table = Table(
-        key="values",
-        title="Values by state",
-        labels={"State": ["a", "b"]},
-        value=np.array([4.5, 4.6]),
-        total=(np.array([4.0, -30.0]), np.array([5.0, 30.0])),
-        flags=[(), ("few visits",)],
-    )
-    assert [row.beyond for row in table.rows()] == [(), ("low", "high")]
-    page = notebook_html(Description(title="v", tables=(table,), level=0.95))
-    assert page.count('class="beyond') == 2
-    axes = plot_table(table, Figure().add_subplot(), private=True)
-    arrows = [part.get_offsets().tolist() for part in axes.collections if "Path" in str(part)]
-    assert arrows[:2] == [[[table.axis.low, 1.0]], [[table.axis.high, 1.0]]]
+    wide = study(labels=["a", "b"], values={"discount": 1.0, "returns": (0.0, 30.0)})
+    stays = [[("a", 5.0)]] * 4000 + [[("b", 5.0)]] * 20
+    release = release_anyway(wide, stays, entropy=pv.SeededForExperimentsOnly(1))
+    description = describe(release)
+    assert [row.beyond for row in description.tables[-1].rows()] == [(), ("low", "high")]
+    assert notebook_html(description).count('class="beyond') == 2
+    assert "arrows" in release.plot().get_xlabel()
 
 
 @given(

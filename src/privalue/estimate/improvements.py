@@ -209,12 +209,13 @@ class Improvement(Tabular):
 def improve(release: Release | str | Path, *, level: float | None = None) -> Improvement:
     """Return a policy by one greedy step; without ``level`` it may be worse where nothing is clear.
 
-    It follows from released action values, and spends nothing. In each state it takes the action with the largest value, among actions that were clearly taken;
-    values are drawn towards the state's own, and towards what the action is worth in all states,
-    less half their posterior standard deviation. Where no action looks better, the state keeps what
-    it did: its actions have the noisy shares that they have among first visits, which are not how
-    often each was taken where people come back to a state and choose again. With ``level`` a state
-    moves only where the gain is clear.
+    It follows from released action values, and spends nothing. In each state it takes the action
+    with the largest value, among actions that were clearly taken; values are drawn towards the
+    state's own, and towards what the action is worth in all states, less half their posterior
+    standard deviation. Where no action looks better, the state keeps what it did: its actions have
+    the noisy shares that they have among first visits, which are not how often each was taken where
+    people come back to a state and choose again. With ``level`` a state moves only where the gain
+    is clear.
 
     Args:
         release: a release of a study with actions, its file, or its folder.

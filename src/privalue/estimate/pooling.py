@@ -16,7 +16,6 @@ and spends nothing.
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -183,13 +182,12 @@ def _unlike(first: Release, release: Release) -> str | None:
             "its stage chose other bounds of returns; give `returns` in studies that are to be "
             "pooled"
         )
-    parts = [(name, first.terms, release.terms) for name in {*first.terms, *release.terms}]
-    for section, name in (("states", "ends"), ("values", "reward_per_row")):
-        parts.append((name, first.study[section], release.study[section]))
-    for name, mine, its in sorted(parts, key=itemgetter(0)):
-        if name not in _COST | _SIZE and mine.get(name) != its.get(name):
+    described = [one.study["states"] | one.study["values"] | one.terms for one in (first, release)]
+    for name in sorted({*first.terms, *release.terms, "ends", "reward_per_row"} - _COST - _SIZE):
+        here, there = (one.get(name) for one in described)
+        if here != there:
             what = name.replace("_", " ")
-            return f"its {what} ({its.get(name)}) differ from those of release 1 ({mine.get(name)})"
+            return f"{what} = {there} differs from {here}, of the first one"
     for name in ("arm", "state", "action"):
         mine, its = (one.main.columns.get(name, np.zeros(0)) for one in (first, release))
         if mine.tolist() != its.tolist():
