@@ -221,17 +221,13 @@ def test_with_drop_unit_no_element_ends_the_reading():
         assert gathered(dataset, DROPPING).counts.tolist() == plain
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: pv.inspect(STUDY, EPISODES, memory="1KB"),
+def test_wrong_arguments_are_errors_of_the_tree():
+    for call in (
         lambda: pv.inspect(STUDY, EPISODES, memory=-1),
         lambda: pv.release(STUDY, EPISODES, ledger=5),
         lambda: pv.inspect(STUDY, FRAME["state"]),
         lambda: pv.pool([1, 2]),
         lambda: pv.rollout("FrozenLake-v1", lambda _: 9, 5),
-    ],
-)
-def test_a_wrong_argument_is_an_error_of_the_tree(call):
-    with pytest.raises((pv.UsageError, pv.DataError)):
-        call()
+    ):
+        with pytest.raises((pv.UsageError, pv.DataError)):
+            call()

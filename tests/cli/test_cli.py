@@ -237,19 +237,18 @@ def test_a_figure_is_a_picture_and_replaces_nothing_unasked(folder, monkeypatch)
 
 
 def test_what_is_published_stays_done_if_it_cannot_be_printed(folder):
-    unread, closed = os.pipe()
+    main = [sys.executable, "-c", MAIN]
+    check, (unread, closed) = [*main, "check", "study.toml", "--json"], os.pipe()
     os.close(unread)
-    budget = ["--epsilon", "9", "--delta", "1e-3", "--unit", "trajectory", "--replace"]
-    check = [sys.executable, "-c", MAIN, "check", "study.toml", "--json"]
     with open("/dev/full", "w") as full:
-        for out, folder_name, unprinted in ((full, "a", 3), (closed, "b", 141)):
-            for command, code in (
-                ([*RELEASE, folder_name], 0),
-                (["ledger", "declare", "people", *budget, "--json"], 0),
-                (check[3:], unprinted),
-            ):
-                done = subprocess.run([*check[:3], *command], stdout=out, check=False)
-                assert done.returncode == code, command
+        for out, command, code in (
+            (full, [*main, *RELEASE, "a", "--json"], 0),
+            (closed, [*main, *RELEASE, "b"], 0),
+            (full, [*main, *BUDGET, "trajectory"], 0),
+            (full, check, 3),
+            (closed, check, 141),
+        ):
+            assert subprocess.run(command, stdout=out, check=False).returncode == code, command
     assert subprocess.run(f"{shlex.join(check)} >&-", shell=True, check=False).returncode == 0
 
 

@@ -123,9 +123,7 @@ def test_truncated_episodes_are_marked_and_said():
     assert np.bincount(rows.trajectory).max() == 3
     last = np.append(np.diff(rows.trajectory) == 1, True)
     assert rows.cut.tolist() == (last & (rows.reward != 5)).tolist()
-    study = pv.Study(
-        states=3, discount=1, returns=(-3, 5), epsilon=1, delta=1e-6, unit="trajectory"
-    )
+    study = pv.Study(states=3, discount=1, returns=(0, 5), epsilon=1, delta=0.1, unit="trajectory")
     with pytest.raises(pv.errors.DataError) as refused:
         pv.inspect(study, rows)
     assert refused.value.code == "truncated-rows-missing"

@@ -163,7 +163,8 @@ class Study(Sections, Tables):
         except (OSError, UnicodeDecodeError) as problem:
             raise refusal("study-unreadable", path, one_line(problem)) from None
         except StudyError as problem:
-            raise StudyError(f"{path}: {problem}", code=problem.code) from None
+            problem.args = (f"{path}: {problem.args[0]}",)
+            raise
 
     @classmethod
     def parse(cls, text: str, *folders: Path) -> "Study":
