@@ -113,7 +113,7 @@ def test_a_quote_does_not_swallow_other_rows(tmp_path, line):
     good = rows().replace("\n", ",\n") if note else rows()
     text = head + good + line + good.replace("\n", "\n") + line
     path = write(tmp_path, head + good + line)
-    assert "line 29: the line is no row" in outcome(path)
+    assert "d.csv, line 29: " in outcome(path)
     found = statistics(path, DROPPING)
     assert np.array_equal(found.counts, expected().counts)
     assert np.array_equal(found.return_steps, expected().return_steps)
