@@ -37,7 +37,7 @@ from privalue.ledger import (
     study_hash,
     uninterrupted,
 )
-from privalue.readers import Progress, is_query_result, read_statistics, require_memory
+from privalue.readers import Progress, is_query_result, read_statistics
 from privalue.releases import Accepted, Guarantee, PublicNoise, Release
 from privalue.study import (
     NEEDS_TRAJECTORIES,
@@ -263,10 +263,10 @@ def inspect(
     >>> pv.inspect(study, people)
     Diagnostics(private, mechanism='dp-ssp', states=2)
     """
-    prepared, room = prepare(study, columns), require_memory(memory)
+    prepared = prepare(study, columns)
     study = prepared.study
     statistics = read_statistics(
-        data, study, study.limits, engine=engine, memory=room, threads=threads, progress=progress
+        data, study, study.limits, engine=engine, memory=memory, threads=threads, progress=progress
     )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturb(statistics, "values", {})
@@ -382,13 +382,6 @@ def release(
     >>> release["well"].flags, release.private
     ('', True)
     """
-    if expect_new and ledger is None:
-        raise errors.UsageError(
-            "without a ledger every release is a new one",
-            code="all-are-new",
-            hint="leave out {expect_new}, or name the {ledger=LEDGER}",
-        )
-    room = require_memory(memory)
     prepared = prepare(study, columns, on_ledger=ledger is not None)
     study, size = prepared.study, declared_size(prepared.study)
     source = _entropy(seed, entropy, on_ledger=ledger is not None)
@@ -417,7 +410,7 @@ def release(
             study,
             study.limits,
             engine=engine,
-            memory=room,
+            memory=memory,
             threads=threads,
             progress=progress,
         )

@@ -11,7 +11,6 @@ The module is not called ``release``: that is the function ``privalue.release``.
 import difflib
 import hashlib
 import math
-import os
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
@@ -785,8 +784,6 @@ class Release(Columns, Part):
         Raises:
             DataError: there is no such file, or it is not a release.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise UsageError(f"a {type(path).__name__} is not the name of a release")
         path = Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
         try:
             return cls.parse(read_whole(path, _MAX_BYTES).decode("utf-8"))

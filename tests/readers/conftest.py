@@ -3,6 +3,14 @@
 import pytest
 
 
+@pytest.fixture(scope="package", autouse=True)
+def little_memory():
+    """So little memory that small tables take several passes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privalue.readers.local.LEAST_MEMORY", 0)
+        yield
+
+
 @pytest.fixture
 def small_batches(monkeypatch):
     """Boundaries everywhere: a few rows to a batch, a block and a pass."""

@@ -65,13 +65,17 @@ def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[
 
 @contextmanager
 def printing_is_optional() -> Iterator[None]:
-    """Log in one line that results cannot be printed: what is charged or published stays so."""
+    """Log in one line that results cannot be printed: what is charged or published stays so.
+
+    Where a pipe is closed, rich and Typer exit.
+    """
     try:
         yield
         print(end="", flush=True)
-    except OSError as problem:
+    except (OSError, SystemExit) as problem:
         discard_unprinted()
-        log.warn("not-printed", sentence("not_printed", why=problem.strerror))
+        why = getattr(problem, "strerror", "the pipe is closed")
+        log.warn("not-printed", sentence("not_printed", why=why))
 
 
 def _command(outbox: Path) -> str:

@@ -26,7 +26,6 @@ from privalue.errors import DataError, PrivalueError, UsageError, read_texts
 from privalue.version import VERSION
 
 INTERRUPTED = 130
-CLOSED_PIPE = 141  # as of a program that SIGPIPE ends
 _TEXTS = read_texts(__file__, "app.toml")
 COMMANDS: dict[str, tuple[str, str]] = _TEXTS["commands"]  # module and sentence, by name
 
@@ -76,6 +75,7 @@ def _load(name: str) -> Any:
 
 app = typer.Typer(
     cls=Commands,
+    add_completion=False,
     pretty_exceptions_enable=False,  # they would print local variables, private ones included
     rich_markup_mode=None,
     epilog=_TEXTS["example"],
@@ -182,11 +182,6 @@ def run(arguments: list[str]) -> int:
         if "privalue.cli.console" in sys.modules and code == 0 and _log().as_json:
             _log().event("done", "done", exit_code=code)
         return code
-    except (BrokenPipeError, SystemExit) as problem:
-        # A program that has read enough is no error. Typer exits with 1 where a pipe is closed.
-        if not any(isinstance(one, BrokenPipeError) for one in (problem, problem.__context__)):
-            raise
-        return CLOSED_PIPE
     except (Exception, KeyboardInterrupt) as problem:
         return _fail(problem, debug="--debug" in arguments)
     finally:
@@ -209,8 +204,6 @@ def _run(arguments: list[str]) -> int:
     if not arguments:
         app(["--help"], prog_name="privalue", standalone_mode=False)
         return 2
-    if "--install-completion" in arguments and not os.path.isabs(os.path.expanduser("~")):
-        raise UsageError("cannot install completion: no home directory")
     pairs = {f"{word}={value}" for word, value in pairwise(arguments)}
     for name in ("--ledger=", "--out="):  # an unset variable of a script is an empty text
         if name in pairs | set(arguments):
@@ -218,8 +211,7 @@ def _run(arguments: list[str]) -> int:
     code = app(arguments, prog_name="privalue", standalone_mode=False)
     if code == INTERRUPTED:  # typer's silent exit code after Ctrl-C
         raise KeyboardInterrupt
-    # typer exits with 1 if it cannot detect the shell to install completion for
-    return (2 if code == 1 else code) if isinstance(code, int) else 0
+    return code if isinstance(code, int) else 0
 
 
 def _move_general_options(arguments: list[str]) -> list[str]:
@@ -266,6 +258,8 @@ def explain(problem: BaseException) -> Failure:
             return Failure("there is not enough memory; use fewer states", 3, "memory")
         case UnicodeEncodeError():  # a file name that is not valid UTF-8
             return Failure("a file name is not valid UTF-8; rename it", 3, "file-name", True)
+        case BrokenPipeError():  # rich and Typer exit with the same code
+            return Failure("nobody reads the output", 1, "output-closed")
         case OSError():
             why = problem.strerror or type(problem).__name__
             where = f" ({problem.filename})" if problem.filename else ""

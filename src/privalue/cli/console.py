@@ -1,9 +1,7 @@
 """Print: results to stdout, the log to stderr."""
 
-import errno
 import json
 import logging
-import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -57,10 +55,6 @@ class SafeConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text for rich, with control characters escaped."""
         return super().render_str(escape_controls(text), **options)
-
-    def on_broken_pipe(self) -> None:
-        """Raise what a closed pipe raises elsewhere; rich would end the process."""
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class Log(SafeConsole):

@@ -74,11 +74,10 @@ def report(
         answers = read_answers(study_file, justification)
         paths = write_report(release, folder, study=study, account=account, answers=answers)
         files = list(paths.values())
-    with printing_is_optional():
-        if as_json:
-            print_json({"files": files})
-        else:
-            terminal.tell("wrote", files=files)
+    if as_json:
+        print_json({"files": files})
+    else:
+        terminal.tell("wrote", files=files)
 
 
 def _account_if_known(release: Release) -> Account | None:
@@ -280,10 +279,9 @@ def improve(
 
     better = improve_policy(load_release(release_file), level=level)
     files = better.save(out, force=force)
-    with printing_is_optional():
-        if as_json:
-            print_json(policy_record(better))
-        else:
-            terminal.show(describe_policy(better))
+    if as_json:
+        print_json(policy_record(better))
+    else:
+        terminal.show(describe_policy(better))
     _log_files(*files)
     log.event("nothing-spent", sentence("nothing_spent", source=release_file))

@@ -246,12 +246,7 @@ def finish(
         )
         outbox.unlink(missing_ok=True)
         remove_remains(outbox.parent)
-    if as_json:
-        dataset = release.study["study"]["dataset"]
-        with printing_is_optional():
-            print_json({"release": folder / FILE_NAME, "dataset": dataset})
-    else:
-        show_or_print(release, folder, as_json=False)
+    show_or_print(release, folder, as_json=as_json)
 
 
 def _folder(outbox: Path, pending: Paid) -> Path:

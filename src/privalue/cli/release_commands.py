@@ -74,6 +74,8 @@ def release(
         ledger = os.environ.get(ADDRESS) or None
     if (ledger is None) != no_ledger:
         raise UsageError(sentence("ledger_or_none"), code="ledger-not-chosen")
+    if expect_new and no_ledger:
+        raise UsageError(sentence("all_are_new"), code="all-are-new")
     require_free(out)
     study = load_study(study_file, side_files)
     if period is not None:

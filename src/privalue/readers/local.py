@@ -8,7 +8,6 @@ several times.
 """
 
 import os
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from privalue.core import Contributions, Integers, Limits, Statistics
 from privalue.errors import UsageError
@@ -31,6 +31,7 @@ from privalue.readers.rows import Encoder, Rows
 from privalue.readers.source import Progress, Source, Task
 
 MOST_THREADS = 1024
+LEAST_MEMORY = 64_000_000  # bytes, that can be asked for
 RESERVED_BYTES = 608 << 20  # for the program itself, and batches being read
 LEAST_BYTES = 1 << 24
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -68,18 +69,13 @@ def require_threads(threads: int | None) -> int:
     return threads
 
 
-def require_memory(memory: int | str | None) -> int | None:
-    """Return the bytes of a size such as "2GB", "500 MB" or "1.5GiB", or raise UsageError."""
+def require_memory(memory: int | str | None) -> int:
+    """Return the bytes of a size such as "2GB", or the default for None; raise UsageError."""
     if memory is None:
-        return None
-    pattern = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*"
-    match = re.fullmatch(pattern, str(memory), re.IGNORECASE)
-    if match is not None:
-        number, prefix, binary = match.groups()
-        power = " kmgt".index(prefix.lower() or " ")
-        size = int(float(number) * (1024 if binary else 1000) ** power)
-        if 64_000_000 <= size <= 2**50:
-            return size
+        return default_memory()
+    with suppress(ValidationError):
+        if LEAST_MEMORY <= (size := TypeAdapter(ByteSize).validate_python(memory)) <= 2**50:
+            return int(size)
     allowed = "it must be at least 64MB, such as 500MB or 2GB"
     raise UsageError(allowed, code="out-of-range", argument=("memory", memory))
 

@@ -5,7 +5,7 @@ from typing import Any
 from privalue.core import Limits, Statistics
 from privalue.errors import UsageError
 from privalue.readers.declaration import Declaration
-from privalue.readers.local import default_memory, read_locally, require_threads
+from privalue.readers.local import read_locally, require_memory, require_threads
 from privalue.readers.open import open_source
 from privalue.readers.source import Progress
 from privalue.study import Study
@@ -17,7 +17,7 @@ def read_statistics(
     limits: Limits,
     *,
     engine: str = "local",
-    memory: int | None = None,
+    memory: int | str | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Statistics:
@@ -29,9 +29,9 @@ def read_statistics(
         study: the study.
         limits: the limits that the core enforces on every unit.
         engine: "local" or "spark".
-        memory: approximate limit of the local engine, in bytes; by default half of the memory that
-            the process may use. If rows need more, they are read in several passes; none is ever
-            written to disk.
+        memory: approximate limit of the local engine, in bytes or as "2GB"; by default half of the
+            memory that the process may use. If rows need more, they are read in several passes;
+            none is ever written to disk.
         threads: of the local engine; one for each core, if left out. Spark has its own setting.
         progress: called with the rows read, and all rows (None if unknown).
 
@@ -40,7 +40,7 @@ def read_statistics(
     """
     declaration = Declaration.of(study, limits.keys)
     if engine == "local":
-        many, room = require_threads(threads), default_memory() if memory is None else memory
+        many, room = require_threads(threads), require_memory(memory)
         source = open_source(data, declaration.dialect, threads=many, memory=room)
         return read_locally(
             source, declaration, limits, memory=room, threads=many, progress=progress

@@ -28,8 +28,6 @@ def open_table(data: Any, dialect: Dialect) -> Source | None:
     """Return the rows of a table in memory, or None if the data is not a table."""
     package, kind = type(data).__module__.split(".")[0].lstrip("_"), type(data).__name__
     place = f"the {package} {kind}"
-    if kind == "Series":
-        raise data_error("data-unknown", kind=f"{package} {kind}")
     # A subclass of a frame, too: its own Arrow stream would give each column one type.
     bases = {base.__module__.split(".")[0] for base in type(data).__mro__}
     if "pandas" in bases and hasattr(data, "columns"):
