@@ -112,11 +112,6 @@ class Log(SafeConsole):
 log = Log()
 
 
-def screen() -> Console:
-    """Return the console for results: plain text, in which brackets are not markup."""
-    return SafeConsole()
-
-
 def say(line: str) -> None:
     """Print a line of the results, without wrapping it."""
     print(escape_controls(line))

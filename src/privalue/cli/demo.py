@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from privalue.cli.app import app
-from privalue.cli.console import log, print_json, screen
+from privalue.cli.console import SafeConsole, log, print_json
 from privalue.cli.options import Json, option
 from privalue.cli.terminal import tell
 from privalue.errors import UsageError, read_texts
@@ -42,7 +42,7 @@ def demo(
         if as_json:
             log.event("step", title)
         else:
-            screen().print(title, style="bold", soft_wrap=True)
+            SafeConsole().print(title, style="bold", soft_wrap=True)
         with redirect_stdout(io.StringIO()) if hidden else nullcontext():
             app(shlex.split(words), prog_name="privalue", standalone_mode=False)
     released = Release.load(folder / "released")

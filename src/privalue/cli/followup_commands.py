@@ -72,8 +72,8 @@ def report(
         study = None if study_file is None else load_study(study_file, side_files)
         account = _account_if_known(release) if ledger is None else account_of(release, ledger)
         answers = read_answers(study_file, justification)
-        paths = write_report(release, folder, study=study, account=account, answers=answers)
-        files = list(paths.values())
+        report_files = write_report(release, folder, study=study, account=account, answers=answers)
+        files = list(report_files.values())
     if as_json:
         print_json({"files": files})
     else:

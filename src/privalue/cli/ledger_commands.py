@@ -124,8 +124,7 @@ def show(
     opened = load_ledger(ledger, dataset)
     accounts = opened.accounts() if dataset is None else [opened.account(dataset)]
     if as_json and dataset is None:
-        entries = [account.as_dict() | {"ledger": opened.place} for account in accounts]
-        print_json({"datasets": entries})
+        print_json({"datasets": [one.as_dict() | {"ledger": opened.place} for one in accounts]})
         return
     for account in accounts:
         _print_account(account, opened.place, as_json)

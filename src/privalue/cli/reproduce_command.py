@@ -27,15 +27,9 @@ def reproduce(
     workers = (os.cpu_count() or 1) if processes is None else processes
     if not 1 <= workers <= 256:
         raise UsageError(f"--processes {workers}: it must be from 1 to 256")
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {out}: it must be a folder, and this is a file")
     with progress("Running", then="Testing claims and plotting") as update:
-        try:
-            results = reproduce_all(
-                out, QUICK if quick else FULL, processes=workers, progress=update
-            )
-        except OSError as problem:
-            raise UsageError(f"cannot write to {out}: {problem.strerror}") from None
+        effort = QUICK if quick else FULL
+        results = reproduce_all(out, effort, processes=workers, progress=update)
     if as_json:
         print_json(
             {

@@ -40,10 +40,8 @@ def init(
     if data is None:
         write_text(path, study_template(every=every))
         if as_json:
-            print_json({"study": path})
-        else:
-            terminal.tell("study_written", path=path)
-        return
+            return print_json({"study": path})
+        return terminal.tell("study_written", path=path)
     names, heading = column_names(data)
     guesses = guess(names, heading)
     comments = {**guesses.questions, **guesses.hints}

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from privalue.cli.console import say, screen
+from privalue.cli.console import SafeConsole, say
 from privalue.report import Description, Listing, say_notice, sentence
 
 MOST_ROWS = 50
@@ -33,7 +33,7 @@ def show(
         with_verdict: for a release, begin with its guarantee and whether the values can be used.
         console: to print on; stdout, if left out.
     """
-    console = console or screen()
+    console = console or SafeConsole()
     if with_verdict:
         style = "bold" if description.private else "bold red"
         console.print(description["privacy.sentence"], style=style)
@@ -61,4 +61,4 @@ def show_listing(listing: Listing, console: Console | None = None) -> None:
     for row in listing.rows:
         # Labels are texts, not markup; the console escapes control characters.
         grid.add_row(*map(str, row))
-    (console or screen()).print(grid)
+    (console or SafeConsole()).print(grid)

@@ -31,7 +31,7 @@ def open_files(data: str | Path, dialect: Dialect) -> Source:
     return Source(
         schemas=tuple((str(file.path), file.schema) for file in files),
         tasks=lambda types: (task for file in files for task in file.tasks(types)),
-        rows=sum(file.rows for file in files if isinstance(file, ParquetFile)) or None,
+        rows=sum(file.metadata.num_rows for file in files if isinstance(file, ParquetFile)) or None,
         heading={"delimiter": first.delimiter, "encoding": first.encoding}
         if isinstance(first, CsvFile)
         else {},
@@ -127,13 +127,9 @@ class ParquetFile:
         """
         with _opened(path) as file:
             opened = cls(path, file.schema_arrow, file.metadata)
-            _require_rows(path, opened.rows, sum(max(size, 0) for size in opened.sizes))
+            declared = file.metadata.num_rows
+            _require_rows(path, declared, sum(max(size, 0) for size in opened.sizes))
             return opened
-
-    @property
-    def rows(self) -> int:
-        """Return how many rows there are."""
-        return int(self.metadata.num_rows)
 
     @property
     def sizes(self) -> list[int]:

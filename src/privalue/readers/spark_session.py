@@ -40,8 +40,7 @@ def session() -> "SparkSession":
             builder = builder.config(name, value)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        made: SparkSession = builder.getOrCreate()
-        return made
+        return builder.getOrCreate()  # type: ignore[no-any-return]
     except (_errors().PySparkRuntimeError, OSError) as problem:  # without Java, without bash
         raise MissingComponentError(word("spark-start", problem=one_line(problem))) from None
 

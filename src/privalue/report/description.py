@@ -128,13 +128,10 @@ class Table:
 
     @cached_property
     def beyond(self) -> dict[str, NDArray[np.bool_]]:
-        """Return which rows have an interval that goes on beyond the axis, by its ends."""
-        low, high = np.zeros((2, len(self)), np.bool_)
-        for ends in (self.total, self.privacy):
-            if ends is not None and self.axis is not None:
-                low |= ends[0] < self.axis.low
-                high |= ends[1] > self.axis.high
-        return {"low": low, "high": high}
+        """Return which rows have a total interval that goes on beyond the axis, by its ends."""
+        if self.total is None or self.axis is None:
+            return {}
+        return {"low": self.total[0] < self.axis.low, "high": self.total[1] > self.axis.high}
 
     def heads(self, level: float | None) -> tuple[str, ...]:
         """Return the headings of the numbers; both kinds of interval have the same level."""

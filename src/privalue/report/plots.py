@@ -2,7 +2,7 @@
 
 A few values are drawn as labelled rows, many as columns from left to right. The total interval is a
 thin line, the privacy interval a thick one, and the value a mark on both, hollow if it is flagged.
-Arrows are where intervals go on beyond the axis.
+The axis is that of the page, unless it would cut an interval off.
 """
 
 import textwrap
@@ -88,11 +88,6 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
             if ends is not None:
                 low, high = ends[0][places], ends[1][places]
                 lines(along, low, high, color=colour, lw=width, alpha=alpha)
-        for end, marker in (("low", "<v"), ("high", ">^")) if table.axis is not None else ():
-            beyond = along[table.beyond[end][places]]
-            edge = np.full(len(beyond), getattr(table.axis, end))
-            arrow = {"marker": marker[not is_rows], "color": colour, "s": 40, "clip_on": False}
-            axes.scatter(*((edge, beyond) if is_rows else (beyond, edge)), **arrow)
         hollow, values = np.isin(places, table.flagged), table.value[places]
         style = {"edgecolor": colour, "s": 24 if len(places) <= _MOST_LARGE else 4, "zorder": 3}
         for mask, face, label in ((~hollow, colour, name or "value"), (hollow, "white", "")):
@@ -100,14 +95,14 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
             at = [end[mask] for end in points]
             axes.scatter(*at, facecolor=face, label=_literal(label) or None, **style)
     if table.axis is not None:
-        (axes.set_xlim if is_rows else axes.set_ylim)(table.axis.low, table.axis.high)
+        if not np.any([*table.beyond.values()]):
+            (axes.set_xlim if is_rows else axes.set_ylim)(table.axis.low, table.axis.high)
         for mark in table.marks:
             if table.axis.low <= mark <= table.axis.high:
                 (axes.axvline if is_rows else axes.axhline)(mark, color="0.5", lw=0.8, ls="--")
     _name(axes, labels, is_rows=is_rows)
     set_label = axes.set_xlabel if is_rows else axes.set_ylabel
-    legend = " (arrows: intervals go on)" if np.any([*table.beyond.values()]) else ""
-    set_label(_literal(table.axis_label or "value") + legend)
+    set_label(_literal(table.axis_label or "value"))
     title = table.title if private else f"NOT PRIVATE: {table.title}"
     axes.set_title(_literal(textwrap.fill(title, 60)), loc="left")
     if len(groups) > 1:

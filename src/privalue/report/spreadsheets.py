@@ -27,10 +27,6 @@ def _begins_formula(label: str) -> bool:
     bare = label.lstrip("'")
     if bare[:1] in {"\t", "\r", "\n"}:
         return True
-    first = next((mark for mark in bare if mark != "'" and not _is_invisible(mark)), "")
+    visible = (mark for mark in bare if mark != "'" and unicodedata.category(mark)[0] not in "CZM")
+    first = next(visible, "")
     return unicodedata.normalize("NFKC", first)[:1] in {"=", "+", "-", "@"}
-
-
-def _is_invisible(mark: str) -> bool:
-    """Return whether a character is invisible: white space, a control, a combining mark."""
-    return unicodedata.category(mark)[0] in "CZM"
