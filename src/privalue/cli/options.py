@@ -55,6 +55,5 @@ Threads = Annotated[int | None, advanced("Threads that read rows; by default one
 def require_absent(path: Path, force: bool) -> None:
     """Raise UsageError if the file exists, unless it may be overwritten."""
     if path.exists() and not force:
-        raise UsageError(
-            f"{path} exists; use --force to overwrite it, or give another name", code="exists"
-        )
+        message = f"{path} exists; use --force to overwrite it, or give another name"
+        raise UsageError(message, code="exists")

@@ -117,7 +117,8 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
         yield Notice(notice.code, notice.severity, {"text": notice.text})
     if study.states.ends is not None and study.data.one_trajectory_per_person:
         yield Notice("ends-once", "note", {"column": study.data.person})
-    yield from unended_notices(study)
+    if isinstance(study.states.ends, dict) and "truncated" not in study.data.given:
+        yield Notice("ends-missing", "note", {"per_row": study.values.reward_per_row})
     if study.is_off_policy:
         yield from _policy_notices(study)
     else:
@@ -129,12 +130,6 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
                     yield Notice(change.code, "note", {"text": f"{change.text}: {change.gain}"})
         yield from _return_notices(study)
         yield from _visit_notices(study)
-
-
-def unended_notices(study: Study) -> Iterator[Notice]:
-    """Yield a notice if a trajectory without an end would count as one whose end earns nothing."""
-    if isinstance(study.states.ends, dict) and "truncated" not in study.data.given:
-        yield Notice("ends-missing", "note", {"per_row": study.values.reward_per_row})
 
 
 def _policy_notices(study: Study) -> Iterator[Notice]:
@@ -177,14 +172,13 @@ def _return_notices(study: Study) -> Iterator[Notice]:
     is_discounted = study.values.discount < 1
     # Without a discount rewards imply no bounds: returns are far wider at four times a reward's.
     widest = most - least if is_discounted else 8 * (rewards[1] - rewards[0])
-    has_bounds_stage = "bounds" in study.stages
-    stage_helps = study.mechanism.name == "dp-ssp" and not has_bounds_stage
+    stage_helps = study.mechanism.name == "dp-ssp" and "bounds" not in study.stages
     rounding = 1e-9 * (high - low)  # somebody writes 20 for 1/(1 - 0.95), which is a little less
     about = {
         "bounds": (low, high),
         "implied": (least, most),
         "is_discounted": is_discounted,
-        "staged": has_bounds_stage,
+        "staged": "bounds" in study.stages,
         "stage_helps": stage_helps,
     }
     if study.values.returns is None:
@@ -204,8 +198,7 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
         yield fact("study.dimension", design.dimension)
     limit = study.limits.max_trajectories_per_person if study.privacy.unit == "person" else None
     states = None if study.is_off_policy else study.limits.max_states_per_trajectory
-    key_kind = "state" if study.pairs is None else "pair"
-    yield fact("study.limits", limit, most=states, each=key_kind)
+    yield fact("study.limits", limit, most=states, each="state" if study.pairs is None else "pair")
     alpha, more = None, dict.fromkeys(("sigma", "beta", "delta"))
     if isinstance(mechanism, Ope):
         alpha = mechanism.calibration.alpha

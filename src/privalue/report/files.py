@@ -73,10 +73,8 @@ def read_answers(study_file: Path | None, justification: str | None = None) -> d
         raise UsageError(f"{file} cannot be read: {why}", code="answers-invalid") from None
     for key, answer in answers.items():
         if key not in ANSWER_KEYS or not isinstance(answer, str):
-            raise UsageError(
-                f"{file}: {key} is not allowed; its keys are {', '.join(ANSWER_KEYS)}, with texts",
-                code="answers-invalid",
-            )
+            message = f"{file}: {key} is none of {', '.join(ANSWER_KEYS)}, which have texts"
+            raise UsageError(message, code="answers-invalid")
     return answers | overrides
 
 
@@ -85,6 +83,5 @@ def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Pa
     try:
         return atomic_write(target, text, mode=mode, errors="replace")
     except OSError as problem:
-        raise UsageError(
-            f"cannot write {target}: {problem.strerror}", code="cannot-write"
-        ) from None
+        message = f"cannot write {target}: {problem.strerror}"
+        raise UsageError(message, code="cannot-write") from None

@@ -72,12 +72,8 @@ def section_facts(described: Mapping[str, Any]) -> Iterator[Fact]:
     for name, section in described.items():
         if name == "side_files":
             for file in section:
-                yield Fact(
-                    f"study.side_files.{file['key']}",
-                    file["sha256"],
-                    f"Side file {file['key']}",
-                    f"{file['name']}, SHA-256 {file['sha256']}",
-                )
+                key, text = file["key"], f"{file['name']}, SHA-256 {file['sha256']}"
+                yield Fact(f"study.side_files.{key}", file["sha256"], f"Side file {key}", text)
         elif section:
             yield Fact(f"study.{name}", section, f"[{name}]", plain_text(section)[1:-1])
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from privalue.errors import UsageError
-from privalue.report.checking import unended_notices
 from privalue.report.description import Description, Fact, Notice, Table
 from privalue.report.files import write_text
 from privalue.report.folders import PRIVATE_MARK, PUBLIC_FILES, is_marked
@@ -74,7 +73,6 @@ def _notices(fields: dict[str, Any], study: Study) -> Iterator[Notice]:
     unvisited = int(np.count_nonzero(fields["counts"] == 0))
     if unvisited and fields["mechanism"] != "dp-ope":
         yield Notice("private-unvisited", "warn", {"count": unvisited})
-    yield from unended_notices(study)
     if fields.get("by_query"):
         yield Notice("private-query", "warn")
 
