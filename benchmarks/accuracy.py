@@ -97,7 +97,7 @@ def measured(
             off = (made.values - setting.values)[setting.seen]
             errors.append(math.sqrt(float(np.mean(np.square(off)))))
             if variant == "as it is":
-                figures.covered.append(_covered(made, setting, study.return_bounds))
+                figures.covered.append(_covered(made, setting, study.values.return_bounds))
     return figures
 
 

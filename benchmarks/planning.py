@@ -102,7 +102,9 @@ def widths_of_states(drawn, releases=4):
         for rows, release in of_releases(setting, described, m, releases):
             visits = first_visits(rows, setting.states, setting.most_states)
             chosen, table = release.restriction, release.tables["values"]
-            low, high = described.return_bounds if chosen is None else (chosen.low, chosen.high)
+            low, high = (
+                described.values.return_bounds if chosen is None else (chosen.low, chosen.high)
+            )
             halves = (table.total_high - table.total_low) / 2 / (high - low)
             middle = np.abs(np.clip(setting.values, low, high) - (low + high) / 2)
             predicted, surely = widths.at(visits), widths.at_95(visits)

@@ -160,7 +160,7 @@ class Diagnostics(core.Private):
     by_query: bool  # the rows are the result of a query
 
     def _public_shape(self) -> str:
-        return f"mechanism={self.study.mechanism.name!r}, states={self.study.state_count}"
+        return f"mechanism={self.study.mechanism.name!r}, states={self.study.names.count}"
 
     def private_fields(self) -> dict[str, Any]:
         """Return all numbers as plain values. PRIVATE: none of it may be published."""
@@ -195,7 +195,7 @@ class Diagnostics(core.Private):
 
         The target's value is weighted importance sampling with clipped weights.
         """
-        low, high = self.study.return_bounds
+        low, high = self.study.values.return_bounds
         middle = 0.5 * low + 0.5 * high
         exact = estimate.noisy_weights(mechanism, self.perturbation.center.astype(np.float64))
         mass = np.where(exact.weights > 0, exact.weights, 1.0)
@@ -745,4 +745,4 @@ def _max_text_bytes(study: Study) -> int:
 
 def _count_entries(study: Study) -> int:
     """Return the number of values in a release; with actions, those of states included."""
-    return study.key_count + (0 if study.pairs is None else study.state_count)
+    return study.key_count + (0 if study.pairs is None else study.names.count)

@@ -66,7 +66,7 @@ def test_values_are_phi_theta_between_the_bounds_and_the_policy_value_their_mean
         3, features={"kind": "aggregate", "size": 2}, values={"start": {"0": 0.25, "2": 0.75}}
     )
     release = release_anyway(described, DATA)
-    low, high = described.return_bounds
+    low, high = described.values.return_bounds
     theta = np.array(release.theta)
     drawn = theta[[0, 0, 1]]
     assert [entry.value for entry in release.values] == np.clip(drawn, low, high).tolist()

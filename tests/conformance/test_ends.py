@@ -82,7 +82,7 @@ def twin(made, study):
         owned.setdefault((person, trajectory), []).append((step, cells))
     keys, m = study.limits.keys, 0
     counts, sums, weights, weighted = np.zeros((4, keys))
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     fixed = study.fixed_rewards
     of_ends = {} if fixed is None else dict(zip(ENDS, fixed[1], strict=True))
     for (_, trajectory), rows in sorted(owned.items()):

@@ -82,7 +82,7 @@ def twin(table, described, states=int):
         values.discount,
         values.rewards,
         values.return_bounds,
-        described.state_count,
+        described.names.count,
         limit,
     )
 

@@ -55,9 +55,9 @@ def random_case(seed, mechanism):
 
 def twin(described, data):
     """Everything that ``inspect`` shows, from the definitions."""
-    returns = described.return_bounds
+    returns = described.values.return_bounds
     m, counts, sums = literal.first_visit(
-        data, described.values.discount, described.values.rewards, returns, described.state_count
+        data, described.values.discount, described.values.rewards, returns, described.names.count
     )
     means = literal.mean_returns(counts, sums, returns, described.values.unvisited_value)
     phi = design(described).phi

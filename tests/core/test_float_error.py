@@ -74,7 +74,7 @@ def distance(theta, exact):
 def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
     described, phi, data = case(seed, np.asarray, condition)
     gathered, built = statistics(data, described), design(described)
-    low, high = described.return_bounds
+    low, high = described.values.return_bounds
     weights = [Fraction(float(w)) for w in described.state_weights]
     means = gathered.mean_returns(0.0)
     exact = exact_theta(

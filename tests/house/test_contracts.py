@@ -229,7 +229,7 @@ def test_the_terms_in_a_release_are_those_that_the_core_used(monkeypatch):
     seed = pv.SeededForExperimentsOnly
     honest = pv.release(described, data, entropy=seed(1))
     assert honest.terms["epsilon"] == 0.5
-    assert honest.terms["return_bounds"] == list(described.return_bounds)
+    assert honest.terms["return_bounds"] == list(described.values.return_bounds)
     curator = importlib.import_module("privalue.curator")
     right = curator.resolve
 

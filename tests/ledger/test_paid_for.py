@@ -60,4 +60,4 @@ def test_more_states_than_a_ledger_can_store(ledger, monkeypatch):
 def test_nothing_else_is_refused(ledger):
     released = release_anyway(exactly(), PEOPLE, ledger=ledger)
     assert ledger.account("trial").spent.epsilon > 0
-    assert len(released.values) == study(3).state_count
+    assert len(released.values) == study(3).names.count

@@ -5,7 +5,7 @@ from privalue.releases import NOT_PRIVATE
 
 def literal_flags(release, study):
     """The flags of every value, by the rules as docs/report.md words them."""
-    bounds = study.return_bounds
+    bounds = study.values.return_bounds
     held = release.restriction
     between = bounds if held is None else (held.low, held.high)
     number = release.trajectories or study.study.trajectories

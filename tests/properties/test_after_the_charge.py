@@ -140,7 +140,7 @@ def made_up(study, draw):
     most = min(most, MOST_TRAJECTORIES)
     counted = min(m, most)
     count = st.sampled_from([0, 1, counted // 2, max(counted - 1, 0), counted])
-    counts = np.array([draw(count) for _ in range(study.state_count)], dtype=np.int64)
+    counts = np.array([draw(count) for _ in range(study.names.count)], dtype=np.int64)
     if draw(st.booleans()):
         counts[:] = counts[0]
     share = st.sampled_from([0, 1, GRID_STEPS // 2, GRID_STEPS - 1, GRID_STEPS])
@@ -168,7 +168,7 @@ def everything_after(study, size, mechanism, statistics, seed):
 
 def require_sound(study, released):
     """Finite, between the bounds, and no interval upside down."""
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     assert released.theta is None or np.isfinite(released.theta).all()
     for entry in released.values:
         assert low <= entry.value <= high
@@ -203,10 +203,10 @@ def test_nothing_that_could_be_drawn_fails(study, data):
         rehearse(mechanism, study)
     except pv.StudyError:
         return
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     if isinstance(mechanism, Ssp):
         far = 64 * mechanism.noise.deviations
-        most = np.repeat([GRID_STEPS / 2, 1.0], study.state_count) * size.most_count
+        most = np.repeat([GRID_STEPS / 2, 1.0], study.names.count) * size.most_count
         ends = np.array([-far, 0 * far, 1e-9 * far, far, most, -most, most + far, -most - far])
     else:
         sigma = mechanism.largest_sigma

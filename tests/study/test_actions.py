@@ -27,7 +27,7 @@ def labels_of(chosen):
 def test_keys_are_pairs_state_after_state():
     chosen = described(privacy={"max_states_per_trajectory": 3})
     limits = chosen.limits
-    assert (chosen.state_count, chosen.key_count) == (2, 4)
+    assert (chosen.names.count, chosen.key_count) == (2, 4)
     assert labels_of(chosen) == PAIRS
     assert (limits.keys, limits.arms, limits.max_keys_changed) == (4, 1, 4)
     assert limits.max_states_per_trajectory == 3

@@ -18,7 +18,7 @@ def described(**sections):
 
 def test_keys_are_states_of_every_arm():
     chosen = described(privacy={"max_states_per_trajectory": 7})
-    assert (chosen.arm_count, chosen.state_count, chosen.key_count) == (2, 3, 6)
+    assert (chosen.arm_count, chosen.names.count, chosen.key_count) == (2, 3, 6)
     limits = chosen.limits
     assert (limits.keys, limits.arms, limits.max_states_per_trajectory) == (6, 2, 3)
     assert [*map(chosen.key_label, (0, 2, 3))] == ["control: 0", "control: 2", "treated: 0"]

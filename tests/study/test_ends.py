@@ -23,7 +23,7 @@ def clinic(**changes):
 def test_rewards_of_ends_give_tight_bounds_and_need_no_column():
     study = clinic()
     assert study.fixed_rewards == (0.0, (0.0, 1.0))
-    assert study.return_bounds == (0.0, 0.99)
+    assert study.values.return_bounds == (0.0, 0.99)
     assert study.values.rewards == (0.0, 1.0)
     assert study.names.names == ("ward", "icu")
     assert study.raw_labels == {"ward": 0, "icu": 1, "died": 2, "home": 3}
@@ -49,7 +49,7 @@ def test_rewards_of_ends_give_tight_bounds_and_need_no_column():
 def test_bounds_that_follow_are_the_hull_of_all_lengths(changes, returns):
     """A slow twin: returns of up to 400 rows, with each end and with none."""
     study = clinic(**changes)
-    assert study.return_bounds == returns
+    assert study.values.return_bounds == returns
     (row, ends), gamma = study.fixed_rewards, study.values.discount
     for rows in range(1, 400):
         before = sum(row * gamma**k for k in range(rows))
@@ -59,7 +59,7 @@ def test_bounds_that_follow_are_the_hull_of_all_lengths(changes, returns):
 
 def test_what_follows_is_found_anew_when_something_changes():
     study = clinic()
-    assert study.replace(discount=0.5).return_bounds == (0.0, 0.5)
+    assert study.replace(discount=0.5).values.return_bounds == (0.0, 0.5)
     assert study.replace(ends={"home": 3.0}).values.rewards == (0.0, 3.0)
     again = pv.Study.from_sections(study.sections())
     assert again == study

@@ -135,7 +135,7 @@ def _compare_mechanisms(
     study = prediction.study
     if prediction.rmse is None or study.is_off_policy:
         raise UsageError("--all needs values by state, with --visits or --world and --trajectories")
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     rows = []
     for name in ("dp-ssp", *SMOOTH):
         row: dict[str, Any] = {"mechanism": name, "rmse": None, "why": ""}

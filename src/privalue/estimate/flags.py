@@ -63,6 +63,6 @@ def flags_of_study(study: Study, values: Vector, trajectories: int | None = None
     flags.append(("weightless", study.key_weights == 0))
     # The intervals of means show how far these may be from a bound. Other values have none.
     if not counted or study.features.kind == "matrix":
-        low, high = study.return_bounds
+        low, high = study.values.return_bounds
         flags.append(("at-a-bound", (values <= low) | (values >= high)))
     return flags

@@ -183,7 +183,7 @@ def policy_tables(
         every: flags that every row has.
     """
     noisy, level = noisy_weights(mechanism, drawn), study.report.level
-    tables = policy_columns(noisy, study.return_bounds, level)
+    tables = policy_columns(noisy, study.values.return_bounds, level)
     policy, parts = tables["policy"], len(mechanism.scales)  # a public size was not drawn
     released = dict(zip(noisy._fields[:parts], noisy[:parts], strict=True))
     # At the level of each start some of many have a kept mass above 1 even where the behaviour is
@@ -192,7 +192,7 @@ def policy_tables(
     too_much = "impossible" if policy["refuted"].any() else "above"
     of_target = [("lost", ~policy["supported"] & ~above), (too_much, above)]
     flags = {"policy": of_target, "behaviour": [], "differences": of_target}
-    starts = {"start": [str(name) for name in study.start_names]} if study.start_names else {}
+    starts = {"start": list(map(str, study.names.names))} if study.policy.by else {}
     return {
         "level": level,
         "tables": {

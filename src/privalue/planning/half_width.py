@@ -48,7 +48,7 @@ class HalfWidth:
     def of(cls, study: Study, mechanism: Mechanism) -> "HalfWidth":
         """Return the half-widths of every key of a study with dp-ssp, in their order."""
         assert isinstance(mechanism, Ssp)
-        noise, (low, high) = mechanism.noise, study.return_bounds
+        noise, (low, high) = mechanism.noise, study.values.return_bounds
         return cls(
             sum_noise=noise.of_steps * noise.step,
             count_noise=noise.of_counts,

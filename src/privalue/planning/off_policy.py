@@ -104,15 +104,15 @@ def bound_row(study: Study, trajectories: float, clip: float, steps: int | None)
         clip: C.
         steps: the most rows of a trajectory; None if there is no public bound.
     """
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     reach, policies, pairs = high - low, study.policies, study.pairs
     assert pairs is not None
-    if steps is None or policies.behaviour is None:
+    if steps is None or "behaviour" not in policies:
         return ClipRow(clip=clip, kept=0.0, bias=reach, noise=reach, error=reach)
     shape = (pairs.states.count, pairs.actions.count)
     target, behaviour = np.zeros(shape), np.zeros(shape)
-    target[pairs.state_of, pairs.action_of] = policies.target
-    behaviour[pairs.state_of, pairs.action_of] = policies.behaviour
+    target[pairs.state_of, pairs.action_of] = policies["target"]
+    behaviour[pairs.state_of, pairs.action_of] = policies["behaviour"]
     retained = least_retained_weight(target, behaviour, clip, steps)
     noise = reach * _noise_and_sampling(with_clip(study, clip), trajectories, retained)
     bias = reach * (1 - retained)
@@ -142,7 +142,7 @@ def world_row(study: Study, trajectories: int, clip: float, world: World) -> Cli
     changed = with_clip(study, clip)
     source = FromWorld(changed, world)
     prediction = predict(changed, source, trajectories)
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     return ClipRow(
         clip=clip,
         kept=source.retained_weight,

@@ -242,7 +242,7 @@ def plan(
             setting = replace(setting, trajectories=m)
     has_bounds_stage = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
     relative = has_bounds_stage and setting.world is None
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     unit = high - low if relative else 1.0
     widths = _widths(study, m, relative=relative)
     prediction = _prediction(study, setting)
@@ -467,7 +467,7 @@ def _policy_plan(study: Study, setting: Setting) -> Plan:
     m, world, study_clip = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
     if m is None:
         raise question("trajectories-missing")
-    starts, (low, high) = max(len(study.start_names), 1), study.return_bounds
+    starts, (low, high) = study.limits.keys, study.values.return_bounds
     rows = tuple(
         bound_row(study, m / starts, clip, setting.steps)
         if world is None
@@ -505,7 +505,7 @@ def _clip_suggestions(result: Plan) -> Iterator[Suggestion]:
 
 def _policy_notices(result: Plan, setting: Setting, starts: int) -> Iterator[PlanNotice]:
     current = _study_clip(result)
-    if setting.world is None and result.study.policies.behaviour is None:
+    if setting.world is None and "behaviour" not in result.study.policies:
         yield notice("behaviour-in-rows")
     elif setting.world is None and setting.steps is None:
         yield notice("no-length-bound")

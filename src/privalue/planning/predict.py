@@ -194,7 +194,7 @@ def _bounds(mechanism: Mechanism, draw: Draw) -> tuple[float, float]:
 
 def _policy_values(study: Study, mechanism: Ope, released: Vector) -> Vector:
     """Return the target's value from sums of weights and of weighted returns."""
-    noisy, (low, high) = noisy_weights(mechanism, released), study.return_bounds
+    noisy, (low, high) = noisy_weights(mechanism, released), study.values.return_bounds
     share = np.divide(
         noisy.weighted, noisy.weights, out=np.zeros(len(noisy.weights)), where=noisy.weights > 0
     )

@@ -105,7 +105,7 @@ def _noise_dominates(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> b
     share = min(study.limits.max_states_per_trajectory, study.keys_per_arm) / study.key_count
     best = np.full(study.key_count, max(math.ceil(trajectories * share), 1), dtype=np.int64)
     deviation = float((mechanism.sigma(mechanism.psi(best)) * noise_factors(mechanism)).min())
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     return bool(2 * normal_quantile(study.report.level) * deviation > USEFUL_WIDTH * (high - low))
 
 

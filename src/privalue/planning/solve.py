@@ -86,7 +86,7 @@ def solve_error(
         rmse: the error to reach.
         quantity: what may change, "trajectories" or "epsilon".
     """
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     _require_target(rmse, (high - low) / 2)
 
     def error(value: float, draws: int = _FEW_DRAWS) -> float:

@@ -82,7 +82,7 @@ def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
         return ()
     measure = "people" if in_people else "rmse"
     assess = _people if in_people else _rmse
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     before = assess(study, setting, high - low)
     helpful = []
     for change in _possible(study, setting):
@@ -146,7 +146,7 @@ def _fewer_trajectories(study: Study, _: Setting) -> Iterator[_Change]:
 
 
 def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     gamma, (r_low, r_high) = study.values.discount, study.values.rewards
     declared = study.values.returns is not None and "rewards" in study.values.given
     least, most = implied_returns((r_low, r_high), gamma) if declared else (low, high)

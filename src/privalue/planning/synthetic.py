@@ -49,7 +49,7 @@ class FromVisits:
 
     def __init__(self, study: Study, visits: Vector) -> None:
         self._study = study
-        low, high = study.return_bounds
+        low, high = study.values.return_bounds
         self.visits: Vector = np.tile(visits / study.arm_count, study.arm_count)
         # The golden ratio spreads values evenly, and sets those of neighbouring states far apart.
         self._shares = (0.5 + _GOLDEN * np.arange(len(self.visits))) % 1
@@ -263,11 +263,11 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
     if study.raw_labels is None or (
         study.states.groups is None and "0" not in study.raw_labels
     ):  # states are matched by position
-        if states != study.state_count:
-            raise StudyError(say("world", "states", theirs=states, ours=study.state_count))
+        if states != study.names.count:
+            raise StudyError(say("world", "states", theirs=states, ours=study.names.count))
         return np.arange(states)
     positions = np.array([study.raw_labels.get(str(raw), -1) for raw in range(states)])
-    positions[positions >= study.state_count] = -1
+    positions[positions >= study.names.count] = -1
     unknown = np.flatnonzero((positions < 0) & process.reachable)
     if unknown.size:
         raise StudyError(say("world", "unknown", state=unknown[0]))
@@ -303,8 +303,8 @@ def _policies(study: Study, world: World, key_of: Integers) -> tuple[Vector, Vec
     """Return the target's and the behaviour's probabilities of each pair of a world."""
     tables = study.policies
     logged = world.decisions[1].ravel()
-    behaviour = logged if tables.behaviour is None else np.append(tables.behaviour, 0.0)[key_of]
-    return np.append(tables.target, 0.0)[key_of], behaviour
+    behaviour = np.append(tables["behaviour"], 0.0)[key_of] if "behaviour" in tables else logged
+    return np.append(tables["target"], 0.0)[key_of], behaviour
 
 
 def _target_values(mdp: MDP, target: Vector, *, by_start: bool) -> Vector:

@@ -55,7 +55,7 @@ class Declaration:
         if data.truncated_rows is not None:
             columns["truncated"] = data.truncated
         arms = max(len(study.arms.names), 1)
-        rows_keys = study.state_count * arms if pairs is None else pairs.count
+        rows_keys = study.names.count * arms if pairs is None else pairs.count
         return cls(study, rows_keys, columns, Ratios.of(study, keys))
 
     @property

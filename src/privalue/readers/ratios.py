@@ -31,14 +31,14 @@ class Ratios:
             return None
         policies, pairs = study.policies, study.pairs
         assert pairs is not None
-        starts = pairs.state_of if study.start_names else np.zeros(pairs.count)
-        ratios = policies.target
-        if policies.behaviour is not None:
-            ratios = _over(ratios, policies.behaviour)
+        starts = pairs.state_of if study.policy.by else np.zeros(pairs.count)
+        ratios = policies["target"]
+        if "behaviour" in policies:
+            ratios = _over(ratios, policies["behaviour"])
         return cls(
             starts=np.append(starts, [keys, keys + 1]).astype(np.int32),
             of_pairs=np.append(ratios, [0.0, 1.0]),
-            logged=policies.behaviour is None,
+            logged="behaviour" not in policies,
         )
 
     def apply(self, pairs: NDArray[np.int32], logged: Vector | None) -> tuple[Any, Vector]:

@@ -92,7 +92,7 @@ class Encoder:
             if labels
         }
         pairs = study.pairs
-        self._counts = {"state": study.state_count, "action": pairs.actions.count if pairs else 0}
+        self._counts = {"state": study.names.count, "action": pairs.actions.count if pairs else 0}
         self._allowed = None if pairs is None else pairs.allowed
         codes = study.raw_labels
         self._codes = None if codes is None else np.fromiter(codes.values(), np.int32)
@@ -196,7 +196,7 @@ class Encoder:
         position = found["step"].values  # any column will do: only its length is used
         if study.states.ends is not None:
             assert self._codes is not None
-            position = self._codes[found["state"].values] - study.state_count
+            position = self._codes[found["state"].values] - study.names.count
             failed = found["state"].failed
             ends = (position >= 0) if failed is None else (position >= 0) & ~failed
         if study.fixed_rewards is None:

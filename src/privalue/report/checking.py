@@ -67,7 +67,7 @@ class Checked:
             "beta": None if constants is None else constants.beta,
             "ridge": ridge,
             "condition": design.weighted.condition if design.weighted.low > 0 else None,
-            "return_bounds": study.return_bounds,
+            "return_bounds": study.values.return_bounds,
             "unvisited": study.values.unvisited_value,
             "stages": study.stages,
             "notes": self.notes,
@@ -135,10 +135,11 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
 def _policy_notices(study: Study) -> Iterator[Notice]:
     """Yield notices about the target and behaviour policies."""
     policies, pairs, clip = study.policies, study.pairs, study.policy.clip
-    if policies.behaviour is None or pairs is None:
+    if "behaviour" not in policies or pairs is None:
         return
-    no_overlap = (policies.behaviour == 0) & (policies.target > 0)
-    ratios = policies.target / np.where(policies.behaviour > 0, policies.behaviour, np.inf)
+    target, behaviour = policies["target"], policies["behaviour"]
+    no_overlap = (behaviour == 0) & (target > 0)
+    ratios = target / np.where(behaviour > 0, behaviour, np.inf)
     largest = float(ratios.max())
     if no_overlap.any():
         first = pairs.label(int(np.argmax(no_overlap)))
@@ -158,15 +159,15 @@ def _visit_notices(study: Study) -> Iterator[Notice]:
         if study.limits.max_states_per_trajectory > 1 and abs(float(visits.sum()) - 1) <= 1e-3:
             yield Notice("visits-sum-to-1", "note")
     if study.raw_labels is not None:
-        reached = {at for at in study.raw_labels.values() if at < study.state_count}
-        unreached = study.state_count - len(reached)
+        reached = {at for at in study.raw_labels.values() if at < study.names.count}
+        unreached = study.names.count - len(reached)
         if unreached:
             yield Notice("unreached", "note", {"count": unreached})
 
 
 def _return_notices(study: Study) -> Iterator[Notice]:
     """Yield notices about bounds of returns that are wider than necessary."""
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     rewards = study.values.rewards
     least, most = implied_returns(rewards, study.values.discount)
     is_discounted = study.values.discount < 1
@@ -192,7 +193,7 @@ def _return_notices(study: Study) -> Iterator[Notice]:
 def _facts(prepared: Prepared) -> Iterator[Fact]:
     study, design, mechanism = prepared.study, prepared.design, prepared.mechanism
     yield from section_facts(study.public_description())
-    yield fact("study.return_bounds", study.return_bounds)
+    yield fact("study.return_bounds", study.values.return_bounds)
     yield fact("study.keys", design.states)
     if not study.is_off_policy:
         yield fact("study.dimension", design.dimension)

@@ -49,12 +49,12 @@ def _facts(fields: dict[str, Any], study: Study) -> Iterator[Fact]:
         item = fact(f"private.{key}", value)
         if item.label:
             yield item
-    yield fact("private.returns", study.return_bounds)
+    yield fact("private.returns", study.values.return_bounds)
 
 
 def _notices(fields: dict[str, Any], study: Study) -> Iterator[Notice]:
     """Yield warnings for the curator before a release. PRIVATE: they follow from the data."""
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     noise = fields.get("noise_by_state")
     noisy = 0 if noise is None else int((noise > (high - low) / 4).sum())
     if noise is not None and noisy:
@@ -84,7 +84,7 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
         yield Table(
             key="private",
             title="Before noise (PRIVATE)",
-            labels={"start": [str(name) for name in study.start_names or ("all",)]},
+            labels={"start": list(map(str, study.names.names)) if study.policy.by else ["all"]},
             value=fields["policy_values"],
             more={
                 "behaviour": [f"{value:.6g}" for value in fields["behaviour_values"]],
@@ -94,7 +94,7 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
         )
         return
     values, noise = fields["values"], fields["noise_by_state"]
-    low, high = study.return_bounds
+    low, high = study.values.return_bounds
     yield Table(
         key="private",
         title="By state, before noise (PRIVATE)",
@@ -110,7 +110,7 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
             ("no visits",) if count == 0 else ("mostly noise",) if wide else ()
             for count, wide in zip(counts, noise > (high - low) / 4, strict=True)
         ],
-        marks=study.return_bounds,
+        marks=study.values.return_bounds,
     )
 
 

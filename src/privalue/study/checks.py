@@ -6,7 +6,7 @@ in the order in which it is found. ``messages.toml`` has the message of each cod
 
 import codecs
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from privalue.study.heuristics import MOST_STAGED
 from privalue.study.messages import describe_key, format_value, refusal
@@ -15,13 +15,12 @@ from privalue.study.sections import LARGEST, MOST_STATES, ROLES, SECTIONS, SMALL
 # A code, and what its message shows if the study is to be refused; anything false if it is not.
 Check = tuple[str, object]
 # The promises that constants of the noise are offered for, by calibration.
-EPSILONS = {
-    "exact": (0.001, 20.0),
-    "nissim": (0, 1e6),
-    "appendix": (0, 5.0),
-    "laplace": (1e-6, 1e6),
+PROMISES: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "exact": {"epsilon": (0.001, 20), "delta": (1e-15, 0.5)},
+    "nissim": {"epsilon": (0, 1e6)},
+    "appendix": {"epsilon": (0, 5)},
+    "laplace": {"epsilon": (1e-6, 1e6)},
 }
-DELTAS = (1e-15, 0.5)  # exact calibration
 
 
 def require(study: Sections, checks: Iterable[Check]) -> None:
@@ -162,11 +161,10 @@ def _shared_column(s: Sections) -> str | None:
 def _bad_promise(s: Sections) -> str | None:
     """Return epsilon or delta, if no constants of the noise are offered for it."""
     kind = "laplace" if s.is_off_policy else s.mechanism.calibration
-    low, high = EPSILONS[kind]
-    if not low <= s.privacy.epsilon <= high:
-        return f"epsilon = {s.privacy.epsilon:g} must be from {low:g} to {high:g}"
-    if kind == "exact" and not DELTAS[0] <= s.privacy.delta <= DELTAS[1]:
-        return f"delta = {s.privacy.delta:g} must be from {DELTAS[0]:g} to {DELTAS[1]:g}"
+    for name, (low, high) in PROMISES[kind].items():
+        number = getattr(s.privacy, name)
+        if not low <= number <= high:
+            return f"{name} = {number:g} must be from {low:g} to {high:g}"
     return None
 
 

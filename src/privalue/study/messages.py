@@ -17,17 +17,17 @@ def describe_key(section: str, key: str) -> Mapping[str, Any]:
     return described
 
 
-def refusal(
-    code: str,
-    /,
-    *values: object,
-    argument: tuple[str, object] | None = None,
-    hint: str = "",
-    **facts: object,
-) -> StudyError:
-    """Return the error of this code; values and facts fill in its message."""
-    message = read_texts(__file__, "messages.toml")[code].format(*values, **facts)
-    return StudyError(message, code=code, argument=argument, hint=hint)
+def refusal(code: str, /, *values: object, s: object = None, **details: Any) -> StudyError:
+    """Return the error of this code.
+
+    Args:
+        code: of its message.
+        values: what fills in the message.
+        s: the study, which some messages quote.
+        details: ``argument`` and ``hint``, as ``StudyError`` takes them.
+    """
+    message = read_texts(__file__, "messages.toml")[code].format(*values, s=s)
+    return StudyError(message, code=code, **details)
 
 
 def meant(written: str, known: Collection[str]) -> str:

@@ -57,10 +57,8 @@ def policy_table(
     if isinstance(policy, str | os.PathLike):
         file = (files or SideFiles()).open(name, os.fspath(policy))
         labels, numbers = file.entries(2, 1)
-        entries = [
-            (state, action, number)
-            for (state, action), number in zip(labels, numbers.ravel(), strict=True)
-        ]
+        rows = zip(labels, numbers.ravel(), strict=True)
+        entries = [(state, action, number) for (state, action), number in rows]
     else:
         entries = _entries(policy, pairs, name)
     if entries is None:

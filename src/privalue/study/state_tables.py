@@ -37,14 +37,6 @@ _Array = TypeVar("_Array", Vector, Integers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PolicyTables:
-    """Two policies: the probability of every pair, its action in its state; read-only."""
-
-    target: Vector
-    behaviour: Vector | None  # None where the rows have it
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Tables:
     """What the sections and the side files of a study say of each state; arrays are read-only."""
 
@@ -56,7 +48,7 @@ class Tables:
     state_weights: Vector  # w of DP-LSW or rho of DP-LSL
     feature_matrix: Matrix | None  # Phi, if it is given as a matrix
     shrink_targets: Vector | None  # a basis of the features that values are shrunk towards
-    policies: PolicyTables  # empty without dp-ope
+    policies: Mapping[str, Vector]  # "target", and "behaviour" where rows lack it; of each pair
     files: tuple[SideFile, ...]
 
 
@@ -237,15 +229,17 @@ def _read_weights(section: Any, names: StateNames, files: SideFiles) -> Vector:
 
 def _read_policies(
     section: Any, pairs: PairNames | None, files: SideFiles, ends: Sequence[str]
-) -> PolicyTables:
-    """Return the two policies of ``[policy]``; empty where there are none."""
+) -> dict[str, Vector]:
+    """Return the policies of ``[policy]`` that are tables; none without dp-ope."""
     if pairs is None or section.target is None:
-        return PolicyTables(target=_read_only(np.zeros(0)), behaviour=None)
-    target = read_policy("[policy] target", section.target, pairs, files, ends)
-    behaviour = None
+        return {}
+    tables = {"target": section.target}
     if not section.is_logged:
-        behaviour = read_policy("[policy] behaviour", section.behaviour, pairs, files, ends)
-    return PolicyTables(target=target, behaviour=behaviour)
+        tables["behaviour"] = section.behaviour
+    return {
+        key: read_policy(f"[policy] {key}", table, pairs, files, ends)
+        for key, table in tables.items()
+    }
 
 
 # Features

@@ -8,9 +8,9 @@ keys are flat keywords::
 
 | symbol        | here                          | meaning                                 |
 |---------------|-------------------------------|-----------------------------------------|
-| N             | ``study.state_count``         | number of states                        |
+| N             | ``study.names.count``         | number of states                        |
 | gamma         | ``study.values.discount``     | discount                                |
-| F_lo, F_hi    | ``study.return_bounds``       | public bounds of a first-visit return   |
+| F_lo, F_hi    | ``values.return_bounds``      | public bounds of a first-visit return   |
 | w or rho      | ``study.state_weights``       | regression weights, one per state       |
 | H, L          | ``study.limits``              | most distinct states, and most          |
 |               |                               | trajectories, that count                |
@@ -99,7 +99,7 @@ class Study(Sections, Tables):
 
     >>> study = Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
     ...               delta=1e-6, unit="trajectory")
-    >>> study.return_bounds, study.mechanism.name
+    >>> study.values.return_bounds, study.mechanism.name
     ((0.0, 1.0), 'dp-ssp')
     """
 
@@ -128,7 +128,7 @@ class Study(Sections, Tables):
         fields["folders"] = folders
         require(self, check_sections(self))
         fields |= vars(read_tables(self, SideFiles(*folders)))
-        require(self, check_sizes(self, self.state_count, self.key_count))
+        require(self, check_sizes(self, self.names.count, self.key_count))
 
     @classmethod
     def from_sections(cls, sections: Mapping[str, Any], *folders: Path) -> "Study":
@@ -228,9 +228,8 @@ class Study(Sections, Tables):
         sections = {}
         for name in SECTIONS:
             section = getattr(self, name)
-            sections[name] = {key: value for key, value in section if key in section.given}
-        for key in self.implied:
-            del sections["values"][key]
+            written = section.given - self.implied.keys()
+            sections[name] = {key: value for key, value in section if key in written}
         return sections
 
     def on_ledger(self) -> "Study":
@@ -251,15 +250,8 @@ class Study(Sections, Tables):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        mechanism, states = self.mechanism.name, self.state_count
+        mechanism, states = self.mechanism.name, self.names.count
         return f"Study({self.study.name!r}, states={states}, mechanism={mechanism!r})"
-
-    # The states, in order
-
-    @property
-    def state_count(self) -> int:
-        """Return N."""
-        return self.names.count
 
     # The keys: states, or every state of every arm, the first arm's states first; or the pairs of
     # a state and an action, the first state's actions first
@@ -267,7 +259,7 @@ class Study(Sections, Tables):
     @property
     def keys_per_arm(self) -> int:
         """Return how many keys one arm has: its states, or all pairs of a state and an action."""
-        return self.state_count if self.pairs is None else self.pairs.count
+        return self.names.count if self.pairs is None else self.pairs.count
 
     @property
     def arm_count(self) -> int:
@@ -328,7 +320,7 @@ class Study(Sections, Tables):
         keys, per_arm = self.key_count, self.keys_per_arm
         most_states = min(per_arm, privacy.max_states_per_trajectory or per_arm)
         if self.is_off_policy:  # a start is a key, if each has a number of its own
-            keys, most_states = max(len(self.start_names), 1), 1
+            keys, most_states = self.names.count if self.policy.by else 1, 1
         return Limits(
             unit=privacy.unit,
             neighbours=privacy.neighbours,
@@ -337,7 +329,7 @@ class Study(Sections, Tables):
             max_states_per_trajectory=most_states,
             max_trajectories_per_person=privacy.max_trajectories_per_person or 1,
             discount=self.values.discount,
-            return_bounds=self.return_bounds,
+            return_bounds=self.values.return_bounds,
             reward_bounds=self.values.rewards,
             levels=MOST_LEVELS if self.stages else 1,
             clip=float(self.policy.clip or 0.0),
@@ -346,20 +338,6 @@ class Study(Sections, Tables):
             drop_truncated=drops_cut,
             size_is_public=privacy.neighbours == "replace-one" and not (drops or drops_cut),
         )
-
-    # Another policy than the data's
-
-    @property
-    def start_names(self) -> tuple[str, ...] | range:
-        """Return the labels of the start states, where each has a number of its own; or none."""
-        return self.names.names if self.policy.by == "start" else ()
-
-    # What is known of each state
-
-    @property
-    def return_bounds(self) -> tuple[float, float]:
-        """Return [F_lo, F_hi]."""
-        return self.values.return_bounds
 
     def public_description(self) -> dict[str, Any]:
         """Return the study as plain values, for a release, with the side files' hashes.
@@ -379,8 +357,8 @@ class Study(Sections, Tables):
         if self.features.kind != "tabular":
             description["features"]["kind"] = self.features.kind
         if self.is_off_policy:
-            for key, table in vars(self.policies).items():
-                written = getattr(self.policy, key)
+            for key in ("target", "behaviour"):
+                written, table = getattr(self.policy, key), self.policies.get(key)
                 description["policy"][key] = describe_policy(written, table, self.pairs)
         description["side_files"] = [file.describe() for file in self.files]
         return description

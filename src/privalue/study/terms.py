@@ -156,7 +156,7 @@ def _beta(study: Study, terms: core.LswTerms | core.LslTerms) -> float | None:
         return beta
     sensitivity = terms.local_sensitivity()
     m = _require_trajectories(terms.size.trajectories, 'beta = "auto"')
-    guess = heuristics.guess_counts(study.visit_prior, study.state_count, m)
+    guess = heuristics.guess_counts(study.visit_prior, study.names.count, m)
     return heuristics.choose_beta(
         terms.epsilon,
         terms.delta,
