@@ -40,7 +40,6 @@ from privalue.ledger import (
 from privalue.readers import Progress, is_query_result, read_statistics
 from privalue.releases import Accepted, Guarantee, PublicNoise, Release
 from privalue.study import (
-    NEEDS_TRAJECTORIES,
     SMOOTH,
     Study,
     declared_size,
@@ -115,7 +114,7 @@ def prepare(
     try:
         mechanism = _mechanism(resolve(study, declared_size(study), public_design))
     except errors.StudyError as problem:
-        if problem.code != NEEDS_TRAJECTORIES or not study.limits.counts_trajectories:
+        if problem.code != "trajectories-missing" or not study.limits.counts_trajectories:
             raise  # m will not be counted
     return Prepared(study=study, design=public_design, mechanism=mechanism)
 

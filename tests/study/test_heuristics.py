@@ -92,7 +92,7 @@ def test_a_shape_is_made_for_the_noise_of_all_trajectories_of_a_person():
 def test_automatic_beta_is_near_the_best():
     """Against a fine scan, for DP-LSW with 40 states visited 250 times or more."""
     counts = 250 * np.arange(1, 41)
-    chosen = choose_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b))
+    chosen = choose_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b), 0.0)
 
     def noise(beta):
         return exact_alpha(0.1, 0.1, 40, beta) * math.sqrt(smooth_lsw(counts, np.ones(40), beta))
@@ -114,7 +114,7 @@ def test_without_a_prior_beta_is_ready_for_rarer_states():
             return smooth_lsw(guess, ones, beta)
 
         paper = published("nissim", 0.1, 0.1, states)
-        least, ready = (choose_beta(0.1, 0.1, states, psi, room=room) for room in (0.0, 0.05))
+        least, ready = (choose_beta(0.1, 0.1, states, psi, room) for room in (0.0, 0.05))
         alphas = [exact_alpha(0.1, 0.1, states, beta) for beta in (least, ready)]
         assert noise((alphas[1], ready)) < noise((paper.alpha, paper.beta))
         assert alphas[1] * math.sqrt(psi(ready)) <= 1.05 * alphas[0] * math.sqrt(psi(least))

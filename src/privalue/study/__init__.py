@@ -8,14 +8,13 @@ what was really done.
 
 from privalue.study.keywords import place_keywords
 from privalue.study.messages import describe_key
+from privalue.study.names import aggregation
 from privalue.study.policies import policy_table
 from privalue.study.sections import SECTIONS, SMOOTH, implied_returns
 from privalue.study.side_files import hash_matrix
 from privalue.study.study import Study, described_values
 from privalue.study.template import study_template
 from privalue.study.terms import (
-    NEEDS_TRAJECTORIES,
-    aggregation,
     declared_size,
     design,
     public_size,
@@ -24,7 +23,6 @@ from privalue.study.terms import (
 )
 
 __all__ = [
-    "NEEDS_TRAJECTORIES",
     "SECTIONS",
     "SMOOTH",
     "Study",

@@ -44,12 +44,7 @@ MOST_STAGED = 2_000_000 // (2 * core.MOST_LEVELS)
 
 
 def choose_beta(
-    epsilon: float,
-    delta: float,
-    dimension: int,
-    predict_psi: Callable[[float], float],
-    *,
-    room: float = 0.0,
+    epsilon: float, delta: float, dimension: int, predict_psi: Callable[[float], float], room: float
 ) -> float:
     """Return the largest beta with nearly the least predicted noise, alpha(beta) sqrt(psi(beta)).
 

@@ -15,18 +15,19 @@ from privalue.study.sections import ROLES, SECTIONS
 
 Sections = dict[str, dict[str, Any]]  # key -> value, by section
 _LISTED = ("count", "labels", "file")
-# The keys of a section that a keyword replaces, so that a study can be changed.
-REPLACES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "states": ("states", (*_LISTED, "bins")),
-    "bins": ("states", (*_LISTED, "bins")),
-    "features": ("features", ("kind", "file", "matrix", "size")),
-    "size": ("features", ("kind", "file", "matrix", "size")),
-    "weights": ("weights", ("kind", "file", "values")),
-    "arms": ("arms", ("labels",)),
-    "actions": ("actions", _LISTED),
-    "policy": ("policy", tuple(SECTIONS["policy"].model_fields)),
-    "mechanism": ("mechanism", tuple(SECTIONS["mechanism"].model_fields)),
+_WHOLE = {name: tuple(SECTIONS[name].model_fields) for name in ("weights", "policy", "mechanism")}
+# The keys that the keyword of a section replaces, so that a study can be changed.
+REPLACES: Mapping[str, tuple[str, ...]] = {
+    **_WHOLE,
+    "states": (*_LISTED, "bins"),
+    "features": ("kind", "file", "matrix", "size"),
+    "arms": ("labels",),
+    "actions": _LISTED,
 }
+_RIVALS = {"bins": "states", "size": "features"}  # keywords that replace the same keys
+# Keys that only the keyword of their section places.
+_OF_SECTION = {*_LISTED, *ROLES, "kind", "matrix", "values", "column", *_WHOLE["policy"]}
+_NAMESAKES = {("mechanism", "name"), ("report", "unit")}  # name and unit are keys of two sections
 
 
 def place_keywords(keywords: Mapping[str, Any], sections: Sections | None = None) -> Sections:
@@ -42,11 +43,11 @@ def place_keywords(keywords: Mapping[str, Any], sections: Sections | None = None
             column = f'columns={{"{word}": NAME}} names a column'
             near = column if word in ROLES else meant(word, KEYWORDS)
             raise refusal("key-unknown", word, "keyword", near)
-        section, replaced = REPLACES.get(word, ("", ()))
-        for name in replaced:
+        section = _RIVALS.get(word, word)
+        for name in REPLACES.get(section, ()):
             placed.get(section, {}).pop(name, None)
     for word, value in keywords.items():
-        if word in REPLACES and value is None:
+        if _RIVALS.get(word, word) in REPLACES and value is None:
             continue
         for name, keys in KEYWORDS[word](value).items():
             placed.setdefault(name, {}).update(keys)
@@ -81,15 +82,6 @@ def _one_key(section: str, name: str, value: Any) -> Sections:
     return {section: {name: value}}
 
 
-# Keys whose section is a keyword: "count" could be of states or of actions.
-_OF_SECTION = {
-    **dict.fromkeys(("states", "actions"), _LISTED),
-    "features": ("kind", "file", "matrix"),
-    "mechanism": ("name",),
-    "report": ("unit",),  # [privacy] has a unit, too
-    "data": ROLES,
-    **{name: tuple(SECTIONS[name].model_fields) for name in ("weights", "arms", "policy")},
-}
 KEYWORDS: Mapping[str, Callable[[Any], Sections]] = {
     "states": partial(_file_or, "states", "labels"),
     "actions": partial(_file_or, "actions", "labels"),
@@ -104,6 +96,6 @@ KEYWORDS: Mapping[str, Callable[[Any], Sections]] = {
         name: partial(_one_key, section, name)
         for section, model in SECTIONS.items()
         for name in model.model_fields
-        if name not in _OF_SECTION.get(section, ())
+        if name not in _OF_SECTION and (section, name) not in _NAMESAKES
     },
 }

@@ -16,6 +16,8 @@ import scipy.sparse as sp
 from privalue.core import Integers, Vector
 from privalue.study.messages import refusal
 
+Label = tuple[str, ...]  # of a state, or of a state and an action
+
 
 @dataclass(frozen=True, kw_only=True)
 class StateNames:
@@ -42,7 +44,7 @@ class StateNames:
         """Return the label of the state at a position."""
         return str(self.names[at])
 
-    def find(self, label: tuple[str, ...]) -> int | None:
+    def find(self, label: Label) -> int | None:
         """Return the position of the state with this label, or None.
 
         A label may be as values.csv has it, with an apostrophe where it looks like a formula.
@@ -101,7 +103,7 @@ class PairNames:
         state, action = divmod(int(self.codes[at]), self.actions.count)
         return f"{self.states.label(state)}, {self.actions.label(action)}"
 
-    def find(self, label: tuple[str, ...]) -> int | None:
+    def find(self, label: Label) -> int | None:
         """Return the position of a pair by the labels of its state and action, or None."""
         state, action = label
         at, which = self.states.find((state,)), self.actions.find((action,))
@@ -115,7 +117,7 @@ class PairNames:
 KeyNames = StateNames | PairNames
 
 
-def find_keys(key: str, labels: Iterable[tuple[str, ...]], names: KeyNames) -> Integers:
+def find_keys(key: str, labels: Iterable[Label], names: KeyNames) -> Integers:
     """Return the positions of labels; refuse one that is unknown or named twice."""
     positions = list[int]()
     seen = np.zeros(names.count, dtype=bool)
@@ -131,12 +133,7 @@ def find_keys(key: str, labels: Iterable[tuple[str, ...]], names: KeyNames) -> I
 
 
 def place_rows(
-    key: str,
-    labels: Sequence[tuple[str, ...]],
-    rows: Vector,
-    names: KeyNames,
-    *,
-    absent: float | None = None,
+    key: str, labels: Sequence[Label], rows: Vector, names: KeyNames, *, absent: float | None = None
 ) -> Vector:
     """Return rows, or numbers, in the order of their keys.
 
@@ -157,19 +154,23 @@ def place_rows(
     return placed
 
 
-def tie_states(names: KeyNames, size: int) -> sp.csr_array:
+def aggregation(keys: int | PairNames, size: int) -> sp.csr_array:
     """Return the Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
 
     The last group is smaller if ``size`` does not divide the number of states. With actions, the
     states share the value of each action by itself. Groups are in the order of their states.
+
+    Args:
+        keys: how many states there are, or their pairs with actions.
+        size: of a group.
     """
-    if isinstance(names, StateNames):
-        group = np.arange(names.count) // size
+    if isinstance(keys, int):
+        group = np.arange(keys) // size
     else:
-        both = names.state_of // size * names.actions.count + names.action_of
+        both = keys.state_of // size * keys.actions.count + keys.action_of
         group = np.unique(both, return_inverse=True)[1]
-    entries = (np.ones(names.count), group, np.arange(names.count + 1))
-    return sp.csr_array(entries, shape=(names.count, int(group.max()) + 1))
+    entries = (np.ones(len(group)), group, np.arange(len(group) + 1))
+    return sp.csr_array(entries, shape=(len(group), int(group.max()) + 1))
 
 
 # Bins

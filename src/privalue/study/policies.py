@@ -53,14 +53,7 @@ def policy_table(
     """
     pairs = PairNames(states=StateNames.of(states), actions=StateNames.of(actions))
     shape = (pairs.states.count, pairs.actions.count)
-    entries: list[Entry] | None
-    if isinstance(policy, str | os.PathLike):
-        file = (files or SideFiles()).open(name, os.fspath(policy))
-        labels, numbers = file.entries(2, 1)
-        rows = zip(labels, numbers.ravel(), strict=True)
-        entries = [(state, action, number) for (state, action), number in rows]
-    else:
-        entries = _entries(policy, pairs, name)
+    entries = _entries(policy, pairs, name, files or SideFiles())
     if entries is None:
         table = _read_array(policy, shape, name)
     else:
@@ -118,8 +111,12 @@ def describe_policy(written: Any, probabilities: Vector | None, pairs: PairNames
     return described
 
 
-def _entries(policy: Any, pairs: PairNames, name: str) -> list[Entry] | None:
+def _entries(policy: Any, pairs: PairNames, name: str, files: SideFiles) -> list[Entry] | None:
     """Return (state, action, probability) of whatever has labels; None of an array."""
+    if isinstance(policy, str | os.PathLike):
+        labels, numbers = files.open(name, os.fspath(policy)).entries(2, 1)
+        numbered = zip(labels, numbers.ravel(), strict=True)
+        return [(state, action, number) for (state, action), number in numbered]
     if callable(policy):
         policy = {state: policy(state) for state in pairs.states.names}
     table = policy.to_arrow() if hasattr(policy, "to_arrow") else policy

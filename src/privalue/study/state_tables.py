@@ -18,10 +18,10 @@ from privalue.study.names import (
     KeyNames,
     PairNames,
     StateNames,
+    aggregation,
     bin_labels,
     find_keys,
     place_rows,
-    tie_states,
 )
 from privalue.study.policies import read_policy
 from privalue.study.sections import LARGEST, MOST_STATES, SMALLEST, Sections
@@ -71,7 +71,7 @@ def read_tables(study: Sections, files: SideFiles) -> Tables:
         visit_prior=_read_visits(study.states.visits, names, pairs, files),
         state_weights=_read_weights(study.weights, names, files),
         feature_matrix=matrix,
-        shrink_targets=_shrink_targets(study.features, matrix, keys),
+        shrink_targets=_shrink_targets(study.features, matrix, pairs or names.count),
         policies=_read_policies(study.policy, pairs, files, study.states.end_labels),
         files=tuple(files.opened),  # last, because the lines above open them
     )
@@ -267,7 +267,7 @@ def _read_matrix(section: Any, names: KeyNames, files: SideFiles) -> Matrix | No
     return matrix
 
 
-def _shrink_targets(section: Any, matrix: Matrix | None, names: KeyNames) -> Vector | None:
+def _shrink_targets(section: Any, matrix: Matrix | None, keys: int | PairNames) -> Vector | None:
     """Return what the features have in common: their components, the larger the likelier to matter.
 
     Features are taken in units of their own spread, so that theirs do not matter. A component is as
@@ -276,7 +276,7 @@ def _shrink_targets(section: Any, matrix: Matrix | None, names: KeyNames) -> Vec
     """
     if not section.shrink:
         return None
-    features = tie_states(names, section.size) if matrix is None else matrix
+    features = aggregation(keys, section.size) if matrix is None else matrix
     states, dimension = features.shape
     if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
         raise refusal("shrink-too-large", dimension, states, MOST_TARGETS, MOST_ENTRIES)

@@ -8,6 +8,7 @@ privacy. A study that would fail with any data is refused here, before data is o
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,13 @@ from privalue import core
 from privalue.errors import DataError
 from privalue.study import heuristics
 from privalue.study.messages import refusal
-from privalue.study.names import StateNames, tie_states
+from privalue.study.names import aggregation
 from privalue.study.sections import SMOOTH
 from privalue.study.study import Study
 
 # What the behaviour's own value and the sizes of groups weigh beside the target's: each costs the
 # target a few percent of noise (docs/proofs/weights.md).
 OPE_WEIGHTS = (1 / 8, 1 / 16)
-NEEDS_TRAJECTORIES = "trajectories-missing"  # the code of a study that needs m
 
 
 def declared_size(study: Study) -> core.PublicSize:
@@ -49,8 +49,8 @@ def resolve(study: Study, size: core.PublicSize, built: core.Design | None = Non
     """Return all that a release follows from besides the data, or refuse the study.
 
     Everything here follows from public numbers. Rules that need m use the public size alone; where
-    it is not known yet, that is refused last, with the code ``NEEDS_TRAJECTORIES``: a study that
-    is refused for it has passed all other checks, and m may be counted from the data.
+    it is not known yet, that is refused last, with the code ``trajectories-missing``: a study
+    that is refused for it has passed all other checks, and m may be counted from the data.
 
     Args:
         study: what is public.
@@ -157,13 +157,9 @@ def _beta(study: Study, terms: core.LswTerms | core.LslTerms) -> float | None:
     sensitivity = terms.local_sensitivity()
     m = _require_trajectories(terms.size.trajectories, 'beta = "auto"')
     guess = heuristics.guess_counts(study.visit_prior, study.names.count, m)
-    return heuristics.choose_beta(
-        terms.epsilon,
-        terms.delta,
-        terms.design.dimension,
-        lambda beta: sensitivity.smooth(guess, beta),
-        room=heuristics.UNKNOWN_VISITS if study.visit_prior is None else 0.0,
-    )
+    psi = partial(sensitivity.smooth, guess)
+    room = heuristics.UNKNOWN_VISITS if study.visit_prior is None else 0.0
+    return heuristics.choose_beta(terms.epsilon, terms.delta, terms.design.dimension, psi, room)
 
 
 def ridge_of(study: Study, trajectories: int | None) -> float | None:
@@ -179,7 +175,7 @@ def ridge_of(study: Study, trajectories: int | None) -> float | None:
 def _require_trajectories(public: int | None, needed_by: str) -> int:
     """Return the public number of trajectories, or raise an error that says what needs it."""
     if public is None:
-        raise refusal(NEEDS_TRAJECTORIES, needed_by)
+        raise refusal("trajectories-missing", needed_by)
     return public
 
 
@@ -199,7 +195,7 @@ def design(study: Study) -> core.Design:
     phi = study.feature_matrix
     if phi is None or chosen.shrink:
         size = 1 if chosen.shrink else chosen.size or 1
-        phi = tie_states(study.pairs or study.names, size)
+        phi = aggregation(study.pairs or study.names.count, size)
     if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
         phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
     built = core.Design(phi=phi, weights=study.key_weights)
@@ -210,8 +206,3 @@ def design(study: Study) -> core.Design:
     if study.mechanism.name == "dp-lsw":
         built.require_well_conditioned()
     return built
-
-
-def aggregation(states: int, size: int) -> sp.csr_array:
-    """Return the Phi that ties the values of ``size`` adjacent states; 1 is the tabular one."""
-    return tie_states(StateNames.of(states), size)
