@@ -560,11 +560,9 @@ def describe_terms(terms: core.Terms) -> dict[str, Any]:
     So an error between the study file and the core shows in the release. Arms, truncated
     trajectories and weights are described only if the study has them.
     """
-    limits, usual = (
-        vars(terms.limits),
-        {"arms": 1, "has_ends": False, "drop_truncated": False, "clip": 0.0},
-    )
-    parts = {name: value for name, value in limits.items() if value != usual.get(name)}
+    usual = {"arms": 1, "has_ends": False, "drop_truncated": False, "clip": 0.0}
+    limits = vars(terms.limits).items()
+    parts = {name: value for name, value in limits if value != usual.get(name)}
     parts |= {**vars(terms.size), **vars(terms)}
     del parts["limits"], parts["size"], parts["design"]  # described in parts
     return {
@@ -676,9 +674,8 @@ def _request(study: Study) -> ReleaseRequest:
     """Return the request to a ledger for a release of the study."""
     if study.study.dataset is None:
         raise errors.UsageError("a ledger needs the name of the dataset: set [study] dataset")
-    if (
-        _count_entries(study) * (560 if study.mechanism.name not in SMOOTH else 100) > MOST_STORED
-    ):  # bytes, about
+    bytes_of_value = 100 if study.mechanism.name in SMOOTH else 560  # about
+    if _count_entries(study) * bytes_of_value > MOST_STORED:
         raise errors.UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or release without a ledger and add up the costs yourself"

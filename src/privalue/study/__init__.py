@@ -14,13 +14,7 @@ from privalue.study.sections import SECTIONS, SMOOTH, implied_returns
 from privalue.study.side_files import hash_matrix
 from privalue.study.study import Study, described_values
 from privalue.study.template import study_template
-from privalue.study.terms import (
-    declared_size,
-    design,
-    public_size,
-    resolve,
-    ridge_of,
-)
+from privalue.study.terms import declared_size, design, public_size, resolve, ridge_of
 
 __all__ = [
     "SECTIONS",

@@ -31,9 +31,8 @@ class StateNames:
     @classmethod
     def of(cls, labels: int | Sequence[Any]) -> "StateNames":
         """Return names by how many there are, or by their labels in order."""
-        if isinstance(labels, int | range):
-            return cls(names=range(labels) if isinstance(labels, int) else labels)
-        return cls(names=tuple(map(str, labels)))
+        names = range(labels) if isinstance(labels, int) else labels
+        return cls(names=names if isinstance(names, range) else tuple(map(str, names)))
 
     @property
     def count(self) -> int:

@@ -26,6 +26,7 @@ from pyarrow import csv as arrow_csv
 from privalue.core import Matrix, Vector
 from privalue.ledger.files import read_whole
 from privalue.study.messages import one_line, refusal
+from privalue.study.names import Label
 from privalue.study.sections import LARGEST, SMALLEST
 
 MOST_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, as on the disk and unpacked
@@ -74,9 +75,7 @@ class SideFile:
         rows = [row[:columns] for row in self.rows(columns)]
         return rows[1:] if rows[0][-1].lower() in HEADINGS else rows
 
-    def entries(
-        self, columns: int, width: int | None = None
-    ) -> tuple[list[tuple[str, ...]], Vector]:
+    def entries(self, columns: int, width: int | None = None) -> tuple[list[Label], Vector]:
         """Return the labels of a table and its numbers; a first row without numbers is a heading.
 
         Args:

@@ -8,11 +8,11 @@ are of pairs of a state and an action, and go by two labels.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from privalue.core import Integers, Matrix, Vector, dense
+from privalue.core import Matrix, Vector, dense
 from privalue.study.messages import refusal
 from privalue.study.names import (
     KeyNames,
@@ -32,8 +32,6 @@ MOST_TARGETS, MOST_ENTRIES = 1_000, 4_000_000
 ROUNDING = 1e-9  # of a feature's size: less is no difference between states
 LEAST_SHARE = 0.03  # components below this share of the largest singular value are dropped
 STANDS_OUT = 0.9  # the first component does, if the second is smaller than this
-
-_Array = TypeVar("_Array", Vector, Integers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +130,7 @@ def _read_pairs(section: Any, states: StateNames, files: SideFiles) -> PairNames
     if len(without):
         first = states.label(int(without[0]))
         raise refusal("state-without-action", key, len(without), states.count, first)
-    return PairNames(states=states, actions=actions, allowed=_read_only(allowed))
+    return PairNames(states=states, actions=actions, allowed=allowed)
 
 
 def _read_groups(section: Any, names: StateNames, files: SideFiles) -> Mapping[str, int] | None:
@@ -301,7 +299,7 @@ def _shrink_targets(section: Any, matrix: Matrix | None, keys: int | PairNames) 
     return _read_only(np.asarray(components))
 
 
-def _read_only(array: _Array) -> _Array:
+def _read_only(array: Vector) -> Vector:
     """Forbid changes of an array, and return it."""
     array.setflags(write=False)
     return array

@@ -244,8 +244,7 @@ class Study(Sections, Tables):
 
     def __eq__(self, other: object) -> bool:
         """Return whether all that is public is the same."""
-        described = self.public_description()
-        return isinstance(other, Study) and described == other.public_description()
+        return isinstance(other, Study) and self.public_description() == other.public_description()
 
     __hash__ = None  # type: ignore[assignment]
 
