@@ -3,20 +3,19 @@
 Flags have codes here; ``words.toml`` has what rows carry and what it means.
 """
 
-import tomllib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Vector
+from privalue.errors import read_texts
 from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, ValueTable
 from privalue.study import Study
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
-WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+WORDS = read_texts(__file__, "words.toml")
 
 Flag = tuple[str, NDArray[np.bool_]]  # the code, and which rows it is of
 

@@ -243,7 +243,6 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
     if release.column("action") is None:
         raise UsageError("this release has no values of actions; its study needs [actions]")
     ratios, (states, actions) = released_ratios(release), release.places_of_pairs()
-    most = release.study["privacy"].get("max_states_per_trajectory") or len(states)
     usual, few = release.level or 0.95, len(release.actions) <= MOST_ACTIONS
     step = greedy_step(
         ratios,
@@ -252,7 +251,7 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
         usual=usual,
         level=level,
         alike=trajectories_alike(release),
-        repeats=np.minimum(np.bincount(states), most),
+        repeats=np.minimum(np.bincount(states), release.terms["max_states_per_trajectory"]),
         effects=np.eye(len(release.actions))[actions] if few else None,
     )
     labels = {name: release.main.columns[name] for name in ("state", "action", "value")}

@@ -70,20 +70,16 @@ class Located(NamedTuple):
         """
 
         def together(mine: Vector, its: Vector, at_bound: NDArray[np.bool_]) -> Vector:
-            unknown = np.minimum(self.unknown, mine) + np.minimum(other.unknown, its)
-            squares = np.hypot(
-                np.maximum(mine - self.unknown, 0.0), np.maximum(its - other.unknown, 0.0)
-            )
-            return np.where(at_bound | np.bool_(not independent), mine + its, squares + unknown)
+            one, two = np.minimum(self.unknown, mine), np.minimum(other.unknown, its)
+            apart = np.hypot(mine - one, its - two) + (one + two)
+            return np.where(at_bound | np.bool_(not independent), mine + its, apart)
 
         lowest, highest = bounds
         x, y = (np.clip(each.own, each.low, each.high) for each in (self, other))
-        below = together(
-            x - self.low, other.high - y, (self.low <= lowest) | (other.high >= highest)
-        )
-        above = together(
-            self.high - x, y - other.low, (self.high >= highest) | (other.low <= lowest)
-        )
+        at_lowest = (self.low <= lowest) | (other.high >= highest)
+        at_highest = (self.high >= highest) | (other.low <= lowest)
+        below = together(x - self.low, other.high - y, at_lowest)
+        above = together(self.high - x, y - other.low, at_highest)
         return x - y - below, x - y + above
 
 
@@ -194,8 +190,7 @@ def total_of_mixtures(
     nearer = 1 - 2 / np.maximum(distance, CLEAR)  # the true point may be, as for the noise
     visits = np.maximum(ratios.counts, CLEAR / 2 * ratios.count_noise) * nearer
     # A total interval that holds a fit's may go beyond the bounds; an end may have overflowed.
-    widest = np.fmin(np.fmax(middle, totals[0]), totals[1])
-    widest = np.clip(widest, lowest, highest)
+    widest = np.clip(np.fmin(np.fmax(middle, totals[0]), totals[1]), lowest, highest)
     sampling = np.sqrt(alike * (highest - widest) * (widest - lowest) / visits)
     spread = mixtures @ np.where(unknown > 0, 0.0, sampling)
     noise = np.sqrt(np.square(mixtures) @ variance)

@@ -39,15 +39,14 @@ class Ratios:
     bounds: tuple[float, float]
 
     @property
-    def numbers(self) -> dict[str, Vector]:
+    def numbers(self) -> dict[str, Any]:
         """Return the noisy numbers and their noise, by name."""
         named = ("sums", "counts", "sum_noise", "count_noise")
         return {name: getattr(self, name) for name in named}
 
     def __getitem__(self, part: slice | Integers) -> "Ratios":
         """Return some of the ratios."""
-        some: dict[str, Any] = {name: numbers[part] for name, numbers in self.numbers.items()}
-        return replace(self, **some)
+        return replace(self, **{name: numbers[part] for name, numbers in self.numbers.items()})
 
     @classmethod
     def within(cls, bounds: tuple[float, float], **numbers: Vector) -> "Ratios":

@@ -62,8 +62,7 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
     study = study_of(release, given, start)
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     every = cautions(private=release.private, accepted=release.accepted)
-    repeats = release.releases_per_person or 1
-    made = fit_keys(study, design(study), ratios, ridge, repeats)
+    made = fit_keys(study, design(study), ratios, ridge, release.releases_per_person or 1)
     parts = statistics_tables(study, made, every)
     described = study.public_description()
     return derive(release, study=described, ridge=ridge, refit_of=release.sha256, **parts)
@@ -114,8 +113,7 @@ def released_ratios(release: Release) -> Ratios:
 
 def trajectories_alike(release: Release) -> int:
     """Return how many trajectories one unit may have in a release, which may all be alike."""
-    most = release.study["privacy"].get("max_trajectories_per_person") or 1
-    return int(most * (release.releases_per_person or 1))
+    return int(release.terms["max_trajectories_per_person"] * (release.releases_per_person or 1))
 
 
 class Verdict(NamedTuple):
@@ -136,9 +134,8 @@ def verdict(release: Release) -> Verdict | None:
     low, high = release.column("total_band_low"), release.column("total_band_high")
     if release.statistics is None or low is None or high is None or len(low) == 1:
         return None
-    ratios, keys = released_ratios(release), len(low) // max(len(release.arms), 1)
-    most = min(release.study["privacy"].get("max_states_per_trajectory") or keys, keys)
-    alike = most * trajectories_alike(release)
+    ratios = released_ratios(release)
+    alike = release.terms["max_states_per_trajectory"] * trajectories_alike(release)
     whole = ratios.pooled(np.zeros(len(low), dtype=np.int64))
     place = locate(whole, ratios.centre, normal_quantile(release.level or 0.95), alike)
     value = np.clip(place.own, place.low, place.high)

@@ -130,8 +130,7 @@ def _own_kinds(base: Vector, deviations: Vector, effects: Vector | None) -> list
     the likelihood for each that is different. No pair is far from its state.
     """
     doubt, nothing = 0.5 * len(np.unique(base)), np.empty((len(base), 0))
-    unsure = np.square(deviations)
-    alone = _Kind(base, nothing, [], doubt, unsure=unsure, all_near=True)
+    alone = _Kind(base, nothing, [], doubt, unsure=np.square(deviations), all_near=True)
     if effects is None:
         return [alone]
     return [alone, alone._replace(columns=2 * effects, slopes=[1.0] * effects.shape[1])]

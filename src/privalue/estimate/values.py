@@ -296,8 +296,7 @@ class Estimates:
         mixtures, z = self._mixtures(start), normal_quantile(self.level)
         value = np.clip(mixtures @ self.design.values(self.fit.theta), *self.ratios.bounds)
         low, high = self._ends(mixtures @ self.design.phi, value, z)
-        of_keys = self.ends["total_"]
-        place = total_of_mixtures(self.ratios, mixtures, z, of_keys, alike=self.alike)
+        place = total_of_mixtures(self.ratios, mixtures, z, self.ends["total_"], alike=self.alike)
         total = np.minimum(low, place.low), np.maximum(high, place.high)
         return {"value": value, **name_ends({"": (low, high), "total_": total})}
 
