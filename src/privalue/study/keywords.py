@@ -47,8 +47,6 @@ def place_keywords(keywords: Mapping[str, Any], sections: Sections | None = None
         for name in REPLACES.get(section, ()):
             placed.get(section, {}).pop(name, None)
     for word, value in keywords.items():
-        if _RIVALS.get(word, word) in REPLACES and value is None:
-            continue
         for name, keys in KEYWORDS[word](value).items():
             placed.setdefault(name, {}).update(keys)
     return placed
@@ -63,9 +61,9 @@ def _file_or(section: str, name: str, value: Any) -> Sections:
 
 
 def _policy(value: Any) -> Sections:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping | None):
         raise refusal("section-invalid", "policy", format_value(value))
-    return {"policy": dict(value)}
+    return {"policy": dict(value or {})}
 
 
 def _columns(value: Any) -> Sections:

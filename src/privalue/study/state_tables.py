@@ -231,12 +231,10 @@ def _read_policies(
     """Return the policies of ``[policy]`` that are tables; none without dp-ope."""
     if pairs is None or section.target is None:
         return {}
-    tables = {"target": section.target}
-    if not section.is_logged:
-        tables["behaviour"] = section.behaviour
+    keys = ["target"] if section.is_logged else ["target", "behaviour"]
     return {
-        key: read_policy(f"[policy] {key}", table, pairs, files, ends)
-        for key, table in tables.items()
+        key: read_policy(f"[policy] {key}", getattr(section, key), pairs, files, ends)
+        for key in keys
     }
 
 
