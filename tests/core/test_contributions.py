@@ -2,11 +2,13 @@
 
 import dataclasses
 import random
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import typeof
 
 from oracles import boundary
 from oracles.limits import limits as limits_of
@@ -21,7 +23,7 @@ from privalue.core import (
     draw,
     unit_hash,
 )
-from privalue.core.kernel import Tally, gather
+from privalue.core.kernel import gather
 from privalue.errors import BoundaryError, DataError
 from privalue.readers import grouping  # noqa: F401 - its private types too
 from privalue.simulation import SeededForExperimentsOnly
@@ -246,9 +248,20 @@ def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
     assert contributions.finish().counts.tolist() == [0, 2, 0, 0]
 
 
+def test_compiled_code_for_names_in_another_order_is_not_used(monkeypatch):
+    """Code on disk is found by types, and named tuples of equal numbers of integers are one."""
+    take = Mock(return_value=("", 0))
+    monkeypatch.setattr("privalue.core.kernel.gather", take)
+    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
+    Contributions(LIMITS[0]).add(np.zeros((1, 1, 1), np.int64), *columns)
+    *_, layout, rules, sums = take.call_args.args
+    assert layout.dtype.names == (*rules._fields, *sums._fields)
+    assert typeof(layout) != typeof(np.zeros(0, dtype=layout.dtype.descr[::-1]))
+
+
 def test_more_trajectories_than_sums_can_hold_are_refused():
     contributions = Contributions(LIMITS[0])
-    contributions._sums.tally[Tally.TRAJECTORIES] = 2**33 - 1  # trajectories that count
+    contributions._sums.trajectories[0] = 2**33 - 1  # trajectories that count
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
     contributions.add(np.zeros((1, 1, 1), np.int64), *columns)
     with pytest.raises(DataError, match="would not be exact"):
