@@ -21,7 +21,7 @@ from privalue.core import (
     draw,
     unit_hash,
 )
-from privalue.core.kernel import Tally, gather
+from privalue.core.kernel import gather
 from privalue.errors import BoundaryError, DataError
 from privalue.readers import grouping  # noqa: F401 - its private types too
 from privalue.simulation import SeededForExperimentsOnly
@@ -248,7 +248,7 @@ def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
 
 def test_more_trajectories_than_sums_can_hold_are_refused():
     contributions = Contributions(LIMITS[0])
-    contributions._sums.tally[Tally.TRAJECTORIES] = 2**33 - 1  # trajectories that count
+    contributions._sums.trajectories[0] = 2**33 - 1  # trajectories that count
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
     contributions.add(np.zeros((1, 1, 1), np.int64), *columns)
     with pytest.raises(DataError, match="would not be exact"):

@@ -39,7 +39,8 @@ of a unit count, in the order of their ids, and of each the first visits to its 
 keys. Both rules depend on that unit's rows only.
 """
 
-from dataclasses import dataclass, field
+from collections import namedtuple
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -52,9 +53,6 @@ from privalue.core.limits import MOST_TRAJECTORIES, Limits
 from privalue.core.private import Private, sealed
 from privalue.errors import BoundaryError, DataError
 
-# Fields of the statistics: arrays by key or level, which get noise, and counters for the curator.
-ARRAYS = kernel.Sums._fields[:7]
-COUNTERS = tuple(tally.name.lower() for tally in kernel.Tally)
 # Types of ids, steps, keys, rewards and ratios. Widening int32 and float32 is exact.
 _TYPES = ({"int64"}, {"int64", "int32"}, {"int32"}, {"float64", "float32"}, {"float64"})
 
@@ -80,29 +78,30 @@ class Statistics(Private):
     """The number of trajectories that visit each key, and their sum of returns; ``a + b`` merges.
 
     Surplus trajectories of a person, and visits beyond a trajectory's first H distinct keys, do
-    not count; their number, like all counters of ``Tally``, is for the curator alone.
+    not count; their number, like all counters, is for the curator alone.
     """
 
     limits: Limits  # enforced on every unit
-    counts: Integers
-    return_steps: Integers
-    # key x (level, then below ref or not), both empty for one level
-    level_counts: Integers = field(default_factory=_nothing)
-    level_steps: Integers = field(default_factory=_nothing)
+    # Whole numbers, of each key, in grid steps where they are sums
+    counts: Integers  # the trajectories that visit it
+    return_steps: Integers  # their returns less F_lo
+    level_counts: Integers = field(default_factory=_nothing)  # the counts, by (level, side of ref)
+    level_steps: Integers = field(default_factory=_nothing)  # the sums, likewise; or both empty
     largest_levels: Integers = field(default_factory=_nothing)  # trajectories, by largest level
-    # of each key, both empty without weights: sums of rho, and of rho (G - c), in grid steps
-    weight_steps: Integers = field(default_factory=_nothing)
-    weighted_steps: Integers = field(default_factory=_nothing)
-    trajectories: int
-    persons: int = 0  # U, if the unit is a person
+    weight_steps: Integers = field(default_factory=_nothing)  # of rho; empty without weights
+    weighted_steps: Integers = field(default_factory=_nothing)  # of rho (G - c), likewise
+    # Counters get no noise, and none leaves: nothing bounds the sensitivity of most. m and U are
+    # published without noise only where they are the same for all neighbours (``PublicSize``).
+    trajectories: int  # m: those that count
+    persons: int = 0  # U, those that count, if the unit is a person
     rows: int = 0
     rewards_clamped: int = 0
     returns_clamped: int = 0
-    surplus_trajectories: int = 0
-    surplus_visits: int = 0
-    units_dropped: int = 0
-    rows_left_out: int = 0
-    weights_clipped: int = 0
+    surplus_trajectories: int = 0  # beyond the first L of a unit
+    surplus_visits: int = 0  # beyond the first H keys of a trajectory
+    units_dropped: int = 0  # for a row that is invalid, where the study says so
+    rows_left_out: int = 0  # that belong to nobody
+    weights_clipped: int = 0  # trajectories whose weight is above C
     covered: tuple[Covered, ...] = ()
 
     def __post_init__(self) -> None:
@@ -199,6 +198,16 @@ class Statistics(Private):
         return self
 
 
+# Its numbers: arrays by key or level, which get noise, and counters for the curator.
+NUMBERS = Statistics.__slots__[1:-1]
+ARRAYS, COUNTERS = NUMBERS[:7], NUMBERS[7:]
+
+# As compiled code takes them: what ``gather`` goes by, and what it adds to, which is PRIVATE.
+_RULES = [*(field.name for field in fields(Limits)), "centre_step", "smallest_radius"]
+Rules = namedtuple("Rules", _RULES)  # type: ignore[misc]  # names are those of ``Limits``
+Sums = namedtuple("Sums", [*NUMBERS, "last_seen_in", "last_number"])  # type: ignore[misc]
+
+
 class Contributions(Private):
     """Sum up the bounded contributions of units, batch by batch; memory O(N + longest unit)."""
 
@@ -209,9 +218,9 @@ class Contributions(Private):
         self._covered: list[Covered] = []
         keys, of_weights = limits.keys, limits.keys if limits.clip else 0
         cells = (keys if limits.levels > 1 else 0, 2 * limits.levels)
-        by_key = (keys, keys, cells, cells, limits.levels, of_weights, of_weights, keys)
-        shapes = (*by_key, 1, len(kernel.Tally))
-        self._sums = kernel.Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
+        arrays = (keys, keys, cells, cells, limits.levels, of_weights, of_weights)
+        shapes = (*arrays, *(1 for _ in COUNTERS), keys, 1)
+        self._sums = Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
 
     def add(
         self,
@@ -265,13 +274,12 @@ class Contributions(Private):
         unit_ids = 1 if limits.unit == "person" else by_row
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
         self._covered.append(Covered(span, first, last))
-        held_to = (getattr(limits, name) for name in kernel.Rules._fields[2:])
-        rules = kernel.Rules(unit_ids * words, span, *held_to)
-        refusal, row = kernel.gather(*arrays, rules, self._sums)
-        if refusal:
+        rules = Rules(*(getattr(limits, name) for name in _RULES))
+        reason, row = kernel.gather(*arrays, unit_ids * words, span, rules, self._sums)
+        if reason:
             # Units before that row are already in the sums, which must not be used any more.
             self._refused = True
-            raise BoundaryError(kernel.Refusal(refusal).name.lower(), row)
+            raise BoundaryError(reason, row)
 
     def finish(self, *, rows_left_out: int = 0) -> Statistics:
         """Return the statistics of all batches.
@@ -284,11 +292,12 @@ class Contributions(Private):
         """
         if self._refused:
             raise BoundaryError("order", 0)
-        tally = dict(zip(COUNTERS, self._sums.tally.tolist(), strict=True))
-        tally["rows_left_out"] = rows_left_out
+        sums = self._sums._asdict()
+        numbers: dict[str, Any] = {name: sums[name] for name in ARRAYS}
+        numbers |= {name: int(sums[name][0]) for name in COUNTERS}
+        numbers["rows_left_out"] = rows_left_out
         if self._limits.unit != "person":
-            tally["persons"] = 0
-        numbers: dict[str, Any] = {**dict(zip(ARRAYS, self._sums, strict=False)), **tally}
+            numbers["persons"] = 0
         return Statistics(limits=self._limits, covered=tuple(self._covered), **numbers)
 
 

@@ -7,8 +7,7 @@ Contributions have the longest of them, ``gather``: docs/guarantee.md says why i
 import os
 import sys
 from collections.abc import Callable
-from enum import IntEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -34,75 +33,6 @@ def jit(function: Callable[..., Any]) -> Any:
         return njit(nogil=True)(function)
 
 
-class Tally(IntEnum):
-    """What is counted besides the sums of each key; for the curator alone.
-
-    No tally gets noise, and none leaves. TRAJECTORIES and PERSONS are m and U, which are published
-    without noise only where they are the same for all neighbours (``PublicSize``). Nothing bounds
-    the sensitivity of the others.
-    """
-
-    TRAJECTORIES = 0  # that count
-    PERSONS = 1  # units that count
-    ROWS = 2
-    REWARDS_CLAMPED = 3
-    RETURNS_CLAMPED = 4
-    SURPLUS_TRAJECTORIES = 5  # beyond the first L of a unit
-    SURPLUS_VISITS = 6  # beyond the first H keys of a trajectory
-    UNITS_DROPPED = 7  # for a row that is invalid, where the study says so
-    ROWS_LEFT_OUT = 8  # that belong to nobody
-    WEIGHTS_CLIPPED = 9  # trajectories whose weight is above C
-
-
-class Refusal(IntEnum):
-    """Why ``gather`` refuses a batch; lower-case names are reasons of a ``BoundaryError``."""
-
-    NONE = 0
-    ORDER = 1  # a row belongs before the one before it
-    DUPLICATE = 2  # a step appears twice
-    KEY = 3  # a key does not exist
-    REWARD = 4  # a reward is not finite
-    SPAN = 5  # a unit's hash is outside the span
-    ARM = 6  # a unit has two arms
-    ENDED = 7  # a row comes after the end of its trajectory
-    STATELESS = 8  # a trajectory with a weight has no key
-
-
-class Rules(NamedTuple):
-    """What ``gather`` goes by; all but the first two are attributes of ``Limits``."""
-
-    unit_words: int  # how many of the first words of a row's ids are its unit's
-    span: tuple[int, int]
-    discount: float
-    return_bounds: tuple[float, float]
-    reward_bounds: tuple[float, float]
-    max_states_per_trajectory: int
-    max_trajectories_per_person: int
-    has_ends: bool
-    drop_invalid: bool
-    drop_truncated: bool
-    arms: int
-    centre_step: int
-    smallest_radius: int
-    levels: int
-    clip: float
-
-
-class Sums(NamedTuple):
-    """What ``gather`` adds to: whole numbers, in grid steps where they are sums. PRIVATE."""
-
-    counts: Integers  # of each key, the trajectories that visit it
-    return_steps: Integers  # of each key, their returns less F_lo
-    level_counts: Integers  # key x (level, side): the counts, by where the return is; or empty
-    level_steps: Integers  # the sums, likewise
-    largest_levels: Integers  # of each level, the trajectories whose largest it is
-    weight_steps: Integers  # of each key, the weights of trajectories; or empty
-    weighted_steps: Integers  # of each key, their weights times centred returns
-    last_seen_in: Integers  # of each key, the number of the trajectory that met it last
-    last_number: Integers  # of a trajectory, those of dropped units included
-    tally: Integers  # by ``Tally``
-
-
 @jit
 def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return 64 bits of the first ``words`` words of a row's ids.
@@ -122,7 +52,7 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 
 @jit
 def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    ids, steps, keys, rewards, ratios, rules, sums
+    ids, steps, keys, rewards, ratios, unit_words, span_of_hashes, rules, sums
 ):
     """Add whole units to the sums, and check every row.
 
@@ -140,14 +70,17 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
             its trajectory, where there are any: its reward counts, and it has no key.
         rewards: of each row.
         ratios: of each row; empty where trajectories have no weights.
-        rules: ``Rules``.
-        sums: ``Sums``, added to.
+        unit_words: how many of the first words of a row's ids are its unit's.
+        span_of_hashes: the units' range.
+        rules: what to go by: attributes of ``Limits``, by their names.
+        sums: what to add to: of each name in ``NUMBERS`` an array; and of each key the number of
+            the trajectory that met it last, of which the numbers go on from batch to batch.
 
     Returns:
-        (0, 0), or a ``Refusal`` and the row at which a check failed.
+        The reason of a ``BoundaryError`` and the row at which a check failed, or ("", 0).
     """
     (rows, words), max_states = ids.shape, rules.max_states_per_trajectory
-    counts, last_seen_in, tally = sums.counts, sums.last_seen_in, sums.tally
+    counts, last_seen_in = sums.counts, sums.last_seen_in
     # For the longest unit that there could be; only what a unit needs is ever touched. Of each row
     # of a unit its key, twice, and 1 more at first visits that count; the first rows of its
     # trajectories; how many keys each of them visits.
@@ -161,17 +94,17 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
     by_level, weighted = rules.levels > 1, rules.clip > 0
     keys_per_arm = len(counts) // rules.arms
     # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
-    span = (np.uint64(rules.span[0]), np.uint64(rules.span[1]))
+    span = (np.uint64(span_of_hashes[0]), np.uint64(span_of_hashes[1]))
     row, number = 0, sums.last_number[0]
     returns_clamped = rewards_clamped = 0  # of rows: local, for speed
     while row < rows:
         # Another batch may cover the other hashes, and with them this unit once more.
-        upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
+        upper = unit_hash(ids[row], unit_words) >> np.uint64(32)
         if not span[0] <= upper < span[1]:
-            return Refusal.SPAN, row
-        start, trajectories, invalid, changed = row, 0, False, rules.unit_words
+            return "span", row
+        start, trajectories, invalid, changed = row, 0, False, unit_words
         # One turn for each trajectory; the unit ends where a word of its own ids changes.
-        while row < rows and (trajectories == 0 or changed >= rules.unit_words):
+        while row < rows and (trajectories == 0 or changed >= unit_words):
             begins[trajectories], distinct_keys, ended = row, 0, False
             # A new number for each trajectory makes all marks out of date at once: nothing of
             # size N is cleared, and a key is fresh unless this very trajectory has met it.
@@ -182,7 +115,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     # Compiled code writes wherever a key points to, and a NaN passes every clamp.
                     # With finite rewards G may overflow; an infinity stays one, and is clamped.
                     if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
-                        return Refusal.REWARD, row
+                        return "reward", row
                     new, last_seen_in[key] = last_seen_in[key] != number, number
                     counts_here = new & (distinct_keys < max_states)
                     visits[np.uint64(row - start)] = 2 * key + counts_here
@@ -191,11 +124,11 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     invalid = True
                 elif rules.has_ends and key == len(counts) + 1:
                     if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
-                        return Refusal.REWARD, row
+                        return "reward", row
                     # No key, and so no visit: an entry that adds 0, to the first key.
                     visits[np.uint64(row - start)], ended = 0, True
                 else:
-                    return Refusal.KEY, row
+                    return "key", row
                 row += 1
                 if row == rows:
                     break
@@ -206,24 +139,24 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     changed += 1
                 if changed < words:
                     if ids[row, changed] < ids[row - 1, changed]:
-                        return Refusal.ORDER, row
+                        return "order", row
                     break
                 # Steps put the rows of a trajectory in order and do nothing else: gaps are
                 # allowed, and discounting counts rows. Two rows with one step have no order.
                 if steps[row] <= steps[row - 1]:
                     if steps[row] < steps[row - 1]:
-                        return Refusal.ORDER, row
+                        return "order", row
                     if not dropping:
-                        return Refusal.DUPLICATE, row
+                        return "duplicate", row
                     invalid = True
                 if ended:
                     if not dropping:
-                        return Refusal.ENDED, row
+                        return "ended", row
                     invalid = True
             # A weight has to count somewhere; whatever else has no key adds nothing but 1 to m.
             if weighted and distinct_keys == 0 and not invalid:
                 if not dropping:
-                    return Refusal.STATELESS, begins[trajectories]
+                    return "stateless", begins[trajectories]
                 invalid = True
             distinct[trajectories] = distinct_keys
             trajectories += 1
@@ -235,21 +168,21 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                 here = keys[at] // keys_per_arm if keys[at] < len(counts) else arm
                 if arm >= 0 and here != arm:  # an end has none
                     if not dropping:
-                        return Refusal.ARM, at
+                        return "arm", at
                     invalid = True
                 arm = here
         # Decided once all rows of the unit were read, and before any of them counts: a unit with
         # an invalid row contributes what an absent one does.
         if invalid:
-            tally[Tally.UNITS_DROPPED] += 1
+            sums.units_dropped[0] += 1
             continue
         begins[trajectories] = row
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
         counting = min(trajectories, rules.max_trajectories_per_person)
-        tally[Tally.PERSONS] += 1
-        tally[Tally.TRAJECTORIES] += counting
-        tally[Tally.SURPLUS_TRAJECTORIES] += trajectories - counting
+        sums.persons[0] += 1
+        sums.trajectories[0] += counting
+        sums.surplus_trajectories[0] += trajectories - counting
         for trajectory in range(counting):
             begin, end = begins[trajectory], begins[trajectory + 1]
             value, weight, most_level = 0.0, 1.0, 0
@@ -287,7 +220,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     sums.level_steps[key, cell] += grid_steps
                     most_level = level if level > most_level else most_level
                 if weighted and visit:
-                    tally[Tally.WEIGHTS_CLIPPED] += weight > rules.clip
+                    sums.weights_clipped[0] += weight > rules.clip
                     j = np.int64(min(weight, rules.clip) / rules.clip * GRID_STEPS)
                     centred = grid_steps - GRID_STEPS // 2
                     size = j * abs(centred) // GRID_STEPS  # towards zero; below 2^59 before
@@ -295,9 +228,9 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     sums.weighted_steps[key] += size if centred >= 0 else -size
             # A trajectory without a key has no return that counts, and so no level.
             sums.largest_levels[most_level] += distinct[trajectory] > 0
-            tally[Tally.SURPLUS_VISITS] += max(distinct[trajectory] - max_states, 0)
+            sums.surplus_visits[0] += max(distinct[trajectory] - max_states, 0)
     sums.last_number[0] = number
-    tally[Tally.ROWS] += rows
-    tally[Tally.REWARDS_CLAMPED] += rewards_clamped
-    tally[Tally.RETURNS_CLAMPED] += returns_clamped
-    return Refusal.NONE, 0
+    sums.rows[0] += rows
+    sums.rewards_clamped[0] += rewards_clamped
+    sums.returns_clamped[0] += returns_clamped
+    return "", 0
