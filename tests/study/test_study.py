@@ -193,7 +193,7 @@ def test_designs_without_full_column_rank_are_refused(phi, weights):
     with refused("features-not-independent"):
         design(chosen)
     ridged = chosen.replace(mechanism="dp-lsl")
-    assert design(ridged).weighted.low == 0
+    assert design(ridged).weighted_features.spectrum.low == 0
 
 
 # Bins

@@ -139,15 +139,14 @@ class Statistics(Private):
         """
         if self.limits != other.limits:
             raise DataError("statistics of different state spaces or return bounds do not add up")
-        names = (*ARRAYS, *COUNTERS, "covered")
+        names = (*NUMBERS, "covered")
         added = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Statistics(limits=self.limits, **added)
 
     def __eq__(self, other: object) -> bool:
         """Return whether all numbers are equal, regardless of batches."""
         return isinstance(other, Statistics) and all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in (*ARRAYS, *COUNTERS)
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in NUMBERS
         )
 
     __hash__ = None  # type: ignore[assignment]

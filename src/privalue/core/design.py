@@ -175,12 +175,6 @@ class Design:
         return bool(one_entry.all() and (self.entries.data == 1).all())
 
     @cached_property
-    def is_tabular(self) -> bool:
-        """Return whether Phi is the identity: every state has a feature of its own."""
-        in_order = np.array_equal(self.entries.indices, np.arange(self.dimension))
-        return self.is_indicator and in_order
-
-    @cached_property
     def features(self) -> Features:
         """Phi, of one of the two kinds."""
         return Features(self.entries if self.one_feature_per_state else self.phi)
@@ -191,11 +185,6 @@ class Design:
         if (self.weights == 1.0).all():
             return self.features
         return self.features.scaled(np.sqrt(self.weights))
-
-    @property
-    def weighted(self) -> Spectrum:
-        """The spectrum of A."""
-        return self.weighted_features.spectrum
 
     @property
     def norm(self) -> float:
@@ -210,14 +199,14 @@ class Design:
     def pseudo_inverse_norm(self) -> float:
         """||A^+|| = 1/sigma_min, rounded up."""
         self.require_full_rank()
-        return float(np.nextafter(1.0 / self.weighted.low, np.inf))
+        return float(np.nextafter(1.0 / self.weighted_features.spectrum.low, np.inf))
 
     def require_full_rank(self) -> None:
         """Refuse a design whose least-squares solution is not unique ([BGP16] section 3.1).
 
         A smallest singular value that rounding cannot distinguish from 0 counts as 0.
         """
-        if not self.weighted.low > 0:
+        if not self.weighted_features.spectrum.low > 0:
             raise refusal("features-not-independent", design=self)
 
     @cached_property
@@ -235,7 +224,7 @@ class Design:
         if self.one_feature_per_state:
             return 2.0 * (self.features.longest_column + 8) * UNIT_ROUNDOFF
         size = 8.0 * self.states * self.dimension * math.sqrt(self.dimension)
-        return size * UNIT_ROUNDOFF * self.weighted.condition
+        return size * UNIT_ROUNDOFF * self.weighted_features.spectrum.condition
 
     def require_well_conditioned(self) -> None:
         """Refuse a design that floating point cannot solve, by public quantities alone."""
@@ -292,10 +281,10 @@ def lsw_float_error(design: Design, limits: Limits, *, whitened: bool) -> float:
         return 4.0 * (weighted.longest_column + 8.0) * UNIT_ROUNDOFF * largest_return * float(size)
     steps = (n + 2) * d**0.5  # inner products over the states
     if not whitened:
-        steps += d**1.5 * design.weighted.condition  # one triangular solve
+        steps += d**1.5 * weighted.spectrum.condition  # one triangular solve
     target = largest_return * float(np.sqrt(design.weights.sum()))
     error = 4.0 * steps * UNIT_ROUNDOFF * target
-    return float(error if whitened else error / design.weighted.low)
+    return float(error if whitened else error / weighted.spectrum.low)
 
 
 def lsl_float_error(design: Design, limits: Limits, ridge: float, cap: int) -> float:

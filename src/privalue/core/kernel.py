@@ -5,7 +5,6 @@ Contributions have the longest of them, ``gather``: docs/guarantee.md says why i
 """
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -18,7 +17,6 @@ Integers: TypeAlias = NDArray[np.int64]
 
 UNIT_ROUNDOFF = 2.0**-53  # u: one operation on doubles is right to this, relative to its result
 GRID_STEPS = 2**30  # of a return, between its bounds
-LARGEST_REWARD = sys.float_info.max  # NaN and infinities fail the comparison with it
 WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 
 # Without a home Numba would make a folder called "~" in the current one.
@@ -114,7 +112,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                 if key < len(counts):
                     # Compiled code writes wherever a key points to, and a NaN passes every clamp.
                     # With finite rewards G may overflow; an infinity stays one, and is clamped.
-                    if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
+                    if not np.isfinite(rewards[row]):
                         return "reward", row
                     new, last_seen_in[key] = last_seen_in[key] != number, number
                     counts_here = new & (distinct_keys < max_states)
@@ -123,7 +121,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                 elif marked and key == len(counts):
                     invalid = True
                 elif rules.has_ends and key == len(counts) + 1:
-                    if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
+                    if not np.isfinite(rewards[row]):
                         return "reward", row
                     # No key, and so no visit: an entry that adds 0, to the first key.
                     visits[np.uint64(row - start)], ended = 0, True

@@ -453,14 +453,11 @@ class Lsw(SmoothMechanism):
         self.local = terms.local_sensitivity()
         super().__init__(terms)
 
-    def mean_returns(self, statistics: Statistics) -> Vector:
-        """Return F_X with its pseudo-visits, every entry within the return bounds. PRIVATE."""
-        return statistics.mean_returns(self.terms.unvisited, pseudo_count=self.terms.pseudo_count)
-
     def center(self, statistics: Statistics) -> Vector:
         """Return theta_X^w, or u = W theta_X^w. PRIVATE."""
-        means, design = self.mean_returns(statistics), self.design
-        if not self.terms.whitened:
+        terms, design = self.terms, self.design
+        means = statistics.mean_returns(terms.unvisited, pseudo_count=terms.pseudo_count)
+        if not terms.whitened:
             return lsw(means, design)
         return design.weighted_features.whiten(np.sqrt(design.weights) * means)
 

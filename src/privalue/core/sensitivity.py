@@ -237,7 +237,7 @@ class RidgeSensitivity:
         one = limits.max_states_per_trajectory
         self.max_keys_changed = min(limits.keys, one if limits.add_remove else 2 * one)
         # L B, by which L visits can move an eigenvalue: computed here, before the charge
-        self.fall = self.per_person * design.weighted.high**2
+        self.fall = self.per_person * design.weighted_features.spectrum.high**2
 
     def change(self) -> float:
         """Return the norm of the q largest rho_s: how far the return sums can move, over L M."""

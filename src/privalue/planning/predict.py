@@ -137,7 +137,9 @@ def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Sta
     Only plans and the curator use it: the core computes nothing that a release does not need.
     """
     if isinstance(mechanism, Lsw):
-        return lsw(mechanism.mean_returns(statistics), mechanism.design)
+        terms = mechanism.terms
+        means = statistics.mean_returns(terms.unvisited, pseudo_count=terms.pseudo_count)
+        return lsw(means, mechanism.design)
     if not isinstance(mechanism, Ssp):
         return mechanism.center(statistics)
     ridge = ridge_of(study, mechanism.terms.size.trajectories)

@@ -58,6 +58,7 @@ class Checked:
         study, design, mechanism = self.study, self.prepared.design, self.prepared.mechanism
         constants = None if mechanism is None else mechanism.calibration
         ridge = None if mechanism is None else ridge_of(study, mechanism.terms.size.trajectories)
+        spectrum = design.weighted_features.spectrum
         return {
             "valid": True,
             "study": study.public_description(),
@@ -66,7 +67,7 @@ class Checked:
             "alpha": None if constants is None else constants.alpha,
             "beta": None if constants is None else constants.beta,
             "ridge": ridge,
-            "condition": design.weighted.condition if design.weighted.low > 0 else None,
+            "condition": spectrum.condition if spectrum.low > 0 else None,
             "return_bounds": study.values.return_bounds,
             "unvisited": study.values.unvisited_value,
             "stages": study.stages,
