@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import typeof
 
 from oracles import boundary
 from oracles.limits import limits as limits_of
@@ -244,6 +245,24 @@ def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
     ids = np.array([1, 1, 2]).reshape(3, 1, 1)
     contributions.add(ids, np.array([0, 1, 0]), np.ones(3, dtype=np.int32), np.ones(3))
     assert contributions.finish().counts.tolist() == [0, 2, 0, 0]
+
+
+def test_compiled_code_for_names_in_another_order_is_not_used(monkeypatch):
+    """Code on disk is found by types, and named tuples of equal numbers of integers are one."""
+    passed = []
+
+    def take(*arguments):
+        passed.extend(arguments)
+        return "", 0
+
+    monkeypatch.setattr("privalue.core.kernel.gather", take)
+    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
+    Contributions(LIMITS[0]).add(np.zeros((1, 1, 1), np.int64), *columns)
+    *_, layout, rules, sums = passed
+    names = layout.dtype.names
+    assert names == (*rules._fields, *sums._fields)
+    other = np.zeros(0, dtype=[(name, np.int8) for name in reversed(names)])
+    assert typeof(layout) != typeof(other)
 
 
 def test_more_trajectories_than_sums_can_hold_are_refused():

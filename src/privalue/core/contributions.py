@@ -203,8 +203,12 @@ ARRAYS, COUNTERS = NUMBERS[:7], NUMBERS[7:]
 
 # As compiled code takes them: what ``gather`` goes by, and what it adds to, which is PRIVATE.
 _RULES = [*(field.name for field in fields(Limits)), "centre_step", "smallest_radius"]
+_SUMS = [*NUMBERS, "last_seen_in", "last_number"]
 Rules = namedtuple("Rules", _RULES)  # type: ignore[misc]  # names are those of ``Limits``
-Sums = namedtuple("Sums", [*NUMBERS, "last_seen_in", "last_number"])  # type: ignore[misc]
+Sums = namedtuple("Sums", _SUMS)  # type: ignore[misc]
+# Code on disk is found by the types of its arguments. Those of named tuples are types in an order,
+# and this one's is the names: code that was compiled for another order is not used.
+_LAYOUT = np.zeros(0, dtype=[(name, np.int8) for name in (*_RULES, *_SUMS)])
 
 
 class Contributions(Private):
@@ -274,7 +278,7 @@ class Contributions(Private):
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
         self._covered.append(Covered(span, first, last))
         rules = Rules(*(getattr(limits, name) for name in _RULES))
-        reason, row = kernel.gather(*arrays, unit_ids * words, span, rules, self._sums)
+        reason, row = kernel.gather(*arrays, unit_ids * words, span, _LAYOUT, rules, self._sums)
         if reason:
             # Units before that row are already in the sums, which must not be used any more.
             self._refused = True

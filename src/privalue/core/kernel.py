@@ -50,7 +50,7 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 
 @jit
 def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    ids, steps, keys, rewards, ratios, unit_words, span_of_hashes, rules, sums
+    ids, steps, keys, rewards, ratios, unit_words, span_of_hashes, layout, rules, sums
 ):
     """Add whole units to the sums, and check every row.
 
@@ -70,6 +70,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
         ratios: of each row; empty where trajectories have no weights.
         unit_words: how many of the first words of a row's ids are its unit's.
         span_of_hashes: the units' range.
+        layout: of ``rules`` and ``sums``, for the cache of compiled code.
         rules: what to go by: attributes of ``Limits``, by their names.
         sums: what to add to: of each name in ``NUMBERS`` an array; and of each key the number of
             the trajectory that met it last, of which the numbers go on from batch to batch.
