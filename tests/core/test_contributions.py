@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -249,20 +250,13 @@ def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
 
 def test_compiled_code_for_names_in_another_order_is_not_used(monkeypatch):
     """Code on disk is found by types, and named tuples of equal numbers of integers are one."""
-    passed = []
-
-    def take(*arguments):
-        passed.extend(arguments)
-        return "", 0
-
+    take = Mock(return_value=("", 0))
     monkeypatch.setattr("privalue.core.kernel.gather", take)
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
     Contributions(LIMITS[0]).add(np.zeros((1, 1, 1), np.int64), *columns)
-    *_, layout, rules, sums = passed
-    names = layout.dtype.names
-    assert names == (*rules._fields, *sums._fields)
-    other = np.zeros(0, dtype=[(name, np.int8) for name in reversed(names)])
-    assert typeof(layout) != typeof(other)
+    *_, layout, rules, sums = take.call_args.args
+    assert layout.dtype.names == (*rules._fields, *sums._fields)
+    assert typeof(layout) != typeof(np.zeros(0, dtype=layout.dtype.descr[::-1]))
 
 
 def test_more_trajectories_than_sums_can_hold_are_refused():
