@@ -255,7 +255,7 @@ def test_returns_drawn_apart_from_counts_are_caught(slow, direct):
 
 
 def one_step_early(arriving, leave, generator):
-    return chain_sampler_waited(arriving, leave, generator)[1:]
+    return chain_sampler_add_waits(arriving, leave, generator)[1:]
 
 
 def all_together(arriving, leave, generator):
@@ -266,14 +266,14 @@ def all_together(arriving, leave, generator):
     return histogram
 
 
-chain_sampler_waited = chain_sampler._waited
+chain_sampler_add_waits = chain_sampler._add_waits
 
 
 def five_per_cent_slow(arriving, leave, generator):
-    return chain_sampler_waited(arriving, 0.95 * leave, generator)
+    return chain_sampler_add_waits(arriving, 0.95 * leave, generator)
 
 
 @pytest.mark.parametrize("mistake", [one_step_early, all_together, five_per_cent_slow])
 def test_wrong_waiting_times_are_caught(slow, mistake, monkeypatch):
-    monkeypatch.setattr(chain_sampler, "_waited", mistake)
+    monkeypatch.setattr(chain_sampler, "_add_waits", mistake)
     assert not same_moments(slow, direct_statistics())

@@ -175,6 +175,12 @@ class Design:
         return bool(one_entry.all() and (self.entries.data == 1).all())
 
     @cached_property
+    def is_tabular(self) -> bool:
+        """Return whether Phi is the identity: every state has a feature of its own."""
+        in_order = np.array_equal(self.entries.indices, np.arange(self.dimension))
+        return self.is_indicator and in_order
+
+    @cached_property
     def features(self) -> Features:
         """Phi, of one of the two kinds."""
         return Features(self.entries if self.one_feature_per_state else self.phi)

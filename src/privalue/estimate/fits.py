@@ -40,13 +40,6 @@ class Fit(NamedTuple):
     ends: Callable[[Matrix, float], tuple[Vector, Vector]]
 
 
-def is_tabular(design: Design) -> bool:
-    """Return whether Phi is the identity: every state has a feature of its own."""
-    return design.is_indicator and np.array_equal(
-        design.entries.indices, np.arange(design.dimension)
-    )
-
-
 def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
     """Fit LSW to the means; intervals come from sums of independent means without bias.
 
@@ -70,7 +63,7 @@ def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
 
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
         entries = sp.csr_array(rows)
-        if is_tabular(design) and (entries.sum(axis=1) == 1).all() and (entries.data == 1).all():
+        if design.is_tabular and (entries.sum(axis=1) == 1).all() and (entries.data == 1).all():
             low, high = ratios.intervals(z)
             return low[entries.indices], high[entries.indices]
         value = np.asarray(rows @ middle)

@@ -26,7 +26,6 @@ from scipy import special
 
 from privalue.core import Design
 from privalue.errors import StudyError, UsageError
-from privalue.estimate.fits import is_tabular
 from privalue.estimate.flags import cautions
 from privalue.estimate.ratios import Ratios
 from privalue.estimate.refits import derive, released_ratios, study_of, trajectories_alike
@@ -288,7 +287,7 @@ def difference(
     both = [one if isinstance(one, Release) else Release.load(one) for one in (against, release)]
     _require_alike(both, [source for one in both for source in _sources(one)])
     study = study_of(both[1], {} if level is None else {"report": {"level": level}}, None)
-    has_own_values = is_tabular(design(study)) and not study.mechanism.has_ridge
+    has_own_values = design(study).is_tabular and not study.mechanism.has_ridge
     if both[0].arms or both[0].actions or not has_own_values:
         why = "releases with arms, actions, values that features tie, or a ridge have no difference"
         raise StudyError(why, code="not-alike")

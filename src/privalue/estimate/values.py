@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core import Design, Draw, Integers, Lsl, Lsw, Matrix, Mechanism, Ope, Ssp, Vector
-from privalue.estimate.fits import Fit, fit_lsl, fit_lsw, is_tabular, solve_theta
+from privalue.estimate.fits import Fit, fit_lsl, fit_lsw, solve_theta
 from privalue.estimate.flags import Flag, flagged_table, flags_of_study
 from privalue.estimate.intervals import Ends, Located, name_ends, total_intervals, total_of_mixtures
 from privalue.estimate.off_policy import policy_tables
@@ -52,7 +52,7 @@ def estimate(
     if isinstance(mechanism, Ssp):
         made = fit_draw(study, mechanism, draw)
         parts = statistics_tables(study, made, every)
-        if made.ridge is None and is_tabular(made.design):
+        if made.ridge is None and made.design.is_tabular:
             parts["theta"] = None  # every state has a value of its own
         return parts | stage_parts(mechanism, draw, study.report.level)
     assert isinstance(mechanism, Lsw | Lsl)
@@ -73,7 +73,7 @@ def rehearse(study: Study, mechanism: Mechanism) -> None:
     Where every state has a value of its own nothing can fail: that is a quotient of two numbers
     that doubles hold with ease, moved between the bounds; what shrinkage cannot compute it leaves.
     """
-    tabular = isinstance(mechanism, Ssp) and is_tabular(mechanism.design)
+    tabular = isinstance(mechanism, Ssp) and mechanism.design.is_tabular
     if not tabular or study.mechanism.has_ridge:
         estimate(study, mechanism, {"values": mechanism.largest_numbers()})
 
@@ -214,7 +214,7 @@ class Estimates:
         means = self.ratios.plain(self.unvisited)
         if self._shrunken is not None:
             means = self._shrunken.means
-        elif is_tabular(self.design):
+        elif self.design.is_tabular:
             means = np.clip(means, *self.ratios.intervals(normal_quantile(self.level)))
         return fit_lsw(self.ratios, means, self.design)
 
@@ -224,7 +224,7 @@ class Estimates:
 
         Where features overlap states, they say what a value is made of.
         """
-        if self._shrunken is None or not is_tabular(self.design):
+        if self._shrunken is None or not self.design.is_tabular:
             return self.clear
         return self.clear & (self._shrunken.own >= OWN)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from privalue.readers import cells
 from privalue.readers.messages import data_error, list_some
 from privalue.readers.ratios import Ratios
-from privalue.readers.source import Dialect, state_roles
+from privalue.readers.source import Dialect
 from privalue.study import Study
 
 ROLES = ("person", "trajectory", "step", "state", "action", "reward", "probability")
@@ -67,24 +67,9 @@ class Declaration:
             encoding=data.encoding,
             decimal=data.decimal,
             columns=self.columns,
-            by_person=self.by_person,
+            by_person=self.study.privacy.unit == "person",
             ends_have_rewards=isinstance(self.study.states.ends, Mapping),
         )
-
-    @property
-    def by_person(self) -> bool:
-        """Return whether the unit is a person, not a trajectory."""
-        return self.study.privacy.unit == "person"
-
-    @property
-    def drop_invalid(self) -> bool:
-        """Return whether an invalid row drops its unit; otherwise it is an error."""
-        return self.study.data.invalid == "drop-unit"
-
-    @property
-    def state_roles(self) -> list[str]:
-        """Return the roles of the columns that a state is read from."""
-        return state_roles(self.columns)
 
     @property
     def id_roles(self) -> list[str]:
@@ -94,7 +79,7 @@ class Declaration:
     @property
     def unit_roles(self) -> list[str]:
         """Return the ids that name the unit of privacy."""
-        return ["person"] if self.by_person else self.id_roles
+        return ["person"] if self.study.privacy.unit == "person" else self.id_roles
 
     @property
     def text_types(self) -> dict[str, pa.DataType]:

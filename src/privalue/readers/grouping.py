@@ -38,11 +38,6 @@ class Divided(Private):
         at = partition - self.first
         return self.rows.part(slice(self.bounds[at], self.bounds[at + 1]))
 
-    def size(self, partition: int) -> int:
-        """Return how many rows a partition has."""
-        at = partition - self.first
-        return int(self.bounds[at + 1] - self.bounds[at])
-
     def cut(self, last: int) -> "Divided":
         """Return the rows of the partitions before ``last``; copied, so that memory is freed."""
         if len(self.bounds) <= last - self.first + 1:

@@ -168,7 +168,7 @@ class _Reading:
         """Raise ConflictError if a row does not sort after the previous row."""
         pair = slice(at - 1, at + 1)
         earlier, later = np.column_stack([rows.ids[pair].reshape(2, -1), rows.steps[pair]]).tolist()
-        if later < earlier or (later == earlier and not self.declaration.drop_invalid):
+        if later < earlier or (later == earlier and not self.limits.drop_invalid):
             reason = "order" if later < earlier else "duplicate"
             raise conflict(reason, rows, at, self.declaration)
 
@@ -180,7 +180,7 @@ class _Reading:
         room = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
         while first < grouping.PARTITIONS:
             divided, last, left_out = self._gather(first, room)
-            full = (p for p in range(first, last) if any(one.size(p) for one in divided))
+            full = (p for p in range(first, last) if any(len(one[p]) for one in divided))
             for partition, rows in _each(partial(_sorted, divided), full, self.threads):
                 add_to_core(rows, total, self.declaration, span=grouping.span_of(partition))
                 self._report(len(rows))
@@ -214,7 +214,7 @@ class _Reading:
 
 
 def _sorted(divided: list[Divided], partition: int) -> tuple[int, Rows]:
-    return partition, grouping.sort([one[partition] for one in divided if one.size(partition)])
+    return partition, grouping.sort([one[partition] for one in divided if len(one[partition])])
 
 
 def _count_first(units: Integers) -> int:

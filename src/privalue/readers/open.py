@@ -22,9 +22,6 @@ from privalue.readers.names import is_on_server, require_showable, split_query
 from privalue.readers.source import Dialect, Source
 from privalue.readers.tables import open_table
 
-# The encoding of spreadsheets on Windows in Western Europe, if it is not UTF-8.
-_FALLBACK = "cp1252"
-
 
 def open_source(data: Any, dialect: Dialect, *, threads: int = 1, memory: int = 1 << 30) -> Source:
     """Return the rows of a file name, folder or glob, of an object in memory, or of a recording.
@@ -80,7 +77,7 @@ def column_names(data: str | Path) -> tuple[list[str], Mapping[str, str]]:
     """
     try:
         source = open_source(data, Dialect())
-    except EncodingError:
-        source = open_source(data, Dialect(encoding=_FALLBACK))
+    except EncodingError:  # that of spreadsheets on Windows in Western Europe
+        source = open_source(data, Dialect(encoding="cp1252"))
     _, schema = source.schemas[0]
     return list(schema.names), source.heading

@@ -27,7 +27,7 @@ from privalue.readers import cells
 from privalue.readers.cells import MISSING, Cells
 from privalue.readers.declaration import Declaration
 from privalue.readers.messages import data_error, list_some, one_line, word
-from privalue.readers.source import Batch
+from privalue.readers.source import Batch, state_roles
 
 _Flags = NDArray[np.bool_]
 _NOT_OF_ENDS = {"action", "arm", "probability"}  # a row that ends its trajectory has none of these
@@ -106,7 +106,7 @@ class Encoder:
                 one and its value.
         """
         declared = self._declaration
-        if batch.problem is not None and not declared.drop_invalid:
+        if batch.problem is not None and not declared.study.limits.drop_invalid:
             raise batch.problem
         found = {role: self._cells(role, batch) for role in declared.columns}
         keys, forbidden = self._keys(found)
@@ -116,7 +116,7 @@ class Encoder:
             for role, column in found.items()
         }
         invalid = _any_of([_unless(ends, forbidden), *failures.values()])
-        if invalid is not None and not declared.drop_invalid:
+        if invalid is not None and not declared.study.limits.drop_invalid:
             at = int(np.argmax(invalid))
             odd = [role for role, flags in failures.items() if flags is not None and flags[at]]
             raise self._error(batch, at, odd, found)
@@ -176,7 +176,7 @@ class Encoder:
 
     def _keys(self, found: dict[str, Cells]) -> tuple[NDArray[np.int32], _Flags | None]:
         """Return keys, and which rows have an action that is not allowed in their state."""
-        first, *others = (found[role].values for role in self._declaration.state_roles)
+        first, *others = (found[role].values for role in state_roles(self._declaration.columns))
         keys = first if self._codes is None else self._codes[first]
         for edges, values in zip(self._edges[1:], others, strict=True):
             keys = keys * (len(edges) + 1) + values
@@ -224,7 +224,9 @@ class Encoder:
         about["shown"] = _shown(batch.rows.column(columns[role]), at)
         if odd:
             return data_error("cell-invalid", expected=self._expected(role), **about)
-        states = (batch.rows.column(columns[role]) for role in self._declaration.state_roles)
+        states = (
+            batch.rows.column(columns[role]) for role in state_roles(self._declaration.columns)
+        )
         return data_error(
             "action-forbidden", state=", ".join(_shown(s, at) for s in states), **about
         )
@@ -238,7 +240,7 @@ class Encoder:
             how = "formatted" if data.step_format else data.step_type
             return word(f"step-{how}", kind=data.step_type, how=data.step_format)
         if role.startswith("bin "):
-            return word("bin", columns=len(declared.state_roles))
+            return word("bin", columns=len(state_roles(declared.columns)))
         if role in self._labels:
             labels = self._labels[role]
             some = list_some(labels[:6].to_pylist(), 5)

@@ -188,7 +188,7 @@ def encode_buckets(
 
     def divide() -> pa.RecordBatch:
         divided = grouping.divide(Rows.concat(waiting), unit_ids, buckets)
-        full = [bucket for bucket in range(buckets) if divided.size(bucket)]
+        full = [bucket for bucket in range(buckets) if len(divided[bucket])]
         return _encoded(full, [pack(divided[bucket]) for bucket in full])
 
     try:
