@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.studies import PROMISE
 from privalue.estimate import WORDS
 
 LABELS = ["ill", "=sum(A1)", 'quo"ted, state\rtwo lines', "nobody"]
@@ -23,9 +24,7 @@ def release():
         actions=ACTIONS,
         discount=1.0,
         returns=(0, 1),
-        epsilon=1.0,
-        delta=1e-6,
-        unit="trajectory",
+        **PROMISE,
         mechanism="dp-ssp",
         stages="one",
     )

@@ -9,6 +9,7 @@ import pytest
 import privalue as pv
 from oracles.audits import audit_release
 from oracles.limits import OF_A_UNIT, without
+from oracles.studies import frame_of_persons as frame_of
 from oracles.studies import study
 from privalue.core import kernel, sensitivity
 from privalue.core import noise as drawing
@@ -16,17 +17,6 @@ from privalue.study import heuristics
 
 STATES = 4
 MIDDLE = 0.5
-
-
-def frame_of(people):
-    rows = [
-        (person, trajectory, step, state, reward)
-        for person, owned in people.items()
-        for trajectory, episode in enumerate(owned)
-        for step, (state, reward) in enumerate(episode)
-    ]
-    columns = ["person", "trajectory", "step", "state", "reward"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def described(mechanism, states=STATES, **privacy):

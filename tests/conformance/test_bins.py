@@ -12,6 +12,7 @@ import privalue as pv
 from conformance.test_row_by_row import encoded, together
 from oracles.reading import statistics as gathered
 from oracles.sources import TABLES
+from oracles.studies import PROMISE
 
 EDGES = {"age": [50, 70.5], "heart rate": [-1.5, 0, 100]}
 HEADING = ("trajectory", "step", "age", "heart rate", "reward")
@@ -19,9 +20,7 @@ STUDY = pv.Study(
     bins=EDGES,
     discount=0.9,
     returns=(0, 1),
-    epsilon=1.0,
-    delta=1e-6,
-    unit="trajectory",
+    **PROMISE,
 )
 AGES = [0, 49.999, 50, 50.5, 70.5, 70, 71, 1e9, -3]
 RATES = [-1.5, -1.6, 0, -0.25, 99.875, 100, 1e300, -1e300, 0.1]

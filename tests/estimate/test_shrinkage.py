@@ -8,6 +8,7 @@ import pytest
 import privalue as pv
 from oracles.estimates import estimate, noisy_statistics
 from oracles.shrinkage import posterior
+from oracles.studies import PROMISE
 from privalue.core import Design
 from privalue.estimate import Ratios, shrink, shrinkage
 
@@ -48,9 +49,7 @@ def _targets(matrix, size, count):
         states=count,
         discount=0.9,
         returns=(0, 1),
-        epsilon=1,
-        delta=1e-6,
-        unit="trajectory",
+        **PROMISE,
         shrink=True,
         **({"size": size} if matrix is None else {"features": matrix}),
     ).shrink_targets

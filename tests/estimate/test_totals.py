@@ -5,6 +5,7 @@ import pytest
 
 import privalue as pv
 from oracles import differences as literal
+from oracles.studies import PROMISE
 from privalue.estimate.intervals import Located, distinct_values
 
 # Returns that a stage restricted
@@ -30,9 +31,7 @@ def test_a_restricted_mean_is_covered_where_few_have_a_very_long_stay():
         states=LONG,
         discount=0.99,
         rewards=(0, 1),
-        epsilon=1.0,
-        delta=1e-6,
-        unit="trajectory",
+        **PROMISE,
     )
     hits, unrestricted, told = np.zeros(2), np.zeros(2), 0
     for at in range(40):

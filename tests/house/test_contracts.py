@@ -13,6 +13,7 @@ import pytest
 
 import privalue as pv
 from oracles.private_types import instances
+from oracles.studies import PROMISE
 from privalue.core import Private
 
 ROOT = Path(__file__).parents[2]
@@ -210,16 +211,8 @@ def test_what_is_public_imports_nothing_private(room):
 
 
 def two_states(name, epsilon=1.0):
-    return pv.Study(
-        epsilon=epsilon,
-        delta=1e-6,
-        unit="trajectory",
-        discount=0.9,
-        rewards=(0.0, 1.0),
-        returns=(0.0, 1.0),
-        states=2,
-        mechanism=name,
-    )
+    bounds = {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)}
+    return pv.Study(**{**PROMISE, "epsilon": epsilon}, **bounds, states=2, mechanism=name)
 
 
 def test_the_terms_in_a_release_are_those_that_the_core_used(monkeypatch):

@@ -19,6 +19,7 @@ import pytest
 import privalue as pv
 from oracles.ledger_driver import ACCOUNTING
 from oracles.release_driver import COMMAND, drive, lose_an_answer, prepare, releases
+from oracles.studies import PROMISE
 from privalue import curator
 from privalue.cli import run
 from privalue.errors import UnavailableError
@@ -30,18 +31,9 @@ FINISH = ["ledger", "finish", str(OUTBOX)]
 
 
 def described(name="one"):
-    return pv.Study(
-        name=name,
-        dataset="trial",
-        trajectories=600,
-        epsilon=0.5,
-        delta=1e-6,
-        unit="trajectory",
-        discount=0.9,
-        rewards=(0.0, 1.0),
-        returns=(0.0, 1.0),
-        states=2,
-    )
+    bounds = {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0), "states": 2}
+    about = {"name": name, "dataset": "trial", "trajectories": 600}
+    return pv.Study(**about, **{**PROMISE, "epsilon": 0.5}, **bounds)
 
 
 @pytest.fixture(params=["gaussian", pytest.param("plain", marks=pytest.mark.long)])

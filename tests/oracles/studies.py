@@ -2,11 +2,14 @@
 
 import json
 
+import pandas as pd
 from hypothesis import strategies as st
 
 import privalue as pv
 from privalue.core import MECHANISMS
 from privalue.study import resolve
+
+PROMISE = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"}
 
 
 def in_sections(**sections):
@@ -67,3 +70,15 @@ def episodes(states, *, low=-2.0, high=2.0, most=8, longest=9):
     """Lists of episodes; rewards may lie outside the bounds."""
     step = st.tuples(st.integers(0, states - 1), st.floats(low, high, allow_nan=False, width=32))
     return st.lists(st.lists(step, min_size=1, max_size=longest), min_size=1, max_size=most)
+
+
+def frame_of_persons(people):
+    """The long table of {person: [episode, ...]}; the ids of trajectories start anew per person."""
+    rows = [
+        (person, trajectory, step, state, reward)
+        for person, owned in people.items()
+        for trajectory, episode in enumerate(owned)
+        for step, (state, reward) in enumerate(episode)
+    ]
+    columns = ["person", "trajectory", "step", "state", "reward"]
+    return pd.DataFrame(rows, columns=columns).astype({"person": int, "trajectory": int})

@@ -1,6 +1,5 @@
 """Bounded contribution in the statistics: the first H distinct states, the first L trajectories."""
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +8,7 @@ import privalue as pv
 from oracles import literal
 from oracles.reading import statistics
 from oracles.studies import episodes, study
+from oracles.studies import frame_of_persons as frame_of
 from privalue.core import Contributions
 
 BOUNDS = {"rewards": (-1.0, 1.0), "returns": (-1.5, 2.5)}
@@ -19,17 +19,6 @@ def by_person(most, states=4, most_states=None):
     if most_states is not None:
         privacy["max_states_per_trajectory"] = most_states
     return study(states, privacy=privacy, **BOUNDS)
-
-
-def frame_of(people):
-    """{person: [episode, ...]} as a long table; the ids of trajectories start anew per person."""
-    rows = [
-        (person, trajectory, step, state, reward)
-        for person, owned in people.items()
-        for trajectory, episode in enumerate(owned)
-        for step, (state, reward) in enumerate(episode)
-    ]
-    return pd.DataFrame(rows, columns=["person", "trajectory", "step", "state", "reward"])
 
 
 @given(data=episodes(5), most=st.integers(1, 7))

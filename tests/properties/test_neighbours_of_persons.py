@@ -8,13 +8,13 @@ import math
 import os
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.limits import OF_A_UNIT, without
+from oracles.studies import frame_of_persons as frame_of
 from oracles.studies import study
 from privalue.core import kernel
 
@@ -55,16 +55,6 @@ def described(mechanism, *, unit, neighbours, most_states, most, features, prior
         mechanism={"calibration": "exact", **mechanism},
         data={"person": "person", "trajectory": "trajectory"},
     )
-
-
-def frame_of(people):
-    rows = [
-        (person, trajectory, step, state, reward)
-        for person, owned in people.items()
-        for trajectory, episode in enumerate(owned)
-        for step, (state, reward) in enumerate(episode)
-    ]
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"person": int, "trajectory": int})
 
 
 def trajectories(most):
