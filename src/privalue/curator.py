@@ -105,9 +105,7 @@ def prepare(
         StudyError: the study is infeasible; nothing here depends on data.
     """
     if not isinstance(study, Study):
-        raise errors.UsageError(
-            f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
-        )
+        raise errors.UsageError(f"a Study is needed, not {type(study).__name__}; see Study.load")
     study = study if columns is None else study.replace(columns=columns)
     study = study.on_ledger() if on_ledger else study
     public_design, mechanism = design(study), None

@@ -154,7 +154,10 @@ class Tabular:
     def to_pandas(self) -> "pd.DataFrame":
         """Return the table as a pandas DataFrame; ``attrs`` has the guarantee."""
         table = self.to_arrow()
-        frame: pd.DataFrame = table.to_pandas()
+        try:
+            frame: pd.DataFrame = table.to_pandas()
+        except ImportError:
+            raise UsageError("frames need pandas: pip install pandas", code="no-pandas") from None
         metadata = table.schema.metadata or {}
         frame.attrs.update({key.decode(): value.decode() for key, value in metadata.items()})
         return frame

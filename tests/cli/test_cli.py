@@ -250,6 +250,10 @@ def test_what_is_published_stays_done_if_it_cannot_be_printed(folder):
         ):
             assert subprocess.run(command, stdout=out, check=False).returncode == code, command
     assert subprocess.run(f"{shlex.join(check)} >&-", shell=True, check=False).returncode == 0
+    assert subprocess.run([*main, *RELEASE, "c"], stderr=closed, check=False).returncode == 0
+    assert {path.name for path in Path("c").iterdir()} == {
+        path.name for path in Path("a").iterdir()
+    }
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])

@@ -65,16 +65,13 @@ def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[
 
 @contextmanager
 def printing_is_optional() -> Iterator[None]:
-    """Log in one line that results cannot be printed: what is charged or published stays so.
-
-    Where a pipe is closed, rich and Typer exit.
-    """
+    """Log in one line that results cannot be printed: what is charged or published stays so."""
     try:
         yield
         print(end="", flush=True)
-    except (OSError, SystemExit) as problem:
+    except OSError as problem:
         discard_unprinted()
-        why = getattr(problem, "strerror", "the pipe is closed")
+        why = problem.strerror or "the pipe is closed"
         log.warn("not-printed", sentence("not_printed", why=why))
 
 

@@ -56,6 +56,10 @@ class SafeConsole(Console):
         """Return a text for rich, with control characters escaped."""
         return super().render_str(escape_controls(text), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Raise; rich would end the process, though a line of the log is all that is lost."""
+        raise BrokenPipeError
+
 
 class Log(SafeConsole):
     """The log, on stderr: lines for people, or one JSON object per event."""

@@ -28,8 +28,7 @@ def reproduce(
     if not 1 <= workers <= 256:
         raise UsageError(f"--processes {workers}: it must be from 1 to 256")
     with progress("Running", then="Testing claims and plotting") as update:
-        effort = QUICK if quick else FULL
-        results = reproduce_all(out, effort, processes=workers, progress=update)
+        results = reproduce_all(out, QUICK if quick else FULL, processes=workers, progress=update)
     if as_json:
         print_json(
             {

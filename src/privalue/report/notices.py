@@ -147,6 +147,7 @@ def _pooling(release: Release) -> dict[str, Any]:
         "epsilons": sorted({source.epsilon for source in sources}),
         "noisy": [names[source.sha256] for source in sources if source.better_without],
         "same_people": release.releases_per_person is not None,
+        "datasets": [source.dataset for source in sources if source.dataset],
         "privacy": release.privacy,
     }
 
