@@ -225,7 +225,6 @@ def test_wrong_arguments_are_errors_of_the_tree():
     for call in (
         lambda: pv.inspect(STUDY, EPISODES, memory=-1),
         lambda: pv.release(STUDY, EPISODES, ledger=5),
-        lambda: pv.inspect(STUDY, FRAME["state"]),
         lambda: pv.rollout("FrozenLake-v1", lambda _: 9, 5),
     ):
         with pytest.raises((pv.UsageError, pv.DataError)):

@@ -432,6 +432,14 @@ def test_categories_are_read_one_by_one(odd):
 
 
 def test_a_long_cell_takes_linear_time():
-    for cells_of in (pa.array(["1" * 10**6 + "x"]), pa.array(["0" * 10**6 + "x"])):
-        assert cells.numbers(cells_of).failed.all()
-        assert cells.whole_numbers(cells_of).failed.all()
+    long = pa.array(["1" * 10**6 + "x", "0" * 10**6 + "x"])
+    assert cells.numbers(long).failed.all()
+    assert cells.whole_numbers(long).failed.all()
+
+
+def test_an_id_with_a_decimal_comma_is_read_alone(tmp_path):
+    chosen = study(2, data={"invalid": "drop-unit", "id_type": "integer", "decimal": ","})
+    path = tmp_path / "d.csv"
+    for odd in ("", "8;x;0;0,5\n", "x;0;0;0,5\n"):
+        path.write_text("trajectory;step;state;reward\n7,0;0;0;0,5\n" + odd)
+        assert statistics(path, chosen).trajectories == 0

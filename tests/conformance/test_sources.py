@@ -276,6 +276,7 @@ def test_a_server_that_does_not_answer_is_exit_7_and_one_that_refuses_is_exit_3(
         address.replace("keeper@", "no-such-user@") + "::rows",
         f"{address}::no_such_table",
         f"{address}::SELECT 1/0 AS trajectory",
+        f'{address}::SELECT *, 0 AS "STATE" FROM rows',
     ):
         assert run([*command, refused]) == 3, refused
         assert "does not answer" not in capsys.readouterr().err

@@ -13,9 +13,8 @@ from privalue.core import sensitivity as maximum
 from privalue.core.sensitivity import TOLERANCE, branch_and_bound
 
 BETA = st.one_of(st.floats(1e-9, 5.0), st.sampled_from([1e-300, 800.0]))
-RISES = st.lists(
-    st.one_of(st.just(0.0), st.floats(1e-6, 1e6), st.floats(1e-12, 1e-9)), min_size=1, max_size=40
-)
+RISE = st.one_of(st.just(0.0), st.floats(1e-6, 1e6), st.floats(1e-12, 1e-9))
+RISES = st.lists(RISE, min_size=1, max_size=40)
 
 
 def literal(ks, table, beta):

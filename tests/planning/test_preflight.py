@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles.studies import PROMISE
 from privalue.core import PublicSize
 from privalue.planning import HalfWidth, large_delta, mechanism_of_study, usefulness
 
@@ -186,3 +187,11 @@ def test_a_large_delta_is_said_and_a_larger_one_refused(ledger):
     assert refused.value.code == "delta-not-below-1/m"
     release, said = codes(described(delta=0.01), accept_large_delta=True)
     assert (release.accepted, said) == (["large-delta"], [])
+
+
+def test_nearly_equal_features_are_useless_with_any_data():
+    """No m is known: rounding alone is more than the range of values."""
+    features = [[1.0, 1 + 1e-9 * x] for x in range(50)]
+    about = {"neighbours": "add-remove", "mechanism": "dp-lsw", "noise": "isotropic", **PROMISE}
+    study = pv.Study(states=50, features=features, discount=1, returns=(0, 1), beta=1e-4, **about)
+    assert judged(study, None).useless

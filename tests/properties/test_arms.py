@@ -149,9 +149,8 @@ def test_neighbours_move_no_further_than_the_noise_allows(unit, neighbours, data
         },
     )
     step = st.tuples(st.integers(0, 2), st.sampled_from([-1e9, 0.0, 1e9]))
-    owned = st.lists(
-        st.lists(step, min_size=1, max_size=4), min_size=1, max_size=3 if unit == "person" else 1
-    )
+    episode, most = st.lists(step, min_size=1, max_size=4), 3 if unit == "person" else 1
+    owned = st.lists(episode, min_size=1, max_size=most)
     person = st.tuples(st.sampled_from(chosen.arms.labels), owned)
     rest = data.draw(st.dictionaries(st.integers(1, 9), person, max_size=3))
     here, there = {**rest, 0: data.draw(person)}, dict(rest)

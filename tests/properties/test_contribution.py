@@ -222,9 +222,8 @@ def pairs(draw):
     returns = draw(st.sampled_from(BOUNDS))
     low, high = returns
     value = st.one_of(st.sampled_from([low, high]), st.floats(low, high))
-    trajectory = st.lists(
-        st.integers(0, STATES - 1), min_size=1, max_size=states, unique=True
-    ).flatmap(lambda visited: st.fixed_dictionaries(dict.fromkeys(visited, value)))
+    some = st.lists(st.integers(0, STATES - 1), min_size=1, max_size=states, unique=True)
+    trajectory = some.flatmap(lambda keys: st.fixed_dictionaries(dict.fromkeys(keys, value)))
     anybody = st.lists(trajectory, max_size=persons)
     regular = st.builds(lambda one: [one] * persons, trajectory)
     person = st.one_of(anybody, regular)

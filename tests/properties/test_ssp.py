@@ -23,9 +23,8 @@ OMEGA = st.sampled_from([1e-3, 0.3, 1.0, 1.7, 40.0])
 
 
 BOUNDS = [(0.0, 1.0), (-3.0, -1.0), (-1e3, 1e3)]
-EPISODE = st.lists(
-    st.tuples(st.integers(0, 3), st.sampled_from([-1e9, -1.0, 0.0, 0.5, 1e9])), max_size=7
-)
+STEP = st.tuples(st.integers(0, 3), st.sampled_from([-1e9, -1.0, 0.0, 0.5, 1e9]))
+EPISODE = st.lists(STEP, max_size=7)
 
 
 def first_states(episode, most):

@@ -11,16 +11,8 @@ from privalue.simulation import MarkovRewardProcess, chain
 def processes(draw):
     """Small processes with loops, ways back, unreachable states, and an end from everywhere."""
     states = draw(st.integers(1, 5))
-    weights = np.array(
-        draw(
-            st.lists(
-                st.lists(st.integers(0, 3), min_size=states, max_size=states),
-                min_size=states,
-                max_size=states,
-            )
-        ),
-        dtype=float,
-    )
+    row = st.lists(st.integers(0, 3), min_size=states, max_size=states)
+    weights = np.array(draw(st.lists(row, min_size=states, max_size=states)), dtype=float)
     ending = np.array(draw(st.lists(st.integers(1, 3), min_size=states, max_size=states)))
     start = np.array(draw(st.lists(st.integers(0, 2), min_size=states, max_size=states)), float)
     start[draw(st.integers(0, states - 1))] += 1

@@ -68,8 +68,8 @@ class Usefulness:
 
     @property
     def people(self) -> str:
-        """Return the number of trajectories with its noun."""
-        return plural(self.trajectories or 0, "trajectory")
+        """Return the number of trajectories with its noun; any number, where it is not known."""
+        return plural(self.trajectories, "trajectory") if self.trajectories else "any data"
 
 
 def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | None) -> Usefulness:
@@ -80,8 +80,7 @@ def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | No
         mechanism: its mechanism; None if its constants depend on an unknown m.
         trajectories: m, counted if the size is public, or declared.
     """
-    visits = None
-    useless = False
+    visits, useless = None, False
     if isinstance(mechanism, Ssp):
         widths = HalfWidth.of(study, mechanism)
         visits = float(widths.visits_for(USEFUL_WIDTH / 2 * widths.reach).min())
@@ -89,22 +88,25 @@ def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | No
         # At the middle of the bounds, with all of the weight retained and everybody in one group.
         scale = mechanism.scales[0] * mechanism.terms.limits.clip / GRID_STEPS
         visits = scale * -math.log1p(-study.report.level) * 2 / USEFUL_WIDTH
-    elif isinstance(mechanism, Lsw | Lsl) and trajectories is not None:
+    elif isinstance(mechanism, Lsw | Lsl):
         useless = _noise_dominates(study, mechanism, trajectories)
     if visits is not None and trajectories is not None:
         useless = trajectories < visits
     return Usefulness(visits=visits, trajectories=trajectories, useless=useless)
 
 
-def _noise_dominates(study: Study, mechanism: Lsw | Lsl, trajectories: int) -> bool:
+def _noise_dominates(study: Study, mechanism: Lsw | Lsl, trajectories: int | None) -> bool:
     """Return whether data-dependent noise is too large even at the best possible counts.
 
     m trajectories count for H keys each: the least visited key is visited most often if all keys
-    are visited equally.
+    are visited equally. Where m is not known, no data set has less noise than the least.
     """
-    share = min(study.limits.max_states_per_trajectory, study.keys_per_arm) / study.key_count
-    best = np.full(study.key_count, max(math.ceil(trajectories * share), 1), dtype=np.int64)
-    deviation = float((mechanism.sigma(mechanism.psi(best)) * noise_factors(mechanism)).min())
+    psi, _ = mechanism.local.extremes()
+    if trajectories is not None:
+        share = min(study.limits.max_states_per_trajectory, study.keys_per_arm) / study.key_count
+        best = np.full(study.key_count, max(math.ceil(trajectories * share), 1), dtype=np.int64)
+        psi = mechanism.psi(best)
+    deviation = float((mechanism.sigma(psi) * noise_factors(mechanism)).min())
     low, high = study.values.return_bounds
     return bool(2 * normal_quantile(study.report.level) * deviation > USEFUL_WIDTH * (high - low))
 

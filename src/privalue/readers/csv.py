@@ -120,8 +120,10 @@ class CsvFile:
         bad: list[int] = []
         rows = None
         if _is_sound(text, self.delimiter):
-            # Decimals hold 1.0 as pandas writes it, and any other whole number, exactly.
-            exact = {n: pa.decimal128(38, 1) if k == pa.int64() else k for n, k in types.items()}
+            # Decimals hold 1.0 as pandas writes it, and any other whole number, exactly. Not with a
+            # decimal comma, which an id does not know: it would be read by what is beside it.
+            whole = pa.decimal128(38, 1) if self.decimal == "." else pa.int64()
+            exact = {name: whole if kind == pa.int64() else kind for name, kind in types.items()}
             attempts = [types, exact] if plain else []
             for kinds in (*attempts, dict.fromkeys(types, pa.string())):
                 rows = rows or self._split(text, kinds)

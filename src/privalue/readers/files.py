@@ -192,8 +192,7 @@ def _opened(path: Path, metadata: Any = None) -> Iterator[Any]:
         raise
     # A name of a column that is not valid UTF-8 is a ValueError; a count beyond 64 bits overflows.
     except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
-        why = one_line(problem).rstrip(".")
-        raise data_error("parquet-unreadable", path=path, problem=why) from None
+        raise data_error("parquet-unreadable", path=path, problem=one_line(problem)) from None
 
 
 def _require_rows(path: Path, declared: int, count: int) -> None:

@@ -5,8 +5,7 @@ from privalue.errors import DataError, read_texts
 
 def word(code: str, **values: object) -> str:
     """Return the sentence of a code, with the names in braces replaced."""
-    sentence = " ".join(read_texts(__file__, "messages.toml")[code].split())
-    return sentence.format(**values)
+    return " ".join(read_texts(__file__, "messages.toml")[code].split()).format(**values)
 
 
 def data_error(code: str, **values: object) -> DataError:

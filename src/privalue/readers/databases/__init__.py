@@ -56,6 +56,8 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
         tables = [name for (name,) in connection.execute(database.tables).fetchall()]
         query = resolve_query(request, tables, database.place)
         schema = database.schema(connection, query)
+    if len({name.lower() for name in schema.names}) < len(schema.names):  # SQL ignores case
+        raise data_error("columns-alike", place=query.place)
 
     def fetch(names: list[str]) -> Iterator[pa.RecordBatch]:
         with (
