@@ -439,7 +439,6 @@ def test_a_long_cell_takes_linear_time():
 
 def test_an_id_with_a_decimal_comma_is_read_alone(tmp_path):
     chosen = study(2, data={"invalid": "drop-unit", "id_type": "integer", "decimal": ","})
-    path = tmp_path / "d.csv"
     for odd in ("", "8;x;0;0,5\n", "x;0;0;0,5\n"):
-        path.write_text("trajectory;step;state;reward\n7,0;0;0;0,5\n" + odd)
-        assert statistics(path, chosen).trajectories == 0
+        (tmp_path / "d.csv").write_text("trajectory;step;state;reward\n7,0;0;0;0,5\n" + odd)
+        assert statistics(tmp_path / "d.csv", chosen).trajectories == 0
