@@ -40,8 +40,7 @@ def command(*arguments):
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduced")
-    # That more processes give the same is tried in test_experiments: here they would only wait.
-    done = command("--out", folder, "--quick", "--processes", 1, "--json")
+    done = command("--out", folder, "--quick", "--json")
     assert done.exit_code == 0, done.output
     return folder, json.loads(done.stdout)
 

@@ -7,7 +7,6 @@ from typing import Annotated
 from privalue.cli.console import print_json, progress
 from privalue.cli.options import Json, option
 from privalue.cli.terminal import show_listing, tell
-from privalue.errors import UsageError
 from privalue.paper import FULL, QUICK
 from privalue.paper import reproduce as reproduce_all
 from privalue.report import Listing
@@ -18,17 +17,12 @@ def reproduce(
     quick: Annotated[
         bool, option("Use few batch sizes and five runs, in under two minutes.", "--quick")
     ] = False,
-    processes: Annotated[
-        int | None, option("How many processes to use; by default one per core.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Repeat the paper's experiments, and test its claims."""
-    workers = (os.cpu_count() or 1) if processes is None else processes
-    if not 1 <= workers <= 256:
-        raise UsageError(f"--processes {workers}: it must be from 1 to 256")
     with progress("Running", then="Testing claims and plotting") as update:
-        results = reproduce_all(out, QUICK if quick else FULL, processes=workers, progress=update)
+        effort, cores = QUICK if quick else FULL, os.cpu_count() or 1
+        results = reproduce_all(out, effort, processes=cores, progress=update)
     if as_json:
         print_json(
             {

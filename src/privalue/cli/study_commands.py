@@ -40,8 +40,10 @@ def init(
     if data is None:
         write_text(path, study_template(every=every))
         if as_json:
-            return print_json({"study": path})
-        return terminal.tell("study_written", path=path)
+            print_json({"study": path})
+        else:
+            terminal.tell("study_written", path=path)
+        return
     names, heading = column_names(data)
     guesses = guess(names, heading)
     comments = {**guesses.questions, **guesses.hints}

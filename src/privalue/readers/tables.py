@@ -132,9 +132,9 @@ def _part(column: Any, start: int, end: int, decimal: str) -> pa.Array:
     """Return some cells of a column as Arrow."""
     values = (column.iloc if hasattr(column, "iloc") else column)[start:end]
     if hasattr(values, "cat") and values.cat.categories.dtype == object:  # one by one, as objects
-        at = pa.array(values.cat.codes.to_numpy(), mask=values.isna().to_numpy())
+        codes = pa.array(values.cat.codes.to_numpy(), mask=values.isna().to_numpy())
         categories = cells.from_objects(values.cat.categories.tolist(), decimal)
-        return pa.DictionaryArray.from_arrays(at, categories)
+        return pa.DictionaryArray.from_arrays(codes, categories)
     if not isinstance(values, list) and str(getattr(values, "dtype", "")) != "object":
         # Not of categories of mixed types, very large integers, sparse columns and the like.
         with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
