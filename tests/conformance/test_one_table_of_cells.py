@@ -43,7 +43,9 @@ CELLS = {
     ("x", "bin"): {cell: value if value == INVALID else int(value >= 0.25) + int(value >= 1)
                    for cell, value in NUMBERS.items()} | {"7": 2, "-3": 0},
     ("step", "number"): NUMBERS | {"-3": -3.0, "1e300": 1e300},
-    ("state", "count"): WHOLE | {"4": INVALID, "-1": INVALID},
+    # A state is read as a double: what is nearest to a whole number is that number.
+    ("state", "count"): WHOLE
+    | {"4": INVALID, "-1": INVALID, "1e-400": 0, "0.99999999999999999999": 1, "nan": INVALID},
     ("step", "integer"): WHOLE | {"-7": -7, "9223372036854775807": 2**63 - 1, "1e5": 100_000},
     ("step", "date"): {
         "2026-01-02": 20455, "0001-01-01": -719162, "9999-12-31": 2932896, "20260102": 20455,

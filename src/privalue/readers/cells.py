@@ -72,6 +72,8 @@ class Cells(NamedTuple):
 
     def within(self, low: float, high: float) -> "Cells":
         """Return the same cells; numbers that are not from ``low`` to ``high`` are invalid."""
+        if low <= self.values.min(initial=low) and self.values.max(initial=low) <= high:
+            return self
         outside = (self.values < low) | (self.values > high)
         return Cells(np.where(outside, 0, self.values), self.status).mark(outside, INVALID)
 
@@ -263,6 +265,19 @@ def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = "."
         values, good = _cast(column, pa.int64())
         found = Cells(values, _nulls(column)).mark(~good, INVALID)
     return missing.mark(found)
+
+
+def positions(column: pa.Array, count: int, missing: Missing = BLANK, decimal: str = ".") -> Cells:
+    """Return whole numbers from 0 to ``count`` - 1, as pandas writes them, too: 1.0.
+
+    What a text means is the double nearest to it, so that both are read at the same speed.
+    """
+    kind = value_type(column.type)
+    if not (is_text(kind) or pa.types.is_decimal(kind) or pa.types.is_float64(kind)):
+        return whole_numbers(column, missing, decimal).within(0, count - 1)
+    found = numbers(column, missing, decimal).within(0, count - 1)
+    whole = found.values.astype(np.int32)
+    return Cells(whole, found.status).mark(whole != found.values, INVALID)
 
 
 def numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> Cells:

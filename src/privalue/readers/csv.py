@@ -25,7 +25,7 @@ from privalue.readers.messages import data_error, one_line, word
 from privalue.readers.source import Batch, Dialect, Task, Types, texts
 
 ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 21  # of larger ones, most memory would be new to the process each time
 MOST_HEADING = 1 << 22  # bytes
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
 _MARKS = (",", ";", "\t", "|")
@@ -120,12 +120,7 @@ class CsvFile:
         bad: list[int] = []
         rows = None
         if _is_sound(text, self.delimiter):
-            # Decimals hold 1.0 as pandas writes it, and any other whole number, exactly. Not with a
-            # decimal comma, which an id does not know: it would be read by what is beside it.
-            whole = pa.decimal128(38, 1) if self.decimal == "." else pa.int64()
-            exact = {name: whole if kind == pa.int64() else kind for name, kind in types.items()}
-            attempts = [types, exact] if plain else []
-            for kinds in (*attempts, dict.fromkeys(types, pa.string())):
+            for kinds in (*([types] if plain else []), dict.fromkeys(types, pa.string())):
                 rows = rows or self._split(text, kinds)
         rows = rows or self._read_lines(text, types, bad)
 

@@ -90,7 +90,7 @@ class Declaration:
             **dict.fromkeys(self.id_roles, ids),
             "step": numbers.get(self.study.data.step_type, pa.string()),
             "truncated": pa.string(),
-            **{role: pa.string() if some else pa.int64() for role, some in self.labels.items()},
+            **{role: pa.string() for role, some in self.labels.items() if some},
         }
         return {name: kinds.get(role, pa.float64()) for role, name in self.columns.items()}
 

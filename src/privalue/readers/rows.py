@@ -163,8 +163,7 @@ class Encoder:
         if role in self._labels:
             return cells.label_codes(column, self._labels[role], self._missing)
         if role in self._counts:
-            found = cells.whole_numbers(column, self._missing, self._data.decimal)
-            return found.within(0, self._counts[role] - 1)
+            return cells.positions(column, self._counts[role], self._missing, self._data.decimal)
         found = cells.numbers(column, self._missing, self._data.decimal)
         if role == "reward":
             return found
