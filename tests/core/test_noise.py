@@ -15,7 +15,6 @@ from oracles.normal import stream_of
 from oracles.refusals import refused
 from privalue.core import OperatingSystemEntropy, noise
 from privalue.core.noise import discrete_laplace, gaussian_on_grid, public_grid
-from privalue.errors import PrivalueError, UsageError
 from privalue.simulation import SeededForExperimentsOnly
 
 LARGEST = sys.float_info.max
@@ -132,13 +131,11 @@ def test_refuses_without_quoting_private_values(change):
             raise AssertionError("refuse before any entropy is used")
 
     arguments = {"center": np.array([731.25, 0.5]), "sigma": 731.25, "grid": 0.5} | change
-    with pytest.raises(UsageError) as caught:
+    with refused("usage") as error:
         gaussian_on_grid(arguments.pop("center"), **arguments, entropy=Untouched())
-    assert isinstance(caught.value, PrivalueError)
-    assert isinstance(caught.value, ValueError)
-    assert "731" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
+    assert "731" not in str(error.value)
+    assert error.value.__cause__ is None
+    assert error.value.__context__ is None
 
 
 # What comes back
@@ -153,8 +150,7 @@ def test_the_release_is_on_the_grid_and_read_only():
     assert (released * 2.0**9 == np.rint(released * 2.0**9)).all()
     assert (center == before).all()
     assert not np.array_equal(released, center)
-    with pytest.raises(ValueError, match="read-only"):
-        released[0] = 0.0
+    assert not released.flags.writeable
 
 
 @pytest.mark.parametrize("sigma", [LARGEST, 1e308])
@@ -446,7 +442,7 @@ def test_the_discrete_laplace_number_by_hand(script, scale, expected):
     ],
 )
 def test_no_discrete_laplace_number_for(scale):
-    with pytest.raises(UsageError, match="scale is"):
+    with refused("usage"):
         discrete_laplace(scale, SYSTEM)
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from oracles import ssp
 from oracles.limits import count_weight, sensitivity
+from oracles.refusals import refused
 from oracles.studies import study
 from privalue.core import Ssp
-from privalue.errors import StudyError, UsageError
+from privalue.errors import StudyError
 from privalue.study import declared_size, resolve
 
 ROOT = math.sqrt(3) / 2
@@ -138,7 +139,7 @@ def test_ten_million_states(most):
 
 @pytest.mark.parametrize("shape", [[], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]])
 def test_shapes_that_are_none(shape):
-    with pytest.raises(UsageError, match="shape must be"):
+    with refused("usage"):
         sensitivity(np.array(shape), most_states=None, count_weight=ROOT)
 
 
