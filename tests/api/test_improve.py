@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 
 import numpy as np
 import pytest
@@ -85,10 +84,7 @@ def test_the_table_is_safe_to_open_and_the_record_holds_labels_as_they_are(folde
     assert first["action"] == "treat"
     assert told["pairs"]["low"][1] == first["low"] > 0
     page = files[2].read_text()
-    assert "A hypothesis for a trial" in page
-    assert "on other people than those it was computed from" in page
     assert "NOT PRIVATE" in page
-    assert re.search("Association is not effect.*Overlap", page, re.DOTALL)
     assert "<script>alert" not in page
 
 

@@ -149,10 +149,12 @@ def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
 
 def test_a_file_of_heads_notices_an_old_copy(ledger, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    old, verify = Path("ledger.db").read_bytes(), ["ledger", "verify", "--heads", "heads.txt"]
+    old = Path("ledger.db").read_bytes()
+    verify = ["ledger", "verify", "--heads", "heads.txt", "--log-format", "json"]
     for first in (True, False):
         assert run(verify) == 0
-        assert ("heads.txt had no earlier heads" in capsys.readouterr().err) == first
+        codes = [json.loads(line)["code"] for line in capsys.readouterr().err.splitlines()]
+        assert ("no-earlier-heads" in codes) == first
     assert len(Path("heads.txt").read_text().splitlines()) == 1
     pv.release(described(), DATA, ledger=ledger)
     assert run(verify) == 0

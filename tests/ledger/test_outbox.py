@@ -307,9 +307,10 @@ def test_what_fails_after_the_charge_is_said_to_be_charged(folder, monkeypatch, 
         raise problem("a private value")
 
     monkeypatch.setattr(curator, "draw", fails)
-    assert run([*COMMAND, "out"]) == (3 if problem is MemoryError else 70)
+    exit_code = 3 if problem is MemoryError else 70
+    assert run([*COMMAND, "out", "--log-format", "json"]) == exit_code
     line = last_line(capsys)
-    assert "charged, and lost" in line
+    assert json.loads(line)["code"] == "already-charged"
     assert "private value" not in line
     assert releases() == 1
 

@@ -39,7 +39,7 @@ def test_half_widths_by_visits_need_nothing_but_the_study():
     for threshold in found.useful:
         for visits, of in ((threshold.visits, widths.at), (threshold.visits_95, widths.at_95)):
             assert 2 * of(visits) <= threshold.share < 2 * of(visits - 2)
-    assert f"{found.useful[0].visits:,} visits" in found.headline
+    assert f"{found.useful[0].visits:,}" in found.headline
     # Nothing else changes it: not m, where there is one stage and no prior.
     assert pv.plan(study, 5000).by_visits == found.by_visits
 
