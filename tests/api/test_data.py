@@ -1,4 +1,4 @@
-"""Data as people have it: every shape gives the same statistics, or says what to give instead."""
+"""Data in every shape gives the same statistics, or is refused."""
 
 import random
 from dataclasses import dataclass
@@ -176,7 +176,7 @@ def test_one_cell_of_a_list_changes_no_other():
         assert gathered(marks, single).counts.tolist() == [0, 40], cell
 
 
-def test_an_episode_among_rows_is_nobody_elses():
+def test_an_episode_among_rows_joins_no_other_trajectory():
     """Whatever ids rows have, and however many rows there are before it."""
     rows = [{"trajectory": n, "step": 5, "state": 2, "reward": 0.25} for n in (0, 1, 2, "2", 3)]
     rows[3]["step"] = 6

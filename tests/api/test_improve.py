@@ -43,7 +43,7 @@ def folder(release, tmp_path_factory):
     return where
 
 
-def test_it_takes_what_helps_and_knows_nothing_of_what_nobody_did(release):
+def test_the_policy_takes_better_actions_and_never_actions_that_nobody_took(release):
     better = pv.improve(release)
     assert better.probabilities("ill") == {"wait": 0.0, "treat": 1.0, "-operate": 0.0}
     assert better.probabilities("nobody") == pytest.approx(dict.fromkeys(ACTIONS, 1 / 3))

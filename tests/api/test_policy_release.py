@@ -1,4 +1,4 @@
-"""What another policy would have been worth, from rows to the files of a release."""
+"""The value of another policy, from rows to the files of a release."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""What people try with a release: each line works, or says what to write instead."""
+"""A release in Python: rows, columns, tables, copies and files."""
 
 import copy
 import pickle
@@ -68,7 +68,7 @@ def test_with_arms_a_state_is_arm_and_label(armed):
     assert pl.DataFrame(armed.differences).shape[0] == 4
 
 
-def test_what_was_not_released_says_why(other, release):
+def test_a_column_that_was_not_released_is_refused(other, release):
     for name in ("low", "total_high"):
         with refused("not-released"):
             getattr(other, name)
@@ -77,7 +77,7 @@ def test_what_was_not_released_says_why(other, release):
     assert other.to_pandas()["flags"].str.contains("at a bound of returns").any()
 
 
-def test_it_survives_what_objects_go_through(release, armed, tmp_path):
+def test_a_release_survives_copying_pickling_and_saving(release, armed, tmp_path):
     copies = [
         copy.copy(release),
         copy.deepcopy(release),

@@ -123,7 +123,7 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 @pytest.mark.parametrize("unit", ["trajectory", "person"])
-def test_or_its_unit_counts_as_nobody(unit, what):
+def test_a_unit_with_an_invalid_cell_is_left_out(unit, what):
     cells, chosen = small(WRONG[what], unit=unit, data={"invalid": "drop-unit"})
     found = local.statistics(arrow(HEADING, cells), chosen)
     assert found.units_dropped == 1

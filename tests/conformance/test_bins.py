@@ -116,7 +116,7 @@ def test_each_row_is_in_a_bin_by_itself(kind, place, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_what_is_no_number_is_no_state(kind, place):
+def test_a_cell_without_a_finite_number_is_in_no_bin(kind, place):
     """NaN and nothing are missing; a text and an infinity are invalid."""
     invalid = {None: "cell-missing", "old": "cell-invalid", math.inf: "cell-invalid"}
     for cell, code in invalid.items():

@@ -1,4 +1,4 @@
-"""One suite for every engine: the same bits from the same rows, the same words for a mistake.
+"""One suite for every engine: the same bits from the same rows, the same code for a mistake.
 
 The twin groups rows by hand and leaves the rest to ``oracles/literal.py``. Spark runs for real, on
 two cores, with partitions cut anywhere; what its tasks and the driver do with partitions is also
@@ -285,7 +285,7 @@ def test_the_comparison_notices_a_changed_cell(spark):
     assert by_spark(spark, changed, described, None) != expected
 
 
-def test_no_rows(spark):
+def test_data_without_rows_is_refused_unless_its_size_is_private(spark):
     nothing = framed(spark, [made(1).slice(0, 0)] * 3)
     with refused("data-invalid"):
         by_spark_engine(nothing, study(STATES))
@@ -403,7 +403,7 @@ def test_tasks_that_share_a_unit_are_noticed():
 # Errors of Spark
 
 
-def test_what_spark_itself_cannot_do_is_told_in_one_line_and_not_logged(spark, caplog):
+def test_an_error_of_spark_is_one_line_and_is_not_logged(spark, caplog):
     frame = framed(spark, [made(1)]).selectExpr(
         "trajectory", "step", "state", "CAST('x' || reward AS DOUBLE) AS reward"
     )

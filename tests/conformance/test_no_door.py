@@ -231,7 +231,7 @@ def test_what_only_reads_an_sqlite_file_still_does(lite):
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgresql"])
-def test_a_request_that_is_no_text(place, kind):
+def test_a_query_that_is_not_valid_utf_8_is_refused(place, kind):
     make = {"duckdb": as_duckdb, "sqlite": as_sqlite, "postgresql": as_postgres}[kind]
     made = make(place, HEADING, rows_of(EPISODES))
     for odd in ("SELECT 1\0", "SELECT '\udcff'", "\udcff"):

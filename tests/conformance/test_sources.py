@@ -1,4 +1,4 @@
-"""One suite for every source: the same rows give the same bits, the same mistakes the same words.
+"""One suite for every source: the same rows give the same bits, the same mistakes the same code.
 
 Sources are made by ``oracles/sources.py``: files, frames, databases (a real PostgreSQL server) and
 Minari datasets.

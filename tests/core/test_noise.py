@@ -95,7 +95,7 @@ def test_the_grid_is_the_largest_power_of_two_below_a_1024th(smallest_sigma, exp
         *(math.nextafter(2.0**-1012, 0.0), SMALLEST_NORMAL, 5e-324),
     ],
 )
-def test_no_grid_for(smallest_sigma):
+def test_a_sigma_without_a_grid_is_refused(smallest_sigma):
     with refused("noise-without-grid"):
         public_grid(smallest_sigma)
 
@@ -125,7 +125,7 @@ def test_no_grid_for(smallest_sigma):
         {"grid": np.array([0.5, SMALLEST_NORMAL / 2.0])},
     ],
 )
-def test_refuses_without_quoting_private_values(change):
+def test_refusals_quote_no_private_value(change):
     class Untouched:
         def read(self, _):
             raise AssertionError("refuse before any entropy is used")
@@ -441,7 +441,7 @@ def test_the_discrete_laplace_number_by_hand(script, scale, expected):
         *(1.5, (1.5, 1), (math.inf, 1), math.nan, None, "1", 3),
     ],
 )
-def test_no_discrete_laplace_number_for(scale):
+def test_an_invalid_scale_of_discrete_laplace_noise_is_refused(scale):
     with refused("usage"):
         discrete_laplace(scale, SYSTEM)
 

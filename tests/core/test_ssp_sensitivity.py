@@ -138,7 +138,7 @@ def test_ten_million_states(most):
 
 
 @pytest.mark.parametrize("shape", [[], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]])
-def test_shapes_that_are_none(shape):
+def test_invalid_shapes_are_refused(shape):
     with refused("usage"):
         sensitivity(np.array(shape), most_states=None, count_weight=ROOT)
 

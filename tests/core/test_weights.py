@@ -131,7 +131,7 @@ def test_odd_ratios_weigh_nothing_or_the_most():
         assert found.weights_clipped == (name in ("more", "infinite", "overflow"))
 
 
-def test_what_is_not_as_it_should_be_is_refused():
+def test_invalid_ratios_are_refused():
     ids, step = np.zeros((1, 1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64)
     key, reward = np.zeros(1, dtype=np.int32), np.zeros(1)
     for held, ratios, reason in (

@@ -98,7 +98,7 @@ def another(**changes):
         (lambda _: seeded(), "not-alike"),
     ],
 )
-def test_what_does_not_add_up_is_refused(sites, second, code):
+def test_releases_that_are_not_alike_are_refused(sites, second, code):
     other = second(sites)
     for combine in (pv.pool, lambda both: pv.difference(*both)):
         with refused(code):

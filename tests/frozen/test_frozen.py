@@ -59,7 +59,7 @@ def test_studies_give_what_they_gave_on_spark():
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
-def test_what_is_kept_is_what_there_is():
+def test_every_study_has_a_record_and_every_record_a_study():
     assert {file.name for file in KEPT.iterdir()} == {f"{name}.json" for name in STUDIES}
     assert sum(file.stat().st_size for file in KEPT.iterdir()) < 400_000
 
@@ -108,7 +108,7 @@ def names_of(found):
     return {line.split(":")[0].split("[")[0] for line in found}
 
 
-def test_nothing_is_found_where_nothing_changed():
+def test_equal_records_have_no_difference():
     assert all(not planted(name, {}) for name in STUDIES)
 
 

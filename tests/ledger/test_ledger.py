@@ -25,7 +25,7 @@ def ledger(tmp_path):
 NO_NAMES = ["", " x", "a\nb", "a\0b", "x" * 101, "Trial", "trial 2026", "-x", "Köln", 3]
 
 
-def test_what_is_no_name_no_hash_and_no_request(tmp_path):
+def test_invalid_names_hashes_and_requests_are_refused(tmp_path):
     ledger = open_ledger(tmp_path / "ledger.db")
     wrong = [partial(declare, ledger, name) for name in NO_NAMES]
     wrong += [partial(request, dataset=name) for name in NO_NAMES]

@@ -280,7 +280,7 @@ def test_a_lost_answer_is_found_out_neither_doubled_nor_lost(folder, arrives):
     assert kinds() == ["declare", "charge", "commit"]
 
 
-def test_a_charge_that_may_stand_is_never_said_not_to(folder, monkeypatch):
+def test_an_uncertain_charge_is_reported_as_charged(folder, monkeypatch):
     """The server recorded it, its answer was lost, and then nobody answered any more."""
     ledger, charge, held = open_ledger("ledger.db", wait=0.1), Ledger.charge, []
     lose_an_answer(ledger, arrives=True)
@@ -302,7 +302,7 @@ def test_a_charge_that_may_stand_is_never_said_not_to(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("problem", [MemoryError, ValueError])
-def test_what_fails_after_the_charge_is_said_to_be_charged(folder, monkeypatch, capsys, problem):
+def test_an_error_after_the_charge_is_reported_as_charged(folder, monkeypatch, capsys, problem):
     def fails(*_):
         raise problem("a private value")
 
@@ -332,7 +332,7 @@ def test_a_disk_without_room_is_found_before_the_charge(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(("states", "mechanism"), [(1, "dp-lsw"), (300, "dp-ssp")])
-def test_the_room_that_is_made_suffices(folder, states, mechanism, monkeypatch):
+def test_the_preallocated_outbox_is_large_enough(folder, states, mechanism, monkeypatch):
     """For the longest numbers, and labels that take the most bytes."""
     asked = []
     monkeypatch.setattr(Outbox, "preallocate", lambda _, size: asked.append(size))

@@ -1,4 +1,4 @@
-"""The same request again: what it gets, how it is told, and what makes it another one."""
+"""Repeated requests: the stored release, and the changes that make a new request."""
 
 import os
 import re

@@ -102,7 +102,7 @@ def test_an_accountant_of_others_agrees_with_the_event_that_a_release_states():
 @pytest.mark.parametrize(
     "amount", [{}, {"epsilon": 0.1}, {"mu": 0.1, "epsilon": 0.1}, {"mu": 0.0}, {"mu": float("nan")}]
 )
-def test_amounts_that_are_none(ledger, amount):
+def test_invalid_amounts_are_refused(ledger, amount):
     declare(ledger, accounting="gaussian")
     with pytest.raises(pv.UsageError):
         ledger.spend(DATASET, what=WHAT, **WHO, **amount)

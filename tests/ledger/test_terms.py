@@ -1,4 +1,4 @@
-"""Whom a total protects: what converts, at which cost, and what is refused.
+"""Units and neighbouring relations of a total: conversions, their costs, and refusals.
 
 The theorems are in docs/proofs/ledger.md, their twins in ``oracles/group_privacy.py``.
 """
@@ -132,7 +132,7 @@ def test_promises_to_persons(most):
         assert steps(f"person {relation}", f"trajectory {relation}") is None
 
 
-def test_without_somebodys_word_trajectories_are_no_persons():
+def test_a_promise_to_trajectories_does_not_convert_to_persons():
     for asked in ("add-remove", "replace-one"):
         for declared in ("add-remove", "replace-one"):
             assert steps(f"trajectory {asked}", f"person {declared}") is None

@@ -1,4 +1,4 @@
-"""Refusals by their code, which stays, and not by their words."""
+"""Errors by their stable code, and not by their words."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What a plan holds: half-widths by visits first, then states, errors, answers and suggestions."""
+"""Plans: half-widths by visits first, then states, errors, answers and suggestions."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What is refused unless it is accepted by name, and what is said before anything is charged."""
+"""Useless releases and large deltas: refusals, warnings and acceptance before any charge."""
 
 import json
 import math
@@ -53,7 +53,7 @@ def codes(study, **options):
 
 @pytest.mark.parametrize("returns", [(0, 1), (0, 3000), (-7, 2)])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
-def test_refused_is_what_not_even_everybodys_state_is_of_use_in(returns, epsilon):
+def test_a_study_is_useless_if_no_state_can_have_a_narrow_interval(returns, epsilon):
     study = described(returns=returns, epsilon=epsilon)
     widths = HalfWidth.of(study, mechanism_of_study(study, 100))
     reach = returns[1] - returns[0]
@@ -136,7 +136,7 @@ def test_a_useless_release_is_refused_before_data_is_opened(ledger):
     assert str(ledger.account("trial").spent) == "epsilon 0, delta 0"
 
 
-def test_an_accepted_one_goes_ahead_and_says_so(ledger):
+def test_an_accepted_useless_release_is_made_and_marked(ledger):
     study = described(epsilon=0.01, trajectories=1000)
     release = pv.release(study, PEOPLE, ledger=ledger, accept_useless=True)
     assert release.accepted == ["useless"]
@@ -144,7 +144,7 @@ def test_an_accepted_one_goes_ahead_and_says_so(ledger):
     assert pv.refit(release, level=0.5).accepted == ["useless"]
 
 
-def test_it_depends_on_what_is_public_alone():
+def test_the_refusal_depends_on_public_numbers_alone():
     """Two data sets of one size that could not differ more: the same line, to the letter."""
     lines = []
     for people in ([[(0, 0.0)]] * 1000, [[(0, 1.0), (1, 1.0), (2, 1.0)]] * 1000):
@@ -171,7 +171,7 @@ def test_delta_against_the_number_of_units(delta, refused):
     assert (large_delta(study, declared) is None) == (refused is None)
 
 
-def test_a_large_delta_is_said_and_a_larger_one_refused(ledger):
+def test_a_large_delta_is_warned_of_and_a_larger_one_is_refused(ledger):
     assert codes(described(delta=5e-4))[1] == ["large-delta"]
     assert codes(described(delta=1e-5))[1] == []
     assert codes(described(), ledger=ledger)[1] == ["size-not-counted"]

@@ -1,4 +1,4 @@
-"""Which errors of a driver mean that nobody answered; real servers are in conformance."""
+"""Errors of a driver that mean no answer, and passwords; real servers are in conformance."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from privalue.readers import column_names
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
 
-def test_a_code_says_more_than_words():
+def test_the_codes_of_a_driver_tell_whether_a_server_answered():
     errors = psycopg.errors
     for away in (errors.AdminShutdown, errors.TooManyConnections, errors.ConnectionFailure):
         assert is_unanswered(away("FATAL: in any language"), psycopg)

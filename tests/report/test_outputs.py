@@ -1,4 +1,4 @@
-"""What holds for every output: nothing private, nothing that runs, nothing lost."""
+"""Every output: no private number, no text that runs, no value lost."""
 
 import csv
 import io

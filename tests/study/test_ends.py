@@ -94,6 +94,6 @@ def test_ends_are_compared_after_groups():
         ({"groups": {"x": "nowhere"}}, "label-unknown"),
     ],
 )
-def test_what_ends_may_not_be(changes, code):
+def test_invalid_ends_are_refused(changes, code):
     with refused(code):
         clinic(**changes)

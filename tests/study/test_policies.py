@@ -68,7 +68,7 @@ def test_every_form_gives_the_same_table_and_the_same_request(form):
 
 
 @pytest.mark.parametrize("heading", ["state,action,probability\n", ""])
-def test_a_file(tmp_path, heading):
+def test_a_policy_is_read_from_a_file(tmp_path, heading):
     path = tmp_path / "policy.csv"
     path.write_text(f"{heading}well,treat,.5\nill,wait,.25\nill,treat,.75\nwell,send home,.5\n")
     assert tables_of(path) == tables_of(str(path)) == TABLE.tolist()
@@ -102,7 +102,7 @@ def test_a_file(tmp_path, heading):
     ],
     ids=lambda given: type(given).__name__,
 )
-def test_what_is_no_policy_is_refused_alike_everywhere(policy, code):
+def test_an_invalid_policy_has_the_same_code_everywhere(policy, code):
     for read in (
         lambda: policy_table(policy, states=STATES, actions=ACTIONS),
         lambda: valuing(policy),

@@ -1,4 +1,4 @@
-"""What a study may not say: each mistake is one line, with a code that stays."""
+"""Invalid studies: each mistake is refused in one line, with a stable code."""
 
 import tomllib
 from pathlib import Path

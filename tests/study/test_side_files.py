@@ -255,7 +255,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize(("content", "key", "code"), TABLES, ids=lambda text: str(text)[:20])
-def test_tables_that_are_none_are_refused_by_code(tmp_path, content, key, code):
+def test_invalid_tables_are_refused(tmp_path, content, key, code):
     (tmp_path / "table.csv").write_bytes(content.encode())
     states = "count = 6" if key else 'file = "table.csv"'
     with refused(code):
