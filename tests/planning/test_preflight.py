@@ -1,6 +1,5 @@
 """Useless releases and large deltas: refusals, warnings and acceptance before any charge."""
 
-import json
 import math
 import warnings
 from dataclasses import replace
@@ -133,14 +132,12 @@ def test_a_useless_release_is_refused_before_data_is_opened(ledger):
     with refused("useless"):
         pv.release(study, "no such file.csv", ledger=ledger)
     assert entries(ledger) == before
-    assert str(ledger.account("trial").spent) == "epsilon 0, delta 0"
 
 
 def test_an_accepted_useless_release_is_made_and_marked(ledger):
     study = described(epsilon=0.01, trajectories=1000)
     release = pv.release(study, PEOPLE, ledger=ledger, accept_useless=True)
     assert release.accepted == ["useless"]
-    assert json.loads(release.to_json())["accepted"] == ["useless"]
     assert pv.refit(release, level=0.5).accepted == ["useless"]
 
 
