@@ -177,7 +177,7 @@ def test_one_cell_of_a_list_changes_no_other():
 
 
 def test_an_episode_among_rows_joins_no_other_trajectory():
-    """Whatever ids rows have, and however many rows there are before it."""
+    """With ids of either type, and at every place among the rows."""
     rows = [{"trajectory": n, "step": 5, "state": 2, "reward": 0.25} for n in (0, 1, 2, "2", 3)]
     rows[3]["step"] = 6
     for id_type in ("text", "integer"):

@@ -517,7 +517,7 @@ def test_every_change_removal_reordering_and_insertion_is_found(history, place):
 
 
 def test_what_the_chain_alone_cannot_show_a_head_or_a_release_does(history, place):
-    """Nobody's key is in the chain: who rewrites all of it is found by heads that left."""
+    """The chain has no key: heads and releases kept elsewhere show that all of it was rewritten."""
     ledger, text, made = history
     good = [tuple(row) for row in rows(place)]
     ledger.verify(heads=[made.head], releases={"it": text})

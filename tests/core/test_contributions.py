@@ -109,7 +109,7 @@ def padded_least(ids):
 @settings(max_examples=150)
 @given(data=st.data(), limits=st.sampled_from(LIMITS), seed=st.integers(0, 99))
 def test_the_kernel_is_the_literal_twin_in_any_batches(data, limits, seed):
-    """Also: merged in any order, and by whatever words ids are written in."""
+    """Also when merged in any order, and with ids of several words."""
     draw = random.Random(seed)
     rows = data.draw(rows_for(limits))
     expected = boundary.literal([(padded(ids), *others) for ids, *others in rows], limits)

@@ -128,7 +128,7 @@ def test_planted_mistakes_are_caught(mistake):
 @pytest.mark.parametrize("most", [None, 7, 400_000])
 @pytest.mark.long
 def test_ten_million_states(most):
-    """Against exact sums; whatever looks at pairs of states would not end."""
+    """Against exact sums; a search over pairs of states would not end."""
     generator = np.random.default_rng(1)
     shape = 10.0 ** generator.uniform(-3, 0, 10_000_000 if most is None else 1_000_000)
     value = sensitivity(shape, most_states=most, count_weight=ROOT)

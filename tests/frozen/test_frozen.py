@@ -176,7 +176,7 @@ def test_a_psi_within_its_tolerance_may_move_what_is_drawn_by_a_step_of_the_grid
 
 @pytest.mark.parametrize("name", [SSP, "arms", "actions", "shrink", "refit", "ope-column"])
 def test_a_change_on_the_way_is_found(name):
-    """Not only in what is kept: a bound of rewards that is off by 1e-9 moves sums of returns."""
+    """Not only in a record itself: a bound of rewards that is off by 1e-9 moves sums of returns."""
     frozen = STUDIES[name]
     values = {**frozen.sections["values"], "rewards": (0.0, 1.0 + 1e-9)}
     other = replace(frozen, sections={**frozen.sections, "values": values})

@@ -101,7 +101,7 @@ def without_draws(release):
 
 @pytest.mark.parametrize("mechanism", ["dp-ssp", "dp-lsw", "dp-lsl"])
 def test_two_subsets_of_one_dataset_leave_the_same_for_neighbours(tmp_path, mechanism):
-    """Somebody of ward A is replaced by somebody of ward B: no size tells."""
+    """A person of ward A is replaced by one of ward B: no size shows it."""
     left = []
     for case, (in_a, in_b) in enumerate(((500, 500), (499, 501))):
         ledger = open_ledger(tmp_path / f"{case}.db")

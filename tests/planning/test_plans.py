@@ -202,7 +202,7 @@ def test_returns_that_are_far_too_wide():
 @pytest.mark.parametrize("returns", [(0, 1), (0, 60), None])
 @pytest.mark.parametrize("trajectories", [100, 1000])
 def test_a_tighter_limit_adds_no_warning(returns, trajectories):
-    """What would be refused may become what is warned of."""
+    """A refusal may become a warning."""
     found = []
     for limit in (8, 5, 3, 2, 1):
         study = described(
