@@ -232,5 +232,5 @@ def test_wrong_arguments_are_errors_of_the_tree():
         lambda: pv.release(STUDY, EPISODES, ledger=5),
         lambda: pv.rollout("FrozenLake-v1", lambda _: 9, 5),
     ):
-        with pytest.raises((pv.UsageError, pv.DataError)):
+        with refused("out-of-range", "usage"):
             call()

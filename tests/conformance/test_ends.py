@@ -159,7 +159,7 @@ def test_a_reward_that_is_not_read_keeps_its_place_in_steps():
     given = pv.Study(**usual, ends=GIVEN, actions=ACTIONS)
     found = local.statistics([[("ward", "act", 0.3), ("home", None, 0.0)]], given)
     assert (found.counts.tolist(), found.return_steps.tolist()[1]) == ([0, 1, 0, 0], GRID_STEPS)
-    with pytest.raises(pv.DataError):
+    with refused("cell-invalid"):
         local.statistics([[("ward", 1.0)]], given)
     plain = pv.Study(**usual, ends=GIVEN)
     for steps in ([("icu",), ("died",)], [("icu", 1.0), ("died", 1.0)]):

@@ -153,7 +153,7 @@ def test_the_count_weight():
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
-def test_count_weights_that_are_none(wrong):
+def test_invalid_count_weights_are_refused(wrong):
     described = study(2, mechanism={"name": "dp-ssp", "calibration": "exact"})
     terms = resolve(described, declared_size(described))
     with pytest.raises((StudyError, ArithmeticError)):  # before any charge

@@ -7,6 +7,7 @@ import pytest
 
 import privalue as pv
 from oracles import release_driver
+from oracles.refusals import refused
 from oracles.release_driver import STUDY
 from oracles.studies import study
 from privalue import curator
@@ -43,7 +44,7 @@ def test_a_release_spends_once_and_the_identical_request_nothing(ledger):
     assert again == first  # the data is not even opened
     assert (first.reused, again.reused, spent(ledger)) == (False, True, 0.5)
     assert pv.release(described("two"), DATA, ledger=ledger) != first
-    with pytest.raises(pv.BudgetError):
+    with refused("budget-exceeded"):
         pv.release(described("three"), "no such file.csv", ledger=ledger)  # before it is opened
     assert spent(ledger) == 1.0
 
@@ -59,7 +60,7 @@ def test_the_release_carries_the_head_of_its_own_charge(ledger, tmp_path):
 @pytest.mark.parametrize("data", [[[(7, 1.0)]], [[(0, float("nan"))]], "no such file.csv"])
 def test_invalid_input_leaves_nothing(ledger, data):
     head = ledger.head()
-    with pytest.raises(pv.DataError):
+    with refused("cell-invalid", "cell-missing", "file-absent"):
         pv.release(described(), data, ledger=ledger)
     assert ledger.head() == head
 
@@ -68,7 +69,7 @@ def test_what_does_not_go_on_a_gaussian_total_is_refused_before_data_is_opened(t
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", **TOTAL, accounting="gaussian")
     smooth = described(mechanism={"name": "dp-lsw", "calibration": "exact"})
-    with pytest.raises(pv.BudgetError):
+    with refused("not-convertible"):
         pv.release(smooth, "no such file.csv", ledger=ledger, accept_useless=True)
     pv.release(described(), DATA, ledger=ledger)
     assert ledger.account("trial").spent.mu2 > 0
@@ -83,7 +84,7 @@ def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, m
         monkeypatch.setattr("privalue.core.mechanisms.add_noise", crash)
     else:
         monkeypatch.setattr(curator, step, crash)
-    with pytest.raises(RuntimeError):
+    with refused("already-charged"):
         pv.release(described(), DATA, ledger=ledger)
     assert spent(ledger) == 0.5
 

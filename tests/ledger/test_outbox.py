@@ -18,6 +18,7 @@ import pytest
 
 import privalue as pv
 from oracles.ledger_driver import ACCOUNTING
+from oracles.refusals import refused
 from oracles.release_driver import COMMAND, drive, lose_an_answer, prepare, releases
 from oracles.studies import PROMISE
 from privalue import curator
@@ -215,7 +216,7 @@ def test_what_could_not_be_committed_is_kept_and_finished(folder, monkeypatch, c
 def test_in_python_the_error_and_the_outbox_hold_what_was_drawn(folder, monkeypatch):
     ledger = open_ledger("ledger.db")
     for name, outbox in (("one", None), ("two", "kept.outbox")):
-        with full_while_committing(monkeypatch), pytest.raises(pv.ChargedError) as caught:
+        with full_while_committing(monkeypatch), refused("already-charged") as caught:
             pv.release(described(name), PEOPLE, ledger=ledger, outbox=outbox)
         problem = caught.value
         assert problem.exit_code == 5
@@ -231,10 +232,10 @@ def test_in_python_the_error_and_the_outbox_hold_what_was_drawn(folder, monkeypa
 def test_a_ledger_on_a_server_has_to_be_named_and_no_password_is_kept(folder, monkeypatch):
     ledger = open_ledger("ledger.db")
     ledger._store.place = "postgresql://host/database"  # as a server's ledger names itself
-    with full_while_committing(monkeypatch), pytest.raises(pv.ChargedError):
+    with full_while_committing(monkeypatch), refused("already-charged"):
         pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox")
     assert '"ledger": "postgresql://host/database"' in Path("kept.outbox").read_text()
-    with pytest.raises(pv.UsageError):
+    with refused("usage"):
         pv.finish("kept.outbox")
     pv.finish("kept.outbox", ledger=open_ledger("ledger.db"))
 
@@ -294,7 +295,7 @@ def test_an_uncertain_charge_is_reported_as_charged(folder, monkeypatch):
 
     with monkeypatch.context() as faulty:
         faulty.setattr(Ledger, "charge", over_a_bad_line)
-        with pytest.raises(pv.ChargedError) as caught:
+        with refused("already-charged") as caught:
             pv.release(described(), PEOPLE, ledger=ledger)
     held[0].close()
     assert (caught.value.exit_code, caught.value.release) == (7, None)
@@ -438,7 +439,7 @@ def test_an_interrupt_while_the_ledger_is_locked_keeps_what_was_drawn(folder, mo
 
     after_the_outbox(monkeypatch, lock_and_interrupt)
     ledger = open_ledger("ledger.db", wait=600)
-    with pytest.raises(pv.ChargedError) as caught:
+    with refused("already-charged") as caught:
         pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox")
     held[0].close()
     assert caught.value.exit_code == 130

@@ -104,7 +104,7 @@ def test_an_accountant_of_others_agrees_with_the_event_that_a_release_states():
 )
 def test_invalid_amounts_are_refused(ledger, amount):
     declare(ledger, accounting="gaussian")
-    with pytest.raises(pv.UsageError):
+    with refused("out-of-range", "usage"):
         ledger.spend(DATASET, what=WHAT, **WHO, **amount)
     assert ledger.verify().entries == 1
 

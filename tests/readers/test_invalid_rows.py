@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.reading import statistics
+from oracles.refusals import refused
 from oracles.studies import study, study_file
 from privalue.cli import run
 from privalue.core import MOST_TRAJECTORIES
@@ -56,7 +57,7 @@ def test_a_person_with_an_invalid_row_is_nobody(kind, shuffle):
     others = statistics(frame([row for row in GOOD if row[0] != 2]), dropping)
     assert numbers(found) == numbers(others)
     assert (found.units_dropped, found.rows_left_out) == (1, 0)
-    with pytest.raises(pv.DataError):
+    with refused("cell-invalid", "cell-missing", "rows-duplicate"):
         statistics(with_bad(kind, shuffle), study(3, privacy=PERSON))
 
 
