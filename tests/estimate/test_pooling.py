@@ -12,8 +12,7 @@ from scipy import optimize, stats
 import privalue as pv
 from oracles.refusals import refused
 from privalue.cli import run
-from privalue.estimate import pooling
-from privalue.estimate.ratios import Ratios
+from privalue.estimate import Ratios, pooling
 
 STATES = ["a", "b", "c", "d", "e"]
 MEANS = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
