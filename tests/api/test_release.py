@@ -263,7 +263,6 @@ def test_a_subclass_of_the_private_source_is_not_private():
 
     release = release_anyway(study(3), DATA, entropy=Predictable())
     assert not release.private
-    assert release.sentence().startswith("NOT PRIVATE")
     assert "NOT PRIVATE" in repr(release)
 
 
@@ -292,7 +291,7 @@ def spoilt(change):
     ],
 )
 def test_a_text_that_was_changed_is_no_release(change):
-    with pytest.raises(pv.DataError, match="this is not a release"):
+    with refused("data-invalid"):
         pv.Release.parse(spoilt(change))
 
 

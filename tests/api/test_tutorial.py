@@ -33,7 +33,7 @@ def executed(tmp_path_factory):
     return executed(kept(), tmp_path_factory.mktemp("notebook"))
 
 
-def test_it_runs_and_shows_what_is_kept_with_it(executed):
+def test_the_notebook_runs_and_shows_its_stored_output(executed):
     for made, there in zip(code(executed), code(kept()), strict=True):
         assert kinds(made) == kinds(there), there.source
         assert made.execution_count == there.execution_count

@@ -1,4 +1,4 @@
-"""What files say is shown on a terminal, and never obeyed."""
+"""Control characters in files are never sent to a terminal."""
 
 import json
 

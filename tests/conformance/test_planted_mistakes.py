@@ -52,7 +52,7 @@ STUDIES = {"refusing": study(STATES), "dropping": study(STATES, **DROPPING)}
 
 
 @pytest.mark.parametrize(("ordered", "invalid"), crossed(ORDERS, STUDIES))
-def test_of_every_source(ordered, invalid, place, small_batches, monkeypatch):
+def test_mistakes_in_sources_are_refused(ordered, invalid, place, small_batches, monkeypatch):
     (kind, order), described = ordered, STUDIES[invalid]
     rows = ROWS if order == "in order" else SHUFFLED
     data = SOURCES[kind](place, HEADING, rows)
@@ -72,7 +72,7 @@ def persons():
 
 
 @pytest.mark.parametrize("privacy", [{}, PERSONS], ids=["trajectories", "persons"])
-def test_of_spark(privacy, monkeypatch):
+def test_mistakes_in_batches_of_spark_are_refused(privacy, monkeypatch):
     table, described = persons(), study(STATES, privacy=privacy, data=BOTH)
     expected = local.statistics(table, described)
     batches = boundary.recording(monkeypatch)
@@ -83,7 +83,7 @@ def test_of_spark(privacy, monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["in order", "in any order"])
-def test_of_persons(way, small_batches, monkeypatch):
+def test_mistakes_in_persons_are_refused(way, small_batches, monkeypatch):
     described = study(STATES, privacy=PERSONS, data=BOTH)
     table = persons() if way == "in any order" else in_order(persons(), described)
     batches = boundary.recording(monkeypatch)

@@ -56,7 +56,7 @@ def drawn(draw, cells, count):
 
 @pytest.mark.parametrize("part", [3, 1 << 17], ids=["small batches", "one batch"])
 @pytest.mark.parametrize(("kind", "declared"), crossed(TABLES, STUDIES))
-def test_rows_of_tables(kind, declared, part, place, monkeypatch):
+def test_tables_are_encoded_row_by_row(kind, declared, part, place, monkeypatch):
     monkeypatch.setattr("privalue.readers.tables.BATCH_ROWS", part)
     rules, write = STUDIES[declared], TABLES[kind]
     for seed in range(TABLES_DRAWN):
@@ -70,7 +70,7 @@ def test_rows_of_tables(kind, declared, part, place, monkeypatch):
         assert len(both[0]) > 1
 
 
-def test_rows_of_episodes():
+def test_episodes_are_encoded_row_by_row():
     rules, draw = STUDIES["text"], random.Random(2)
     states, rewards = [0, 1, 2.0, "1", "x", 9], [0.5, 1, "0.25", "x", -7]
     made = [

@@ -24,7 +24,7 @@ from privalue.core import (
     unit_hash,
 )
 from privalue.core.kernel import gather
-from privalue.errors import BoundaryError, DataError
+from privalue.errors import BoundaryError
 from privalue.readers import grouping  # noqa: F401 - its private types too
 from privalue.simulation import SeededForExperimentsOnly
 from privalue.study import design
@@ -109,7 +109,7 @@ def padded_least(ids):
 @settings(max_examples=150)
 @given(data=st.data(), limits=st.sampled_from(LIMITS), seed=st.integers(0, 99))
 def test_the_kernel_is_the_literal_twin_in_any_batches(data, limits, seed):
-    """Also: merged in any order, and by whatever words ids are written in."""
+    """Also when merged in any order, and with ids of several words."""
     draw = random.Random(seed)
     rows = data.draw(rows_for(limits))
     expected = boundary.literal([(padded(ids), *others) for ids, *others in rows], limits)
@@ -147,9 +147,9 @@ def test_a_step_twice_is_refused_or_drops_its_unit():
             found = boundary.handed_over(batches, limits)
             assert (found.units_dropped, found.trajectories) == (1, 1)
             continue
-        with pytest.raises(BoundaryError) as caught:
+        with refused("boundary-duplicate") as error:
             boundary.handed_over(batches, limits)
-        assert (caught.value.reason, caught.value.row) == ("duplicate", 1)
+        assert error.value.row == 1
 
 
 def test_nothing_can_be_added_after_a_refusal():
@@ -158,13 +158,13 @@ def test_nothing_can_be_added_after_a_refusal():
         (np.array([[[t]], [[1]]]), np.zeros(2, np.int64), np.zeros(2, np.int32), np.zeros(2))
         for t in (0, 2)
     )
-    with pytest.raises(BoundaryError):
+    with refused("boundary-order"):
         contributions.add(*bad)
     for again in (
         lambda: contributions.add(*good),
         contributions.finish,
     ):
-        with pytest.raises(BoundaryError):
+        with refused("boundary-order"):
             again()
 
 
@@ -192,9 +192,8 @@ def test_other_types_are_refused(place, kind):
     """A conversion could round a reward, or wrap a key around."""
     columns = [np.zeros((1, 1, 1), "i8"), np.zeros(1, "i8"), np.zeros(1, "i4"), np.zeros(1)]
     columns[place] = columns[place].astype(kind)
-    with pytest.raises(BoundaryError) as caught:
+    with refused("boundary-type"):
         Contributions(LIMITS[0]).add(*columns)
-    assert caught.value.reason == "type"
 
 
 @pytest.mark.parametrize("low", [0.0, -(2.0**29), -(2.0**28)])
@@ -264,7 +263,7 @@ def test_more_trajectories_than_sums_can_hold_are_refused():
     contributions._sums.trajectories[0] = 2**33 - 1  # trajectories that count
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
     contributions.add(np.zeros((1, 1, 1), np.int64), *columns)
-    with pytest.raises(DataError, match="would not be exact"):
+    with refused("data-invalid"):
         contributions.finish()
 
 
@@ -286,7 +285,7 @@ def test_zeros_at_the_end_of_an_id_do_not_count(words, more):
 )
 def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
     """Whoever builds statistics from parts, as an engine does."""
-    with pytest.raises(BoundaryError) as caught:
+    with refused("boundary-sums"):
         Statistics(
             limits=limits_of(keys=len(counts)),
             trajectories=5,
@@ -294,7 +293,6 @@ def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
             counts=np.array(counts),
             return_steps=np.array(steps),
         )
-    assert caught.value.reason == "sums"
 
 
 @pytest.mark.parametrize(
@@ -337,7 +335,7 @@ def test_a_span_that_is_none_is_refused(span):
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
     contributions = Contributions(LIMITS[0])
     contributions.add(ids, *columns)
-    with pytest.raises(BoundaryError):
+    with refused("boundary-span"):
         _added_and_finished(contributions, ids, columns, span)
 
 
@@ -353,9 +351,9 @@ def test_a_unit_has_one_number_of_ids():
         unit = np.zeros((1, ids, 1), np.int64)
         unit[0, 0, 0] = 7
         contributions.add(unit, *columns)
-    with pytest.raises(BoundaryError):
+    with refused("boundary-span"):
         contributions.finish()
-    with pytest.raises(BoundaryError):
+    with refused("boundary-length"):
         Contributions(LIMITS[0]).add(np.zeros((1, 0, 1), np.int64), *columns)
 
 
@@ -363,7 +361,7 @@ def test_noise_and_data_are_held_to_the_same_limits():
     described = study(KEYS, mechanism={"calibration": "exact"})
     wider = dataclasses.replace(described.limits, unit="person", max_trajectories_per_person=1000)
     one, other = Contributions(described.limits), Contributions(wider)
-    with pytest.raises(DataError, match="do not add up"):
+    with refused("data-invalid"):
         one.finish() + other.finish()
     mechanism = mechanism_for(
         described, design(described), PublicSize(units=5, most_count=5, trajectories=5)
@@ -392,5 +390,5 @@ def test_an_interrupted_batch_is_on_record(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             contributions.add(ids, *columns)
     contributions.add(ids, *columns)
-    with pytest.raises(BoundaryError):
+    with refused("boundary-twice"):
         contributions.finish()

@@ -163,7 +163,7 @@ def test_bounds_hold_however_rough(width):
 
 @pytest.mark.parametrize("most", [8, 20, 60])
 def test_bounds_hold_with_too_few_nodes(most, monkeypatch):
-    """Both ways to bound what is left out: with a weight on the last node, and without."""
+    """Both bounds of the remainder: with a weight on the last node, and without."""
     weights, end = [], profile._Loss._end
 
     def recorded(*arguments):

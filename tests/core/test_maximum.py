@@ -30,7 +30,7 @@ def too_small(search, ks, table, beta):
 
 
 @given(rises=RISES, gaps=st.lists(st.integers(1, 50), min_size=40, max_size=40), beta=BETA)
-def test_it_is_the_maximum_rounded_up(rises, gaps, beta):
+def test_the_search_finds_the_maximum_rounded_up(rises, gaps, beta):
     table = [1e-3 + value for value in accumulate(rises)]
     ks = list(accumulate(gaps[: len(table)]))
     exact = literal(ks, table, beta)

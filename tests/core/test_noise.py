@@ -15,7 +15,6 @@ from oracles.normal import stream_of
 from oracles.refusals import refused
 from privalue.core import OperatingSystemEntropy, noise
 from privalue.core.noise import discrete_laplace, gaussian_on_grid, public_grid
-from privalue.errors import PrivalueError, UsageError
 from privalue.simulation import SeededForExperimentsOnly
 
 LARGEST = sys.float_info.max
@@ -96,7 +95,7 @@ def test_the_grid_is_the_largest_power_of_two_below_a_1024th(smallest_sigma, exp
         *(math.nextafter(2.0**-1012, 0.0), SMALLEST_NORMAL, 5e-324),
     ],
 )
-def test_no_grid_for(smallest_sigma):
+def test_a_sigma_without_a_grid_is_refused(smallest_sigma):
     with refused("noise-without-grid"):
         public_grid(smallest_sigma)
 
@@ -126,19 +125,17 @@ def test_no_grid_for(smallest_sigma):
         {"grid": np.array([0.5, SMALLEST_NORMAL / 2.0])},
     ],
 )
-def test_refuses_without_quoting_private_values(change):
+def test_refusals_quote_no_private_value(change):
     class Untouched:
         def read(self, _):
             raise AssertionError("refuse before any entropy is used")
 
     arguments = {"center": np.array([731.25, 0.5]), "sigma": 731.25, "grid": 0.5} | change
-    with pytest.raises(UsageError) as caught:
+    with refused("usage") as error:
         gaussian_on_grid(arguments.pop("center"), **arguments, entropy=Untouched())
-    assert isinstance(caught.value, PrivalueError)
-    assert isinstance(caught.value, ValueError)
-    assert "731" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
+    assert "731" not in str(error.value)
+    assert error.value.__cause__ is None
+    assert error.value.__context__ is None
 
 
 # What comes back
@@ -153,8 +150,7 @@ def test_the_release_is_on_the_grid_and_read_only():
     assert (released * 2.0**9 == np.rint(released * 2.0**9)).all()
     assert (center == before).all()
     assert not np.array_equal(released, center)
-    with pytest.raises(ValueError, match="read-only"):
-        released[0] = 0.0
+    assert not released.flags.writeable
 
 
 @pytest.mark.parametrize("sigma", [LARGEST, 1e308])
@@ -287,16 +283,6 @@ def test_integers_beyond_the_doubles_are_not_rounded(huge):
     halved = gaussian_multiples(np.full(60, huge), sigma=1e-9, grid=2.0)
     assert set(halved) == ({huge // 2, huge // 2 + 1} if huge % 2 else {huge // 2})
     assert int(float(huge)) != huge or huge % 2 == 0  # doubles would not do
-
-
-def test_each_coordinate_has_its_own_sigma_and_grid():
-    count = 4000
-    sigma, grid = np.tile([1.0, 1e6, 1e-3], count), np.tile([2.0**-10, 2.0**4, 2.0**-20], count)
-    released = gaussian_on_grid(np.zeros(3 * count), sigma=sigma, grid=grid, entropy=SYSTEM)
-    for offset, (spread, step) in enumerate(((1.0, 2.0**-10), (1e6, 16.0), (1e-3, 2.0**-20))):
-        part = released[offset::3]
-        assert (part / step == np.rint(part / step)).all()
-        assert np.std(part) == pytest.approx(spread, rel=0.1)  # 9 standard deviations
 
 
 # The program is its slow twin
@@ -445,8 +431,8 @@ def test_the_discrete_laplace_number_by_hand(script, scale, expected):
         *(1.5, (1.5, 1), (math.inf, 1), math.nan, None, "1", 3),
     ],
 )
-def test_no_discrete_laplace_number_for(scale):
-    with pytest.raises(UsageError, match="scale is"):
+def test_an_invalid_scale_of_discrete_laplace_noise_is_refused(scale):
+    with refused("usage"):
         discrete_laplace(scale, SYSTEM)
 
 

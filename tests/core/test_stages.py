@@ -183,7 +183,7 @@ def test_stages_spend_what_there_is_and_no_more(shares, alpha):
 
 
 @pytest.mark.parametrize("shares", [{"bounds": 1.0}, {"bounds": -0.1}, {"other": 0.1}])
-def test_shares_that_are_none(shares):
+def test_invalid_shares_are_refused(shares):
     with refused("stage-shares-invalid"):
         stage_alphas(1.0, shares)
 
@@ -253,7 +253,7 @@ def drawn(mechanism, statistics, seed=3):
 @pytest.mark.parametrize(
     "level", [-1, 12, 2.5, math.nan, "3", None, [1], 10**30, np.array([1, 2])], ids=str
 )
-def test_a_bound_that_is_none_is_not_used(level):
+def test_an_invalid_bound_is_not_used(level):
     held = limits()
     mechanism = staged(held)
     mechanism.rules = SimpleNamespace(choose_level=lambda *_: level)

@@ -13,7 +13,6 @@ from oracles import weights as slow
 from oracles.refusals import refused
 from privalue.core import GRID_STEPS, Contributions, Design, Limits, Ope, OpeTerms, PublicSize, draw
 from privalue.core.mechanisms import weighted_block
-from privalue.errors import BoundaryError
 from privalue.simulation import SeededForExperimentsOnly
 
 BOUNDS = REWARDS = (-1.0, 3.0)
@@ -131,7 +130,7 @@ def test_odd_ratios_weigh_nothing_or_the_most():
         assert found.weights_clipped == (name in ("more", "infinite", "overflow"))
 
 
-def test_what_is_not_as_it_should_be_is_refused():
+def test_invalid_ratios_are_refused():
     ids, step = np.zeros((1, 1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64)
     key, reward = np.zeros(1, dtype=np.int32), np.zeros(1)
     for held, ratios, reason in (
@@ -140,9 +139,8 @@ def test_what_is_not_as_it_should_be_is_refused():
         (limits(), np.ones(1, dtype=np.float32), "type"),
         (limits(clip=0.0), np.ones(1), "length"),
     ):
-        with pytest.raises(BoundaryError) as caught:
+        with refused(f"boundary-{reason}"):
             Contributions(held).add(ids, step, key, reward, ratios)
-        assert caught.value.reason == reason
     for wrong in ({"clip": -1.0}, {"clip": math.nan}, {"clip": math.inf}):
         with refused("limits-invalid"):
             limits(**wrong)
@@ -287,7 +285,7 @@ def test_numbers_are_the_sums_with_noise_of_their_scales(keys):
     assert (drawn["values"] != exact).all()
     assert (drawn["values"] == np.rint(drawn["values"])).all()
     assert made.scales == [2.0**30 * 1.125, 2.0**31 * 1.125, 2.0**33 * 1.125, 18.0]
-    with pytest.raises(BoundaryError):
+    with refused("boundary-limits"):
         draw(mechanism(limits(keys=keys)), statistics, SeededForExperimentsOnly(1))
 
 

@@ -1,4 +1,4 @@
-"""What to be careful about: the estimator's flags are those of the literal twin."""
+"""Flags of values are those of the literal twin."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_a_prior_that_is_taken_for_a_larger_one_is_found(monkeypatch):
     assert disagreements(STUDIES["a prior of visits"](), 0)
 
 
-def test_a_value_that_others_made_is_flagged_for_that():
+def test_a_value_that_is_mostly_borrowed_from_other_states_is_flagged():
     """One state in eight has a tenth of the visits: its value is drawn to the others'."""
     rng = np.random.default_rng(5)
     many = [[(str(at), float(rng.random() < 0.5))] for at in range(7) for _ in range(900)]

@@ -67,7 +67,7 @@ def literal_policy(ratios, states, step, *, only):
 
 
 @pytest.mark.parametrize("only", [False, True])
-def test_the_rule_is_the_one_in_words(only):
+def test_the_policy_is_that_of_the_literal_twin(only):
     rng = np.random.default_rng(3)
     for _ in range(40):
         states = np.sort(np.concatenate([np.arange(6), rng.integers(0, 6, 12)]))

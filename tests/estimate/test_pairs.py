@@ -1,4 +1,4 @@
-"""V from Q: exact privacy intervals, total intervals that cover, and what V is with revisits.
+"""V from Q: exact privacy intervals, total intervals that cover, and V with revisits.
 
 The worlds here are small decision processes, solved by hand or by dynamic programming. Seeds are
 those of reporting: nothing was tuned on them.

@@ -137,7 +137,7 @@ believed = shrinkage._visits
     ],
     ids=["noisy", "elsewhere"],
 )
-def test_visits_that_are_not_independent_of_what_states_say_would_not_do(planted, monkeypatch):
+def test_weights_that_depend_on_the_values_raise_the_error(planted, monkeypatch):
     """Planted: then lucky states choose their own weights, and noise looks like a parabola."""
     _, drawn = errors(FAR_FROM_THE_MIDDLE, np.full(200, 60.0), 60.0)
     monkeypatch.setattr(shrinkage, "_visits", planted)
@@ -160,7 +160,7 @@ common_kinds = shrinkage._common_kinds
     ],
     ids=["none is far", "none is anywhere", "no parabola"],
 )
-def test_each_part_of_the_rule_is_for_a_world(name, planted, values, worse, monkeypatch):
+def test_each_part_of_the_rule_lowers_an_error(name, planted, values, worse, monkeypatch):
     visits = np.geomspace(60, 4000, 80)
     _, drawn = errors(values, visits, 20.0)
     monkeypatch.setattr(shrinkage, name, planted)
@@ -207,7 +207,7 @@ def test_where_noise_is_small_nothing_moves_much():
     assert np.mean(np.square(planted)) > 1.1 * np.mean(np.square(plain))
 
 
-def test_nothing_is_known_and_nothing_fails():
+def test_without_visits_values_stay_within_the_bounds():
     """Without any visits values stay between the bounds, near each other."""
     noisy = ratios(np.zeros(50), np.zeros(50), 1e4, np.random.default_rng(5))
     made = shrink(noisy, 0.3)
@@ -216,7 +216,7 @@ def test_nothing_is_known_and_nothing_fails():
     assert made.own.mean() < 0.1
 
 
-def test_taus_one_by_one_say_what_they_say_together(monkeypatch):
+def test_taus_one_by_one_give_the_same_values_as_together(monkeypatch):
     """As with many states, for which there is no room for all of them at once."""
     generator = np.random.default_rng(6)
     noisy = ratios(generator.random(300), np.full(300, 900.0), 40.0, generator)
@@ -230,7 +230,7 @@ def test_taus_one_by_one_say_what_they_say_together(monkeypatch):
 @pytest.mark.parametrize("size", [1e-100, 1e-9, 1.0, 1e30, 1e100])
 @pytest.mark.parametrize("states", [1, 2, 5, 40])
 @pytest.mark.parametrize("visits", [-300.0, 0.0, 60.0, 1e12])
-def test_whatever_was_drawn_nothing_fails(visits, states, size):
+def test_no_noise_makes_shrinkage_fail(visits, states, size):
     """A release that is paid for is published: no, all negative or equal counts, any units."""
     noisy = Ratios(
         sums=np.full(states, -0.2 * visits * size),

@@ -1,4 +1,4 @@
-"""How many trajectories are beyond the chosen bound, published: a share and its interval."""
+"""The published share of trajectories beyond the chosen bound, and its interval."""
 
 import dataclasses
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What another policy would have been worth: tails against integrals, sets against scans, coverage.
+"""The value of another policy: tails against integrals, sets against scans, coverage.
 
 Worlds here are made up by seeds of their own (2601 and on); nothing was tuned on them.
 """
@@ -108,7 +108,7 @@ def test_fiellers_set_is_too_small_for_laplace_noise():
     assert wrong < LEVEL - 0.004
 
 
-def test_nothing_is_known_of_nobody():
+def test_without_trajectories_intervals_are_the_whole_range():
     sums = ([0.0, 3.0], [-5.0, 0.5], [1.0, -1.0], [-3.0, 0.0])
     noisy = NoisyWeights(*sums, (10.0, 20.0, 9.0, 17.0), 10.0)
     found = estimated(noisy, (2.0, 6.0), LEVEL)
@@ -190,7 +190,7 @@ def test_differences_cover_at_every_level_and_at_a_bound(level, target, behaviou
     assert np.mean((found.total_low <= truth) & (truth <= found.total_high)) >= least
 
 
-def test_what_sampling_adds_is_needed():
+def test_intervals_without_sampling_error_do_not_cover():
     """The planted mistake: privacy intervals do not cover the world's value."""
     found, _, ours, _ = repeated(2605, people=600, clip=4.0, spread=0.6, public=True)
     narrow = (found.policy.low <= ours["policy"]) & (ours["policy"] <= found.policy.high)
@@ -240,7 +240,7 @@ def test_many_starts_refute_no_right_behaviour(wrong):
     assert refuted == releases if wrong else refuted <= 3
 
 
-def test_where_nothing_is_accepted_nothing_is_known():
+def test_an_empty_confidence_set_gives_the_whole_range():
     """Not an interval of no width: numbers that no value explains tell nothing."""
     low, high = share([900.0], [100.0]).ends(LEVEL, np.zeros(1), (-0.5, 0.5))
     assert (low.tolist(), high.tolist()) == ([-0.5], [0.5])

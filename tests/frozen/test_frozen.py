@@ -59,7 +59,7 @@ def test_studies_give_what_they_gave_on_spark():
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
-def test_what_is_kept_is_what_there_is():
+def test_every_study_has_a_record_and_every_record_a_study():
     assert {file.name for file in KEPT.iterdir()} == {f"{name}.json" for name in STUDIES}
     assert sum(file.stat().st_size for file in KEPT.iterdir()) < 400_000
 
@@ -108,7 +108,7 @@ def names_of(found):
     return {line.split(":")[0].split("[")[0] for line in found}
 
 
-def test_nothing_is_found_where_nothing_changed():
+def test_equal_records_have_no_difference():
     assert all(not planted(name, {}) for name in STUDIES)
 
 
@@ -176,7 +176,7 @@ def test_a_psi_within_its_tolerance_may_move_what_is_drawn_by_a_step_of_the_grid
 
 @pytest.mark.parametrize("name", [SSP, "arms", "actions", "shrink", "refit", "ope-column"])
 def test_a_change_on_the_way_is_found(name):
-    """Not only in what is kept: a bound of rewards that is off by 1e-9 moves sums of returns."""
+    """Not only in a record itself: a bound of rewards that is off by 1e-9 moves sums of returns."""
     frozen = STUDIES[name]
     values = {**frozen.sections["values"], "rewards": (0.0, 1.0 + 1e-9)}
     other = replace(frozen, sections={**frozen.sections, "values": values})

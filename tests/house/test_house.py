@@ -1,4 +1,4 @@
-"""What holds for the whole repository: exports, version, no index hosts, no clocks in tests."""
+"""The whole repository: exports, version, no index hosts, no clocks in tests."""
 
 import re
 import subprocess

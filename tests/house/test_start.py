@@ -21,9 +21,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(
-    folder, tmp_path, monkeypatch, capsys
-):
+def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(folder, tmp_path, monkeypatch):
     def broken():
         raise ImportError("half an installation")
 
@@ -32,7 +30,6 @@ def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(
     pv.open_ledger(ledger).declare("people", epsilon=9, delta=0.1, unit="trajectory")
     words = ["release", str(folder / "study.toml"), "--data", str(folder / "rows.csv")]
     assert run([*words, "--ledger", ledger, "--out", str(tmp_path / "out")]) == 70
-    assert "charged" not in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert pv.open_ledger(ledger).account("people").spent.epsilon == 0
 

@@ -1,4 +1,4 @@
-"""Whole units: rounding towards more spent, sums that are exact, numbers that people read."""
+"""Amounts in whole units: costs rounded up, exact sums, printed numbers."""
 
 from decimal import ROUND_FLOOR
 from fractions import Fraction
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privalue.errors import UsageError
+from oracles.refusals import refused
 from privalue.ledger import Amount, amounts
 from privalue.ledger.amounts import LARGEST, cost_of, format_mu, total_of
 
@@ -31,7 +31,7 @@ def test_rounding_a_cost_down_is_found_out(monkeypatch):
 
 
 @given(epsilon=EPSILONS, delta=DELTAS)
-def test_what_a_double_hides_is_less_than_calibration_leaves(epsilon, delta):
+def test_the_rounding_of_doubles_is_less_than_the_slack_of_calibration(epsilon, delta):
     """The mechanism runs at the double, the ledger counts its decimal: 2^-53 apart."""
     counted = cost_of(epsilon, delta)
     assert Fraction(epsilon) <= Fraction(counted.epsilon, 10**12) * (1 + Fraction(1, 2**53))
@@ -39,25 +39,25 @@ def test_what_a_double_hides_is_less_than_calibration_leaves(epsilon, delta):
 
 
 @pytest.mark.parametrize("amount", [cost_of, total_of])
-def test_what_is_no_epsilon_and_no_delta(amount):
+def test_an_invalid_epsilon_or_delta_is_refused(amount):
     infinite = float("inf")
     for epsilon in (0, -0.0, -1, float("nan"), infinite, 1e7, 10**400, True, "1", None, 1j):
-        with pytest.raises(UsageError):
+        with refused("out-of-range"):
             amount(epsilon, 1e-6)
     for delta in (-1e-9, 1, 1.5, float("nan"), infinite, False, "0", None):
-        with pytest.raises(UsageError):
+        with refused("out-of-range"):
             amount(1.0, delta)
 
 
-def test_what_is_smaller_than_a_unit_costs_one_and_is_no_total():
+def test_an_amount_below_a_unit_costs_one_and_is_refused_as_a_total():
     assert cost_of(1e-15, 1e-300) == Amount(1, 1)
     for amount in ((1e-15, 0), (1.0, 1e-300)):
-        with pytest.raises(UsageError):
+        with refused("out-of-range"):
             total_of(*amount)
 
 
 @given(st.integers(0, LARGEST))
-def test_what_is_told_errs_on_the_safe_side(units):
+def test_printed_amounts_are_rounded_to_the_safe_side(units):
     square = Fraction(units, 10**17)
     below, above = (Fraction(format_mu(units, up=up)) ** 2 for up in (False, True))
     assert below <= square <= above

@@ -1,4 +1,4 @@
-"""What releases cost a Gaussian total, and what it allows: the arithmetic and its rounding.
+"""Costs of releases on a Gaussian total: the arithmetic and its rounding.
 
 The theorems are in docs/proofs/ledger.md, their twins in ``oracles/squares.py``.
 """
@@ -52,7 +52,7 @@ def test_a_price_below_the_dominating_one_is_not_certified(epsilon):
         assert not covers_pure(int(true * 0.999999999), epsilon)
 
 
-def test_a_double_alone_proves_nothing():
+def test_a_price_computed_with_doubles_is_sometimes_too_low():
     """Planted: the guess of a double, rounded up to a unit, is sometimes too low."""
     from statistics import NormalDist
 
@@ -76,7 +76,7 @@ def test_a_total_keeps_its_promise(epsilon, delta):
 
 @given(st.integers(1, 10**18), st.sampled_from([1e-15, 1e-9, 1e-6, 0.1]))
 @settings(max_examples=40, deadline=None)
-def test_epsilons_that_are_told_err_on_the_safe_side(mu2, delta):
+def test_printed_epsilons_are_rounded_to_the_safe_side(mu2, delta):
     spent, left = epsilon_of(mu2, delta), affordable(mu2, delta)
     with mp.workdps(60):
         assert literal.composed_delta(spent, [mp.sqrt(mpf(mu2) / MU2)]) <= delta

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.ledgers import DATASET, SqlitePlace, charge, declare, request, rows
-from privalue.errors import BudgetError, LedgerError, UsageError
+from oracles.refusals import refused
+from privalue.errors import BudgetError, LedgerError
 from privalue.ledger import Amount, entries, open_ledger, study_hash
 from privalue.ledger.entries import canonical, sha256
 
@@ -25,7 +26,7 @@ def ledger(tmp_path):
 NO_NAMES = ["", " x", "a\nb", "a\0b", "x" * 101, "Trial", "trial 2026", "-x", "Köln", 3]
 
 
-def test_what_is_no_name_no_hash_and_no_request(tmp_path):
+def test_invalid_names_hashes_and_requests_are_refused(tmp_path):
     ledger = open_ledger(tmp_path / "ledger.db")
     wrong = [partial(declare, ledger, name) for name in NO_NAMES]
     wrong += [partial(request, dataset=name) for name in NO_NAMES]
@@ -37,7 +38,7 @@ def test_what_is_no_name_no_hash_and_no_request(tmp_path):
         wrong.append(partial(request, alpha=alpha))
     wrong += [partial(request, epsilon=0), partial(request, unit="household")]
     for action in wrong:
-        with pytest.raises(UsageError):
+        with refused("out-of-range", "usage"):
             action()
     assert not (tmp_path / "ledger.db").exists()
 

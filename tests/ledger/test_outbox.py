@@ -18,6 +18,7 @@ import pytest
 
 import privalue as pv
 from oracles.ledger_driver import ACCOUNTING
+from oracles.refusals import refused
 from oracles.release_driver import COMMAND, drive, lose_an_answer, prepare, releases
 from oracles.studies import PROMISE
 from privalue import curator
@@ -215,7 +216,7 @@ def test_what_could_not_be_committed_is_kept_and_finished(folder, monkeypatch, c
 def test_in_python_the_error_and_the_outbox_hold_what_was_drawn(folder, monkeypatch):
     ledger = open_ledger("ledger.db")
     for name, outbox in (("one", None), ("two", "kept.outbox")):
-        with full_while_committing(monkeypatch), pytest.raises(pv.ChargedError) as caught:
+        with full_while_committing(monkeypatch), refused("already-charged") as caught:
             pv.release(described(name), PEOPLE, ledger=ledger, outbox=outbox)
         problem = caught.value
         assert problem.exit_code == 5
@@ -231,10 +232,10 @@ def test_in_python_the_error_and_the_outbox_hold_what_was_drawn(folder, monkeypa
 def test_a_ledger_on_a_server_has_to_be_named_and_no_password_is_kept(folder, monkeypatch):
     ledger = open_ledger("ledger.db")
     ledger._store.place = "postgresql://host/database"  # as a server's ledger names itself
-    with full_while_committing(monkeypatch), pytest.raises(pv.ChargedError):
+    with full_while_committing(monkeypatch), refused("already-charged"):
         pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox")
     assert '"ledger": "postgresql://host/database"' in Path("kept.outbox").read_text()
-    with pytest.raises(pv.UsageError):
+    with refused("usage"):
         pv.finish("kept.outbox")
     pv.finish("kept.outbox", ledger=open_ledger("ledger.db"))
 
@@ -280,7 +281,7 @@ def test_a_lost_answer_is_found_out_neither_doubled_nor_lost(folder, arrives):
     assert kinds() == ["declare", "charge", "commit"]
 
 
-def test_a_charge_that_may_stand_is_never_said_not_to(folder, monkeypatch):
+def test_an_uncertain_charge_is_reported_as_charged(folder, monkeypatch):
     """The server recorded it, its answer was lost, and then nobody answered any more."""
     ledger, charge, held = open_ledger("ledger.db", wait=0.1), Ledger.charge, []
     lose_an_answer(ledger, arrives=True)
@@ -294,7 +295,7 @@ def test_a_charge_that_may_stand_is_never_said_not_to(folder, monkeypatch):
 
     with monkeypatch.context() as faulty:
         faulty.setattr(Ledger, "charge", over_a_bad_line)
-        with pytest.raises(pv.ChargedError) as caught:
+        with refused("already-charged") as caught:
             pv.release(described(), PEOPLE, ledger=ledger)
     held[0].close()
     assert (caught.value.exit_code, caught.value.release) == (7, None)
@@ -302,14 +303,15 @@ def test_a_charge_that_may_stand_is_never_said_not_to(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("problem", [MemoryError, ValueError])
-def test_what_fails_after_the_charge_is_said_to_be_charged(folder, monkeypatch, capsys, problem):
+def test_an_error_after_the_charge_is_reported_as_charged(folder, monkeypatch, capsys, problem):
     def fails(*_):
         raise problem("a private value")
 
     monkeypatch.setattr(curator, "draw", fails)
-    assert run([*COMMAND, "out"]) == (3 if problem is MemoryError else 70)
+    exit_code = 3 if problem is MemoryError else 70
+    assert run([*COMMAND, "out", "--log-format", "json"]) == exit_code
     line = last_line(capsys)
-    assert "charged, and lost" in line
+    assert json.loads(line)["code"] == "already-charged"
     assert "private value" not in line
     assert releases() == 1
 
@@ -331,7 +333,7 @@ def test_a_disk_without_room_is_found_before_the_charge(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(("states", "mechanism"), [(1, "dp-lsw"), (300, "dp-ssp")])
-def test_the_room_that_is_made_suffices(folder, states, mechanism, monkeypatch):
+def test_the_preallocated_outbox_is_large_enough(folder, states, mechanism, monkeypatch):
     """For the longest numbers, and labels that take the most bytes."""
     asked = []
     monkeypatch.setattr(Outbox, "preallocate", lambda _, size: asked.append(size))
@@ -437,7 +439,7 @@ def test_an_interrupt_while_the_ledger_is_locked_keeps_what_was_drawn(folder, mo
 
     after_the_outbox(monkeypatch, lock_and_interrupt)
     ledger = open_ledger("ledger.db", wait=600)
-    with pytest.raises(pv.ChargedError) as caught:
+    with refused("already-charged") as caught:
         pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox")
     held[0].close()
     assert caught.value.exit_code == 130

@@ -1,4 +1,4 @@
-"""What is paid for is released: whatever can be refused is refused before the charge."""
+"""Refusals come before the charge: a release that is charged is released."""
 
 import numpy as np
 import pytest
@@ -47,17 +47,17 @@ def refused(chosen, ledger):
     ],
     ids=["a state without weight", "the same feature twice"],
 )
-def test_dp_ssp_that_has_no_unique_fit(ledger, sections):
+def test_dp_ssp_without_a_unique_fit_is_refused(ledger, sections):
     refused(exactly(mechanism={"name": "dp-ssp"}, **sections), ledger)
     prepare(exactly(mechanism={"name": "dp-ssp", "ridge": 5.0}, **sections))
 
 
-def test_more_states_than_a_ledger_can_store(ledger, monkeypatch):
+def test_more_states_than_a_ledger_can_store_are_refused(ledger, monkeypatch):
     monkeypatch.setattr(curator, "MOST_STORED", 250)
     refused(exactly(), ledger)
 
 
-def test_nothing_else_is_refused(ledger):
+def test_a_study_with_a_unique_fit_is_released(ledger):
     released = release_anyway(exactly(), PEOPLE, ledger=ledger)
     assert ledger.account("trial").spent.epsilon > 0
     assert len(released.values) == study(3).names.count

@@ -26,7 +26,7 @@ def study():
 
 
 @pytest.mark.parametrize("accounting", BOTH)
-def test_a_policy_is_paid_for_once_and_said_to_be_paid_for_as_it_was(tmp_path, accounting):
+def test_a_policy_is_charged_once_and_the_release_names_the_accounting(tmp_path, accounting):
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=2.0, delta=1e-6, unit="trajectory", accounting=accounting)
     made = pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True)
@@ -42,7 +42,7 @@ def test_a_policy_is_paid_for_once_and_said_to_be_paid_for_as_it_was(tmp_path, a
     pv.publish(made, tmp_path / "out", account=account)
 
 
-def test_its_size_is_released_with_noise(tmp_path):
+def test_the_number_of_trajectories_is_released_with_noise(tmp_path):
     """Where a size is public it is divided by, and needs no noise."""
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=2.0, delta=1e-6, unit="trajectory")

@@ -1,4 +1,4 @@
-"""The same request again: what it gets, how it is told, and what makes it another one."""
+"""Repeated requests: the stored release, and the changes that make a new request."""
 
 import os
 import re
@@ -10,10 +10,9 @@ import pytest
 
 import privalue as pv
 from oracles import release_driver
-from oracles.ledgers import coded
+from oracles.refusals import refused
 from oracles.studies import study
 from privalue.cli import run
-from privalue.errors import BudgetError
 from privalue.ledger import open_ledger
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 600
@@ -60,7 +59,7 @@ def entries(ledger):
 def test_a_new_one_can_be_required_and_another_period_is_another_request(ledger):
     first = pv.release(described(), DATA, ledger=ledger, expect_new=True)
     before = entries(ledger)
-    with pytest.raises(BudgetError, check=coded("not-new")):
+    with refused("not-new"):
         pv.release(described(), DATA, ledger=ledger, expect_new=True)
     assert entries(ledger) == before
     assert not pv.release(described(), DATA, expect_new=True).reused  # without a ledger all are new

@@ -1,4 +1,4 @@
-"""Whom a total protects: what converts, at which cost, and what is refused.
+"""Units and neighbouring relations of a total: conversions, their costs, and refusals.
 
 The theorems are in docs/proofs/ledger.md, their twins in ``oracles/group_privacy.py``.
 """
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from oracles import group_privacy
-from oracles.ledgers import charge, coded, request
+from oracles.ledgers import charge, request
+from oracles.refusals import refused
 from privalue.core import gaussian
 from privalue.errors import BudgetError
 from privalue.ledger import Amount, BudgetTerms, Protection, open_ledger, study_hash
@@ -131,7 +132,7 @@ def test_promises_to_persons(most):
         assert steps(f"person {relation}", f"trajectory {relation}") is None
 
 
-def test_without_somebodys_word_trajectories_are_no_persons():
+def test_a_promise_to_trajectories_does_not_convert_to_persons():
     for asked in ("add-remove", "replace-one"):
         for declared in ("add-remove", "replace-one"):
             assert steps(f"trajectory {asked}", f"person {declared}") is None
@@ -161,7 +162,7 @@ def test_what_is_spent_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
     assert lost <= mpf(spent.delta) / DELTA
     other = tmp_path / "other"
     other.mkdir()
-    with pytest.raises(BudgetError, check=coded("budget-exceeded")):  # no promise
+    with refused("budget-exceeded"):  # no promise
         spent_and_lost(other, 1.0, 1e-6)
 
 
@@ -206,5 +207,5 @@ def test_conversions_are_charged(ledger):
     steps = [over_steps(Amount(EPSILON // 2, 10**11), count) for count in (1, 2, 6)]
     assert ledger.account("people").spent == steps[0].plus(steps[1]).plus(steps[2])
     ledger.verify()
-    with pytest.raises(BudgetError, check=coded("budget-exceeded")):
+    with refused("budget-exceeded"):
         ask(ledger, 9, "trajectory", "add-remove", epsilon=2.0)

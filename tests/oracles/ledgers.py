@@ -26,11 +26,6 @@ def declare(ledger, dataset=DATASET, *, epsilon=1.0, delta=1e-6, **more):
     return ledger.declare(dataset, epsilon=epsilon, delta=delta, **{"unit": "trajectory", **more})
 
 
-def coded(code):
-    """Whether an error has a code: for ``pytest.raises(..., check=...)``."""
-    return lambda problem: problem.code == code
-
-
 def charge(ledger, asked):
     return ledger.charge(asked, token=secrets.token_hex(8))
 

@@ -49,7 +49,7 @@ def literal(law, visits):
 
 
 @given(laws(), visit_numbers)
-def test_it_is_the_interval_of_the_slow_twin(law, visits):
+def test_the_half_width_is_that_of_the_slow_twin(law, visits):
     assert law.at(visits) == pytest.approx(literal(law, visits), rel=1e-6, abs=1e-9 * law.reach)
 
 
@@ -70,7 +70,7 @@ def test_a_planted_mistake_is_seen(mistake):
 
 
 @pytest.mark.parametrize("middle", [0.0, 0.4])
-def test_it_is_the_width_that_a_release_publishes(middle):
+def test_the_half_width_is_the_one_that_a_release_publishes(middle):
     """Through the whole package: everybody visits, and returns are in the middle of the bounds."""
     study = pv.Study(
         states=3, discount=1.0, returns=(middle - 1, middle + 1), rewards=(-2, 2), epsilon=1.0,

@@ -1,4 +1,4 @@
-"""What clipping keeps at least, and the cautious end of an off-policy plan."""
+"""The least mass that clipping keeps, and the cautious end of an off-policy plan."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ clips = st.sampled_from([0.5, 1.0, 2.0, 10.0, 100.0])
 
 @settings(max_examples=60)
 @given(policies(), clips, st.integers(1, 4))
-def test_it_is_the_recursion_rounded_down(pair, clip, steps):
+def test_the_kept_mass_is_the_recursion_rounded_down(pair, clip, steps):
     target, behaviour = pair
     exact = kept_mass.least_kept(target.tolist(), behaviour.tolist(), clip, steps)
     found = least_retained_weight(target, behaviour, clip, steps)
@@ -43,7 +43,7 @@ def test_it_is_the_recursion_rounded_down(pair, clip, steps):
 
 @settings(max_examples=40)
 @given(policies(), clips, st.integers(1, 3), st.integers(0, 10**6))
-def test_no_world_keeps_less(pair, clip, steps, seed):
+def test_no_world_keeps_less_mass_than_the_bound(pair, clip, steps, seed):
     """Also where trajectories end earlier than they might."""
     target, behaviour = pair
     generator = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""What a plan holds: half-widths by visits first, then states, errors, answers and suggestions."""
+"""Plans: half-widths by visits first, then states, errors, answers and suggestions."""
 
 from itertools import pairwise
 
@@ -39,7 +39,7 @@ def test_half_widths_by_visits_need_nothing_but_the_study():
     for threshold in found.useful:
         for visits, of in ((threshold.visits, widths.at), (threshold.visits_95, widths.at_95)):
             assert 2 * of(visits) <= threshold.share < 2 * of(visits - 2)
-    assert f"{found.useful[0].visits:,} visits" in found.headline
+    assert f"{found.useful[0].visits:,}" in found.headline
     # Nothing else changes it: not m, where there is one stage and no prior.
     assert pv.plan(study, 5000).by_visits == found.by_visits
 
@@ -202,7 +202,7 @@ def test_returns_that_are_far_too_wide():
 @pytest.mark.parametrize("returns", [(0, 1), (0, 60), None])
 @pytest.mark.parametrize("trajectories", [100, 1000])
 def test_a_tighter_limit_adds_no_warning(returns, trajectories):
-    """What would be refused may become what is warned of."""
+    """A refusal may become a warning."""
     found = []
     for limit in (8, 5, 3, 2, 1):
         study = described(

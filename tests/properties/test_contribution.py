@@ -370,7 +370,7 @@ def test_the_bound_of_bounded_contribution_is_reached():
 
 
 def test_the_bound_of_persons_is_reached():
-    """L trajectories with H L states in all, that nobody else visits; and L in the same state."""
+    """L trajectories with H L states in all, which no other visits; and L in the same state."""
     scattered = [visits([0], 1.0), visits([1], 1.0), visits([2], 1.0)]
     elsewhere = [visits([3], 1.0), visits([4], 1.0), visits([5], 1.0)]
     for there in ([elsewhere], []):

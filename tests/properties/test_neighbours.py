@@ -146,7 +146,7 @@ def test_the_conditions_hold_at_the_extremes(mechanism, features):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
-def test_what_is_shared_there_is_what_the_curator_sees(mechanism):
+def test_the_perturbation_is_that_of_inspect(mechanism):
     chosen = described(mechanism, FEATURES[0], BOUNDS[0], [1.0, 0.5, 2.0, 1.0])
     data, (found, _) = next(extreme_pairs())[0], extreme_statistics(chosen.limits)[0]
     mechanism = prepare(chosen).mechanism_for(public_size(chosen, found))

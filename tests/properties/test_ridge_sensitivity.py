@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 @given(**SETTINGS, steps=st.lists(st.integers(-1, 1), min_size=5, max_size=5))
-def test_it_is_smooth(counts, rho, ridge, beta, returns, size, steps):
+def test_the_sensitivity_is_smooth(counts, rho, ridge, beta, returns, size, steps):
     m = max(*counts, 1) + 1
     near = [min(max(n + per_person, 0), m) for n, per_person in zip(counts, steps, strict=True)]
     weights = np.array(rho)
@@ -52,7 +52,7 @@ def test_it_is_smooth(counts, rho, ridge, beta, returns, size, steps):
 
 
 @pytest.mark.parametrize("returns", [(3.0, 3.1), (-2.0, -1.9)])
-def test_the_range_in_the_place_of_m_would_be_broken(returns):
+def test_the_range_in_place_of_m_is_too_small(returns):
     """A trajectory that no longer visits a state takes its whole return with it."""
     ridge, rho = 50.0, 1.0
     low, high = returns
@@ -110,7 +110,7 @@ def test_steps_and_terms_against_brute_force(
 
 
 @given(**SETTINGS, per_person=st.sampled_from([1, 3]), touched=st.integers(1, 6))
-def test_more_states_never_mean_less(counts, rho, ridge, beta, returns, size, per_person, touched):
+def test_more_states_need_more_noise(counts, rho, ridge, beta, returns, size, per_person, touched):
     built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.array(rho))
     fewer, more, every = (
         smooth_ridge(

@@ -119,7 +119,7 @@ def test_words_are_in_the_order_of_ids(texts):
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=6), st.data())
-def test_each_cell_by_itself(texts, data):
+def test_each_cell_is_read_independently_of_others(texts, data):
     """f(a + b) = f(a) + f(b), for every function and wherever the column is cut."""
     at = data.draw(st.integers(0, len(texts)))
     for function in (

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privalue as pv
 from oracles import cells
 from oracles.reading import statistics
 from oracles.refusals import refused
@@ -138,11 +137,9 @@ def test_persons_are_whole_across_every_boundary(people, most, text, seed, part)
 def test_promised_order_is_verified(tmp_path, small_batches):
     rows = rows_of(episodes(9))
     swapped = [*rows[10:], *rows[:10]]
-    with pytest.raises(pv.DataError) as caught:
+    with refused("rows-order") as error:
         statistics(write(tmp_path, frame(swapped)), SORTED)
-    text = str(caught.value)
-    assert text.startswith("trajectory = '0', step = 0 comes after a row with a larger id or step;")
-    assert text.endswith("sort the rows, or remove sorted = true")
+    assert str(error.value).startswith("trajectory = '0', step = 0 ")
 
 
 def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_batches, monkeypatch):
@@ -203,9 +200,8 @@ def test_a_source_is_read_again_for_what_did_not_fit_and_a_stream_says_what_to_d
     expected = statistics(table, STUDY)
     assert statistics(table, STUDY, memory=1, progress=lambda *at: seen.append(at)) == expected
     assert seen[-1] == (2000, 2000)
-    with pytest.raises(pv.DataError) as caught:
+    with refused("rows-outgrow-memory"):
         statistics(table.to_reader(), STUDY, memory=1)
-    assert caught.value.code == "rows-outgrow-memory"
 
 
 def test_memory_is_half_of_what_the_container_may_use(tmp_path):

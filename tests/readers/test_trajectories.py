@@ -83,7 +83,7 @@ def test_an_id_that_looks_missing_is_an_id(tmp_path):
     assert statistics(frame(rows), STUDY).trajectories == len(ids)
 
 
-def test_text_that_is_no_text_names_nobody(tmp_path):
+def test_an_id_that_is_not_valid_utf_8_is_refused(tmp_path):
     """The byte 255 would otherwise be the end of an id, and two ids one."""
     ids = pa.array([b"a\xff", b"b", b"c"], pa.binary()).view(pa.string())
     rest = {"step": [0, 0, 0], "state": [0, 1, 2], "reward": [0.0, 0.5, 1.0]}

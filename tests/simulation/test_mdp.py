@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from oracles.decisions import action_values, best_values
+from oracles.refusals import refused
 from privalue.errors import StudyError
 from privalue.simulation import END, MDP, MarkovRewardProcess, garnet
 
@@ -78,9 +79,9 @@ def test_a_process_that_may_never_end_is_refused_where_it_matters():
     # Discounted values of endless trajectories exist: 1 + 3 (1/2 + 1/4 + ...) = 4.
     assert endless.values == pytest.approx([4.0, 6.0])
     assert endless.surely_ends.tolist() == [False, False]
-    with pytest.raises(StudyError, match="visits state 0 may never end"):
+    with pytest.raises(StudyError, match="state 0 "):
         endless.require_end()
-    with pytest.raises(StudyError, match="may never end"):
+    with refused("study-invalid"):
         _ = endless.visits
 
 
@@ -94,7 +95,7 @@ def test_a_trap_is_endless_even_if_the_end_is_possible():
     )
     assert trap.surely_ends.tolist() == [False, True, False]
     assert np.isnan(trap.values).tolist() == [True, False, True]
-    with pytest.raises(StudyError, match="may never end"):
+    with refused("study-invalid"):
         trap.require_end()
 
 

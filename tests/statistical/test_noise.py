@@ -63,14 +63,6 @@ def test_the_sampler_has_the_law_of_the_rounded_gaussian(setting):
     assert min(alarms.values()) > ALARM, alarms
 
 
-def test_each_coordinate_has_its_own_center():
-    centers, sigma, grid = (0.2, -31.4), 3.0, 0.5
-    sample = gaussian_multiples(np.tile(centers, SAMPLES), sigma=sigma, grid=grid)
-    for offset, center in enumerate(centers):
-        alarms = law(center, sigma, grid).check(sample[offset::2])
-        assert min(alarms.values()) > ALARM, alarms
-
-
 def test_each_coordinate_has_its_own_sigma_and_grid():
     settings = [(0.2, 3.0, 0.5), (-31.4, 0.3, 1.0)]
     center, sigma, grid = (np.tile(column, SAMPLES) for column in zip(*settings, strict=True))

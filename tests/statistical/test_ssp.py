@@ -331,7 +331,7 @@ def test_the_plain_ratio_would_be_caught():
 
 @pytest.mark.parametrize("features", [1, 2, 48], ids=["alike", "overlapping", "tabular"])
 def test_unvisited_states_are_seldom_called_supported(features):
-    """Whatever features make of a value: the count is the state's own."""
+    """With any features the count is the state's own."""
     phi = np.eye(48) if features == 48 else np.linspace(0, 1, 48)[:, None] ** np.arange(features)
     design = Design(phi=phi, weights=np.ones(48))
     found = data(*WORLDS["many never visited"])

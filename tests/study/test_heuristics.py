@@ -1,4 +1,4 @@
-"""What is chosen where a study leaves it open: beta, the shape of DP-SSP's noise, the stage."""
+"""Choices that a study leaves open: beta, the shape of DP-SSP's noise, the stage."""
 
 import math
 

@@ -48,9 +48,8 @@ def test_a_study_names_no_file_of_another_folder(places_of, name, capfd):
     study = written(places_of / "study", f'file = "{named}"')
     assert run(["check", str(study)]) == 3
     assert "Ada" not in capfd.readouterr().err
-    with pytest.raises(pv.StudyError) as refused:
+    with refused("side-file-outside"):
         pv.Study.load(written(places_of / "study", name="other.toml")).replace(states=named)
-    assert refused.value.code == "side-file-outside"
     assert run(["check", str(study), "--side-files", str(places_of / "private")]) == 0
     assert pv.Study.load(study, side_files=places_of / "private").names.names == ("Ada", "Grace")
     assert run(["check", str(study), "--side-files", str(places_of / "study")]) == 3
@@ -68,17 +67,16 @@ def test_links_inside_the_folder_and_whole_linked_folders_are_no_way_out(tmp_pat
 # What they may be
 
 
-def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, capfd, monkeypatch):
+def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a socket's name is short
     os.mkfifo("pipe.csv")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket.csv")
         for name in ("pipe.csv", "socket.csv"):
-            assert run(["check", str(written(tmp_path, f'file = "{name}"'))]) == 3
-            assert "it is not a regular file" in capfd.readouterr().err
-    study = written(tmp_path, 'file = "/dev/zero"')
-    assert run(["check", str(study), "--side-files", "/dev"]) == 3
-    assert "it is not a regular file" in capfd.readouterr().err
+            with refused("side-file-unreadable"):
+                pv.Study.load(written(tmp_path, f'file = "{name}"'))
+    with refused("side-file-unreadable"):
+        pv.Study.load(written(tmp_path, 'file = "/dev/zero"'), side_files="/dev")
     assert run(["check", "pipe.csv"]) == 3
     assert run(["report", "pipe.csv"]) == 3
 
@@ -95,7 +93,7 @@ def test_a_file_beyond_the_stated_size_is_not_read(tmp_path, name, more, most):
     study = written(tmp_path, "count = 6" if more else f'file = "{name}"', more)
     with (tmp_path / name).open("wb") as file:
         file.truncate(most + 1)  # a hole: it takes no room on the disk
-    with pytest.raises(pv.StudyError, match=f"larger than {most:,} bytes"):
+    with pytest.raises(pv.StudyError, match=f"{most:,}"):
         pv.Study.load(study)
 
 
@@ -165,7 +163,7 @@ BROKEN = [
 def test_sparse_matrices_are_checked_before_they_are_used(tmp_path, form, part, change):
     parts = parts_of(form)
     parts[part] = change(parts[part])
-    with pytest.raises(pv.StudyError, match=r"\[features\] file"):
+    with refused("side-file-damaged", "features-shape", "features-not-real"):
         load(tmp_path, parts)
 
 
@@ -239,9 +237,8 @@ def test_a_label_that_is_repeated_takes_its_bytes_once(tmp_path, most, monkeypat
     label = pa.array([" " + "x" * 10_000])
     column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), label)
     pq.write_table(pa.table({"state": column}), tmp_path / "table.parquet", store_schema=False)
-    with pytest.raises(pv.StudyError) as refused:
+    with refused("side-file-damaged" if most == 100_000 else "label-twice"):
         pv.Study.load(written(tmp_path, 'file = "table.parquet"'))
-    assert refused.value.code == ("side-file-damaged" if most == 100_000 else "label-twice")
 
 
 TABLES = [
@@ -258,12 +255,11 @@ TABLES = [
 
 
 @pytest.mark.parametrize(("content", "key", "code"), TABLES, ids=lambda text: str(text)[:20])
-def test_tables_that_are_none_are_refused_by_code(tmp_path, content, key, code):
+def test_invalid_tables_are_refused(tmp_path, content, key, code):
     (tmp_path / "table.csv").write_bytes(content.encode())
     states = "count = 6" if key else 'file = "table.csv"'
-    with pytest.raises(pv.StudyError) as refused:
+    with refused(code):
         pv.Study.load(written(tmp_path, states, '[weights]\nfile = "table.csv"' if key else ""))
-    assert refused.value.code == code
 
 
 # The study itself
