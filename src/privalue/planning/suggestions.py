@@ -148,7 +148,7 @@ def _fewer_trajectories(study: Study, _: Setting) -> Iterator[_Change]:
 def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
     low, high = study.values.return_bounds
     gamma, (r_low, r_high) = study.values.discount, study.values.rewards
-    declared = study.values.returns is not None and "rewards" in study.values.given
+    declared = study.values.returns is not None and "rewards" in study.values.explicit_keys
     least, most = implied_returns((r_low, r_high), gamma) if declared else (low, high)
     condition = say("conditions", "rewards")
     if setting.world is not None:
