@@ -8,7 +8,7 @@
     ------------ a refusal costs nothing -----------+----- charged: never lost -------+---------
 
 ``release`` runs all steps, and ``finish`` the last ones, if a release was interrupted after the
-draw. All that could fail after the charge is rehearsed before it, on public numbers. ``inspect``
+draw. The computations after the charge are rehearsed before it, on public numbers. ``inspect``
 computes everything before the noise, for the curator alone: it returns a private type, adds no
 noise and spends nothing.
 """
@@ -52,7 +52,7 @@ from privalue.study import (
 from privalue.version import VERSION
 
 StateMechanism = core.Ssp | core.Lsw | core.Lsl  # mechanisms that release values by state
-MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
+MOST_STORED = 900_000_000  # bytes: about the longest text that SQLite and PostgreSQL store
 _COUNTERS = (
     "trajectories",
     "surplus_trajectories",
@@ -62,8 +62,8 @@ _COUNTERS = (
     "rewards_clamped",
     "returns_clamped",
     "counts",
-)  # of the statistics, as the curator sees them
-NOISE_SHAPES: dict[str, Any] = {"dp-ope": "weights", "dp-ssp": "statistics"}  # of what gets noise
+)  # of the statistics, in the curator's diagnostics
+NOISE_SHAPES: dict[str, Any] = {"dp-ope": "weights", "dp-ssp": "statistics"}  # others: the study's
 
 
 # Prepare: decisions before data is opened
@@ -95,7 +95,7 @@ def prepare(
     Args:
         study: the study.
         columns: names of columns, added to those of the study.
-        on_ledger: whether a ledger will record the release; its size is then not counted.
+        on_ledger: whether a ledger will record the release; its size is then not public.
 
     Returns:
         The study, the design, and the mechanism if it is known.
@@ -113,7 +113,7 @@ def prepare(
         mechanism = _mechanism(resolve(study, declared_size(study), public_design))
     except errors.StudyError as problem:
         if problem.code != "trajectories-missing" or not study.limits.counts_trajectories:
-            raise  # m will not be counted
+            raise  # m cannot be counted either
     return Prepared(study=study, design=public_design, mechanism=mechanism)
 
 
@@ -125,7 +125,7 @@ def _mechanism(terms: core.Terms) -> core.Mechanism:
 def rehearse(mechanism: core.Mechanism, study: Study) -> None:
     """Compile the draw, and run its post-processing on the largest possible numbers.
 
-    A failure here is caused by public numbers, before the charge; after it none is left to come.
+    If public numbers make it fail, it fails here, before the charge.
     """
     compile_draw()
     try:
@@ -151,10 +151,10 @@ class Diagnostics(core.Private):
     statistics: core.Statistics
     mechanism: core.Mechanism  # public
     perturbation: core.Perturbation  # of the values, without the choice of an earlier stage
-    earlier: core.Draw  # of stages before the values, if their numbers had no noise
+    earlier: core.Draw  # of stages before the values, without noise
     theta: core.Vector  # before noise; empty for dp-ope
-    noise_by_state: core.Vector  # the standard deviation of the noise in every value; likewise
-    by_query: bool  # the rows are the result of a query
+    noise_by_state: core.Vector  # the standard deviation of every value's noise; empty for dp-ope
+    by_query: bool  # whether the rows are the result of a query
 
     def _public_shape(self) -> str:
         return f"mechanism={self.study.mechanism.name!r}, states={self.study.names.count}"
@@ -165,7 +165,7 @@ class Diagnostics(core.Private):
         return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
 
     def private_columns(self) -> dict[str, Any]:
-        """Return all numbers, columns as arrays, for very many states. PRIVATE."""
+        """Return all numbers, columns as arrays: there may be very many states. PRIVATE."""
         study, statistics = self.study, self.statistics
         common = {
             "mechanism": study.mechanism.name,
@@ -177,17 +177,17 @@ class Diagnostics(core.Private):
             "theta": self.theta,
             "alpha": self.mechanism.calibration.alpha,
             "beta": self.mechanism.calibration.beta,
-            "psi": None,  # below, by mechanism: here is its place among the others
+            "psi": None,  # set below, by mechanism; its position in the order is here
             "sigma": self.mechanism.public_noise({}).sigma or self.perturbation.deviations,
         }
         if isinstance(self.mechanism, core.Ope):
-            results = self._of_policy(self.mechanism)
+            results = self._policy_results(self.mechanism)
         else:
             assert isinstance(self.mechanism, StateMechanism)
-            results = self._of_states(self.mechanism)
+            results = self._state_results(self.mechanism)
         return {name: value for name, value in (common | results).items() if value is not None}
 
-    def _of_policy(self, mechanism: core.Ope) -> dict[str, Any]:
+    def _policy_results(self, mechanism: core.Ope) -> dict[str, Any]:
         """Return the values of both policies, by start or overall, and the kept mass. PRIVATE.
 
         The target's value is weighted importance sampling with clipped weights.
@@ -209,8 +209,8 @@ class Diagnostics(core.Private):
             "values": np.zeros(0),
         }
 
-    def _of_states(self, mechanism: StateMechanism) -> dict[str, Any]:
-        """Return the values by state, with the standard deviation of their noise. PRIVATE."""
+    def _state_results(self, mechanism: StateMechanism) -> dict[str, Any]:
+        """Return the values by state and the standard deviations of their noise. PRIVATE."""
         results = {
             "surplus_visits": self.statistics.surplus_visits,
             "mean_returns": self.statistics.mean_returns(self.study.values.unvisited_value),
@@ -294,8 +294,8 @@ def noise_by_state(
 ) -> core.Vector:
     """Return the standard deviation of each value's noise. PRIVATE.
 
-    For dp-ssp it is the noise of each state's mean, to first order, before any shrinkage, and with
-    the bounds that an earlier stage chose.
+    For dp-ssp it is that of each state's mean, to first order, without shrinkage, and with the
+    bounds that an earlier stage chose.
     """
     if not isinstance(mechanism, core.Ssp):
         return sigma * planning.noise_factors(mechanism)
@@ -382,20 +382,20 @@ def release(
     prepared = prepare(study, columns, on_ledger=ledger is not None)
     study, size = prepared.study, declared_size(prepared.study)
     source = _entropy(seed, entropy, on_ledger=ledger is not None)
-    opened = request = None
+    request = None
     if ledger is not None:
-        opened, request = open_ledger(ledger), _request(study)
-        stored = _find_stored(opened, request, expect_new=expect_new)
+        ledger, request = open_ledger(ledger), _request(study)
+        stored = _find_stored(ledger, request, expect_new=expect_new)
         if stored is not None:
             return _warn_unsupported(stored)
-        opened.account(request.dataset).price(request)  # refuse now what the charge would refuse
+        ledger.account(request.dataset).price(request)  # refuse now what the charge would refuse
         if size.trajectories is None and study.privacy.delta > 0:
             planning.warn_caller(
                 "with a ledger m is not counted, so delta is not compared with 1/m; declare "
                 "[study] trajectories",
                 code="size-not-counted",
             )
-    # Delta is compared with a public size, which may have to be counted first.
+    # Delta is compared with 1/m, and m may have to be counted first.
     is_size_known = size.units is not None or not study.limits.size_is_public
     if is_size_known:
         accepted = _accept(study, prepared.mechanism, size, accept_large_delta, accept_useless)
@@ -416,20 +416,20 @@ def release(
         if not is_size_known:
             accepted = _accept(study, mechanism, size, accept_large_delta, accept_useless)
         rehearse(mechanism, study)
-        if opened is None or request is None:
+        if ledger is None or request is None:
             return _warn_unsupported(draw_release(study, mechanism, statistics, accepted, source))
         # After the charge nothing fails because of private values. If anything else fails, the
         # release that was drawn is stored first, and an interrupt waits until it is.
         with uninterrupted():
-            charge = _charge(opened, request)
+            charge = _charge(ledger, request)
             result, record = None, None
             try:
                 result = draw_release(study, mechanism, statistics, accepted, source, charge.head)
-                place = opened.place if "://" in opened.place else os.path.abspath(opened.place)
+                place = ledger.place if "://" in ledger.place else os.path.abspath(ledger.place)
                 record = Paid(ledger=place, charge=charge, text=result.to_json())
                 if box is not None:
                     box.fill(record)
-                opened.commit(charge, record.text)
+                ledger.commit(charge, record.text)
             except (Exception, KeyboardInterrupt) as problem:
                 raise _charged_error(problem, charge, result, record, box) from problem
             if box is not None:
@@ -443,22 +443,22 @@ def _find_stored(ledger: Ledger, request: ReleaseRequest, *, expect_new: bool) -
     Raises:
         BudgetError: the request was charged and has no release yet, or a new one is expected.
     """
-    earlier = ledger.find(request)
-    if earlier is None:
+    entry = ledger.find(request)
+    if entry is None:
         return None
-    if earlier.release is None:
+    if entry.release is None:
         raise errors.BudgetError(
-            f'dataset "{request.dataset}": {earlier.why_not_again}', code="already-charged"
+            f'dataset "{request.dataset}": {entry.why_not_again}', code="already-charged"
         )
-    answer = Release.parse(earlier.release, reused=True)
+    release = Release.parse(entry.release, reused=True)
     if expect_new:
         raise errors.BudgetError(
             f'dataset "{request.dataset}": the identical request was answered on '
-            f"{answer.created}, and a new release was expected",
+            f"{release.created}, and a new release was expected",
             code="not-new",
             hint="change [study] period for a new request, or leave out {expect_new}",
         )
-    return answer
+    return release
 
 
 def _accept(
@@ -475,7 +475,7 @@ def _accept(
 
 
 def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
-    """Charge the request; retry a lost answer with the same token, so that it is charged once."""
+    """Charge the request; if the answer is lost, retry with the same token, which charges once."""
     token = core.OperatingSystemEntropy().read(16).hex()
     try:
         return ledger.charge(request, token=token)
@@ -492,7 +492,7 @@ def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
             ) from problem
 
 
-# A caller may have turned warnings into errors; none may come after the charge.
+# A caller may have turned warnings into errors, which must not happen after the charge.
 @np.errstate(all="ignore")
 def draw_release(
     study: Study,
@@ -553,26 +553,26 @@ def _guarantee(study: Study) -> Guarantee:
 
 
 def describe_terms(terms: core.Terms) -> dict[str, Any]:
-    """Return the terms that the core used, as plain values for the release; arrays by hashes.
+    """Return the terms that the core used, as plain values for the release; arrays as hashes.
 
-    So an error between the study file and the core shows in the release. Arms, truncated
-    trajectories and weights are described only if the study has them.
+    They reveal any error between the study file and the core. Limits at their usual values are left
+    out.
     """
     usual = {"arms": 1, "has_ends": False, "drop_truncated": False, "clip": 0.0}
     limits = vars(terms.limits).items()
-    parts = {name: value for name, value in limits if value != usual.get(name)}
-    parts |= {**vars(terms.size), **vars(terms)}
-    del parts["limits"], parts["size"], parts["design"]  # described in parts
+    fields = {name: value for name, value in limits if value != usual.get(name)}
+    fields |= {**vars(terms.size), **vars(terms)}
+    del fields["limits"], fields["size"], fields["design"]  # their own fields are there instead
     return {
         "mechanism": terms.mechanism,
-        "features": _plain(terms.design.phi),
-        "weights": _plain(terms.design.weights),
-        **{name: _plain(value) for name, value in parts.items() if value is not None},
+        "features": _to_plain(terms.design.phi),
+        "weights": _to_plain(terms.design.weights),
+        **{name: _to_plain(value) for name, value in fields.items() if value is not None},
     }
 
 
-def _plain(value: Any) -> Any:
-    """Return a value for JSON: rules by their name, arrays by shape and hash."""
+def _to_plain(value: Any) -> Any:
+    """Return a value for JSON: rules as their name, arrays as shape and hash."""
     if hasattr(value, "shape"):
         return {"shape": list(value.shape), "sha256": hash_matrix(value)}
     return list(value) if isinstance(value, tuple) else getattr(value, "name", value)
@@ -585,7 +585,7 @@ def _charged_error(
     record: Paid | None,
     outbox: Outbox | None,
 ) -> errors.ChargedError:
-    """Return the error for a release that was charged and could not be recorded, or was lost."""
+    """Return the error for a release that was charged but not recorded, or that was lost."""
     why, code = _cause(problem)
     file = outbox.path if outbox is not None and outbox.is_filled else None
     if record is None:
@@ -607,7 +607,7 @@ def _charged_error(
 
 
 def _cause(problem: BaseException) -> tuple[str, int]:
-    """Return the cause of a failed release in a few words, and its exit code."""
+    """Return the cause of a failure in a few words, and its exit code."""
     if isinstance(problem, KeyboardInterrupt):
         return "interrupted", 130
     if isinstance(problem, errors.PrivalueError):
@@ -622,7 +622,7 @@ def finish(
 ) -> Release:
     """Put a charged release on the ledger's record, and return it; spends nothing.
 
-    Finishing twice is the same as once.
+    Calling it again has no further effect.
 
     Args:
         paid: an outbox, which is removed once the ledger has the release; or the ChargedError.
@@ -653,27 +653,27 @@ def finish(
     True
     """
     if isinstance(paid, str | Path):
-        released = finish(Outbox.read(paid), ledger=ledger)
+        release = finish(Outbox.read(paid), ledger=ledger)
         Path(paid).unlink(missing_ok=True)
-        return released
+        return release
     record: Paid = paid.paid if isinstance(paid, errors.ChargedError) else paid
     if ledger is None and record.needs_address:
         raise errors.UsageError(
             f"it was charged on the ledger {record.ledger}, whose user and password are not "
             "stored; name the ledger"
         )
-    stored = Release.parse(record.text)
+    release = Release.parse(record.text)
     with uninterrupted():
         open_ledger(record.ledger if ledger is None else ledger).commit(record.charge, record.text)
-    return stored
+    return release
 
 
 def _request(study: Study) -> ReleaseRequest:
-    """Return the request to a ledger for a release of the study."""
+    """Return the ledger request for a release of the study."""
     if study.study.dataset is None:
         raise errors.UsageError("a ledger needs the name of the dataset: set [study] dataset")
-    bytes_of_value = 100 if study.mechanism.name in SMOOTH else 560  # about
-    if _count_entries(study) * bytes_of_value > MOST_STORED:
+    bytes_per_value = 100 if study.mechanism.name in SMOOTH else 560  # about
+    if _count_entries(study) * bytes_per_value > MOST_STORED:
         raise errors.UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or release without a ledger and add up the costs yourself"
@@ -681,22 +681,22 @@ def _request(study: Study) -> ReleaseRequest:
     return request_for(_guarantee(study), study.public_description())
 
 
-def request_for(privacy: Guarantee, described: Mapping[str, Any]) -> ReleaseRequest:
-    """Return a release's request to a ledger, from its guarantee and its study's description."""
+def request_for(privacy: Guarantee, description: Mapping[str, Any]) -> ReleaseRequest:
+    """Return the ledger request of a release, from its guarantee and its study's description."""
     # dp-ssp draws Gaussian noise of one public sigma: mu = 1/alpha. The sigma of dp-lsw and dp-lsl
     # depends on the data, and the noise of dp-ope is Laplace's.
-    is_gaussian = described["mechanism"]["name"] == "dp-ssp"
-    name = "".join(letter for letter in described["study"]["name"] if letter.isprintable())
-    period = described["study"].get("period") or ""
+    is_gaussian = description["mechanism"]["name"] == "dp-ssp"
+    name = "".join(letter for letter in description["study"]["name"] if letter.isprintable())
+    period = description["study"].get("period") or ""
     return ReleaseRequest(
-        dataset=described["study"]["dataset"],
+        dataset=description["study"]["dataset"],
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         unit=privacy.unit,
         neighbours=privacy.neighbours,
         alpha=core.gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
         what=f"{name[:200] or 'a study without a name'} {period}".rstrip(),
-        study=study_hash(described),
+        study=study_hash(description),
     )
 
 
@@ -705,8 +705,8 @@ def _entropy(seed: int | None, entropy: core.Entropy | None, *, on_ledger: bool)
     if seed is not None:
         if entropy is not None:
             raise errors.UsageError("seed= and entropy= both set the source of noise; give one")
-        whole = int(seed) if isinstance(seed, np.integer) else seed
-        entropy = simulation.SeededForExperimentsOnly(whole)
+        number = int(seed) if isinstance(seed, np.integer) else seed
+        entropy = simulation.SeededForExperimentsOnly(number)
     if on_ledger and entropy is not None:
         raise errors.UsageError(
             "seeded experiments cannot go on a ledger; leave the seed or the ledger out"
@@ -720,7 +720,8 @@ def _entropy(seed: int | None, entropy: core.Entropy | None, *, on_ledger: bool)
 def _warn_unsupported(release: Release) -> Release:
     """Warn if a target policy's value is flagged as not supported; return the release.
 
-    This is post-processing. If warnings are errors it is silent: a charged release is returned.
+    This is post-processing. A caller that turns warnings into errors gets no warning, since a
+    charged release must be returned.
     """
     if release.mechanism == "dp-ope" and not release.supported.all():
         with suppress(errors.PrivalueWarning):
@@ -732,11 +733,11 @@ def _warn_unsupported(release: Release) -> Release:
 def _max_text_bytes(study: Study) -> int:
     """Return an upper bound of the size of the study's release in bytes.
 
-    Numbers have at most 24 characters, and a state has some ten; the description has the labels.
+    A number has at most 24 characters, and a state some ten numbers; labels are in the description.
     """
     return 16_384 + 3 * len(json.dumps(study.public_description())) + 1_800 * _count_entries(study)
 
 
 def _count_entries(study: Study) -> int:
-    """Return the number of values in a release; with actions, those of states included."""
+    """Return the number of values in a release; with actions, including those of states."""
     return study.key_count + (0 if study.pairs is None else study.names.count)

@@ -21,10 +21,9 @@
     └── BoundaryError (RuntimeError)   70   a reader handed over rows that the core refuses
 
 A message is one line: what is wrong, the value, what is allowed, what to do. Every error has a
-stable ``code`` for logs and programs, which tells apart the causes of one exit code
-("budget-exceeded", "not-new"). The command line shows an ``argument`` of the call, and those that a
-``hint`` names, as options. A ``DataError`` may quote the data: it is for the curator, and never
-part of a release.
+stable ``code`` for logs and programs, which distinguishes the causes of one exit code
+("budget-exceeded", "not-new"). The command line writes the ``argument`` of an error, and those in
+its ``hint``, as options. A ``DataError`` may quote the data: it is for the curator only.
 """
 
 import tomllib
@@ -34,14 +33,14 @@ from pathlib import Path
 from typing import Any
 
 
-def plural(number: int, one: str) -> str:
-    """Return a number with its noun, whose plural is regular.
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural; the plural must be regular.
 
     >>> plural(1, "state"), plural(2500, "trajectory")
     ('1 state', '2,500 trajectories')
     """
-    many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
-    return f"{number:,} {one if number == 1 else many}"
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else many}"
 
 
 @cache
@@ -56,10 +55,10 @@ def read_texts(source: str, name: str) -> dict[str, Any]:
 
 
 class PrivalueError(Exception):
-    """The root of the errors that privalue raises on purpose.
+    """The base of all errors that privalue raises on purpose.
 
     Attributes:
-        code: a stable name of the error, which stays when the message changes.
+        code: a stable name of the cause; messages may change.
         argument: the argument of the call that is invalid, and its value.
         hint: what to do, with arguments of the call in braces: "{accept_useless}", "{people=M}".
         exit_code: of the command line.
@@ -93,13 +92,13 @@ class PrivalueError(Exception):
         """Return the message with command-line options in place of arguments."""
         return self._format(str, lambda name, value: f"--{name.replace('_', '-')} {value}".strip())
 
-    def _format(self, show: Callable[[object], str], word: Callable[[str, str], str]) -> str:
-        message = Exception.__str__(self)  # a KeyError would quote it
+    def _format(self, show: Callable[[object], str], assign: Callable[[str, str], str]) -> str:
+        message = Exception.__str__(self)  # str of a KeyError would add quotes
         if self.argument is not None:
             name, value = self.argument
-            message = f"{word(name, show(value))}: {message}"
+            message = f"{assign(name, show(value))}: {message}"
         parts = self.hint.replace("{", "}").split("}")
-        parts[1::2] = [word(*part.partition("=")[::2]) for part in parts[1::2]]
+        parts[1::2] = [assign(*part.partition("=")[::2]) for part in parts[1::2]]
         return "; ".join(filter(None, (message, "".join(parts))))
 
 
@@ -165,10 +164,10 @@ class UnavailableError(PrivalueError, RuntimeError):
 
 
 class ChargedError(PrivalueError, RuntimeError):
-    """The release is charged but not published yet: finish it, do not release again.
+    """The release is charged but not on record yet: finish it, do not release again.
 
-    Nothing is lost: ``privalue.finish`` takes this error, or the outbox, and puts the release on
-    record. The identical request is refused until then.
+    ``privalue.finish`` takes this error, or the outbox, and puts the release on record. Until then
+    the identical request is refused.
 
     Attributes:
         release: the release that was drawn.
@@ -199,13 +198,13 @@ class PrivateValueError(PrivalueError, TypeError):
 class BoundaryError(PrivalueError, RuntimeError):
     """A reader handed over rows that the core refuses.
 
-    ``reason`` is "order" (rows are not in order), "duplicate" (a step twice), "key" (a state that
-    does not exist), "reward" (not finite), "span" (a unit of another part of the data), "twice" (a
-    unit twice, or in two parts), "length" or "type" (of columns), "arm" (two of one unit), "ended"
-    (a row after the end of its trajectory), "stateless" (a weight without a state), "sums" (that no
-    rows add up to) or "limits" (others than the mechanism's), and ``row`` the first such row of the
-    batch. A reader that expects one of them catches it, and names the row by its ids
-    and step; any other is a bug.
+    ``reason`` is "order" (rows are out of order), "duplicate" (a repeated step), "key" (a state out
+    of range), "reward" (not finite), "span" (a unit of another part of the data), "twice" (a unit
+    that comes again, or is in two parts), "length" or "type" (of a column), "arm" (a unit in two
+    arms), "ended" (a row after the end of its trajectory), "stateless" (a weight without a state),
+    "sums" (impossible for any rows) or "limits" (not the mechanism's); ``row`` is the first such
+    row of the batch. A reader catches the reasons that it expects, and names the row by its ids and
+    step; any other is a bug.
     """
 
     code = "boundary"

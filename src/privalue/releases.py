@@ -2,10 +2,10 @@
 
 A release holds the public study, its guarantee, the mechanism's output and its post-processing. It
 never holds exact counts, sigma of smooth sensitivity, psi or anything else that depends on the data
-in another way. It is written whole or not at all, and never overwritten. Its JSON schema,
-``docs/release.schema.json``, is generated from this module.
+except through that output. It is written whole or not at all, and never overwritten. Its JSON
+schema, ``docs/release.schema.json``, is generated from this module.
 
-The module is not called ``release``: that is the function ``privalue.release``.
+The module is not called ``release``, since ``privalue.release`` is the function.
 """
 
 import difflib
@@ -44,7 +44,7 @@ FLAGS_BETWEEN = "; "  # separates the flags of a row
 KEYS = ("arm", "start", "state", "action")
 _MAX_BYTES = 1 << 36  # bytes of a release: there may be very many states
 _MAX_LABELS_SEARCHED = 5_000  # for labels similar to an unknown one
-_WHY = {
+_REASONS = {  # why a column is absent, by the beginning of its name
     "low": "the scale of the noise of dp-lsw and dp-lsl is not public",
     "total": "only dp-ssp and dp-ope release intervals that include sampling error",
     "supported": "only dp-ssp and dp-ope release it",
@@ -86,7 +86,7 @@ COLUMNS = {name: kind.__origin__ for name, kind in Row.__annotations__.items()} 
 
 
 def _read_numbers(cells: Any, missing: Any = False) -> NDArray[np.float64]:
-    """Return finite numbers as a read-only array; ``missing`` marks where null is allowed."""
+    """Return finite numbers as a read-only array; null is allowed where ``missing`` is true."""
     numbers = np.array(cells, dtype=np.float64)
     if numbers.ndim != 1 or not (np.isfinite(numbers) | missing).all():
         raise ValueError("it must be a list of finite numbers")
@@ -95,7 +95,7 @@ def _read_numbers(cells: Any, missing: Any = False) -> NDArray[np.float64]:
 
 
 def _read_column(name: str, cells: Any, missing: Any) -> NDArray[Any]:
-    """Return a column as a read-only array of its kind, or raise ValueError."""
+    """Return a column as a read-only array of its type, or raise ValueError."""
     kind = COLUMNS[name]
     try:
         if kind is float:
@@ -111,7 +111,7 @@ def _read_column(name: str, cells: Any, missing: Any) -> NDArray[Any]:
 
 
 def _not_released(name: str) -> NotReleasedError:
-    why = next((why for key, why in _WHY.items() if name.startswith(key)), "see to_pandas()")
+    why = next((why for key, why in _REASONS.items() if name.startswith(key)), "see to_pandas()")
     return NotReleasedError(f"there is no {name} in this release: {why}")
 
 
@@ -145,7 +145,7 @@ class Column(Generic[Number]):
 
 
 class Tabular:
-    """Something that can be read as a table."""
+    """The base of objects that convert to a table."""
 
     def to_arrow(self) -> pa.Table:
         """Return the table as an Arrow table, with its guarantee as metadata."""
@@ -181,7 +181,7 @@ class Columns(Tabular):
     flags = Column[np.object_]()
 
 
-def _place(label: object) -> tuple[str | None, ...]:
+def _to_key(label: object) -> tuple[str | None, ...]:
     parts = label if isinstance(label, tuple) else (label,)
     return tuple(None if part is None else str(part) for part in parts)
 
@@ -201,7 +201,7 @@ class ValueTable(Columns):
         if len({len(column) for column in columns.values()}) > 1:
             raise ValueError("columns have different lengths")
         missing = np.zeros(len(columns["value"]), dtype=bool)
-        if "against" in columns and "state" in columns:  # overall values have no state, nor a band
+        if "against" in columns and "state" in columns:  # overall values have no state and no band
             missing = np.array([state is None for state in columns["state"]], dtype=bool)
         self.columns = {
             name: _read_column(name, columns[name], missing) for name in COLUMNS if name in columns
@@ -224,35 +224,35 @@ class ValueTable(Columns):
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, label: Label | tuple[Label, ...]) -> Row:
-        """Return a row by its label, or by its arm and state, or by its state and action.
+        """Return a row by its state; with arms by arm and state, with actions by state and action.
 
         Raises:
             UnknownLabelError: there is no such row; the message has similar labels.
         """
         if label not in self:
             raise UnknownLabelError(self._explain(label))
-        return self.row(self._places[_place(label)])
+        return self.row(self._positions[_to_key(label)])
 
     def __contains__(self, label: object) -> bool:
-        return _place(label) in self._places
+        return _to_key(label) in self._positions
 
     @cached_property
-    def _places(self) -> dict[tuple[str | None, ...], int]:
+    def _positions(self) -> dict[tuple[str | None, ...], int]:
         labels = zip(*(self.columns[name].tolist() for name in self.keys), strict=True)
-        return {label: at for at, label in enumerate(labels)}
+        return {label: position for position, label in enumerate(labels)}
 
     def _explain(self, label: object) -> str:
         """Return the message for an unknown label, with similar ones."""
         if not self.keys:
             return f"[{label!r}]: this table has one overall value, and no labels; use row(0)"
-        labels = {repr(at[0] if len(at) == 1 else at): at for at in self._places}
-        near = difflib.get_close_matches(repr(label), list(labels)[:_MAX_LABELS_SEARCHED], n=3)
-        names = ", ".join(near or list(labels)[:5])
+        labels = [repr(key[0] if len(key) == 1 else key) for key in self._positions]
+        near = difflib.get_close_matches(repr(label), labels[:_MAX_LABELS_SEARCHED], n=3)
+        names = ", ".join(near or labels[:5])
         return f"there is no {' and '.join(self.keys)} {label!r}; did you mean {names}?"
 
-    def row(self, at: int) -> Row:
+    def row(self, position: int) -> Row:
         """Return the row at a position."""
-        cells = (column.item(at) for column in self.columns.values())
+        cells = (column.item(position) for column in self.columns.values())
         row: Row = _row_type(tuple(self.columns))(*cells)
         return row
 
@@ -325,7 +325,7 @@ class Guarantee(Part):
         delta: 0 for pure epsilon, by Laplace noise.
         unit: the unit of privacy.
         neighbours: whether neighbouring data sets replace one unit, or add or remove one.
-        invalid: whether data with an invalid row is refused, or the row's unit is dropped.
+        invalid: the rule for invalid rows: the data is refused, or the row's unit is dropped.
     """
 
     epsilon: Positive
@@ -384,7 +384,7 @@ class ReleasedWeights(Part):
     """The output of dp-ope, with returns divided by their range R.
 
     Attributes:
-        weighted: sums of weight times return less the middle, over R.
+        weighted: sums of weight times (return less the middle), over R.
         weights: sums of weights.
         returns: sums of returns less the middle, over R.
         sizes: numbers of trajectories, if they are not public.
@@ -413,7 +413,7 @@ class StageChoice(Part):
         level: the chosen candidate, from 0.
         low: returns are clamped to [low, high].
         high: likewise.
-        beyond: trajectories with a return beyond these bounds.
+        beyond: the share of trajectories with a return beyond these bounds.
     """
 
     level: int | None = Field(default=None, ge=0)
@@ -548,8 +548,8 @@ class Release(Columns, Part):
     created: str = Field(pattern=r"^\d{4}-\d\d-\d\d$")
     software: str
 
-    # The text of a release that was read is kept: its hash, and what a ledger stores, must not
-    # depend on how a later version writes JSON.
+    # The text that a release was read from: its hash, and the copy on a ledger, must not depend on
+    # how a later version writes JSON.
     _text: str | None = None
     _reused: bool = False
 
@@ -605,13 +605,13 @@ class Release(Columns, Part):
     def dp_event(self) -> str | None:
         """Return the event that describes a dp-ssp release to Google's dp_accounting.
 
-        Compose it under ADD_OR_REMOVE_ONE, whatever the release's own relation: mu contains that
-        already. Never use it inside a sampled event, and compose it with events about the same unit
-        and relation only.
+        Compose it under ADD_OR_REMOVE_ONE, whatever the release's own relation: mu includes that.
+        Never use it inside a sampled event, and compose it only with events about the same unit and
+        relation.
         """
         if self.gaussian_mu is None:
             return None
-        multiplier = math.nextafter(1 / self.gaussian_mu, 0)  # rounding claims no noise
+        multiplier = math.nextafter(1 / self.gaussian_mu, 0)  # rounded towards less noise
         return f"GaussianDpEvent(noise_multiplier={multiplier!r})"
 
     @property
@@ -630,11 +630,11 @@ class Release(Columns, Part):
 
     def places_of_pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of the state and of the action of every value."""
-        places = []
+        columns = []
         for name, labels in (("state", self.states), ("action", self.actions)):
-            place = {label: at for at, label in enumerate(labels)}
-            places.append(np.array([place[cell] for cell in self.main.columns[name]]))
-        return places[0], places[1]
+            position = {label: at for at, label in enumerate(labels)}
+            columns.append(np.array([position[cell] for cell in self.main.columns[name]]))
+        return columns[0], columns[1]
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -671,7 +671,7 @@ class Release(Columns, Part):
         return len(self.main)
 
     def column(self, name: str) -> NDArray[Any] | None:
-        """Return one column of the values as an array, or None if it was not released."""
+        """Return a column of the values, or None if it is absent."""
         return self.main.column(name)
 
     def to_arrow(self) -> pa.Table:
@@ -719,12 +719,12 @@ class Release(Columns, Part):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return another release, with its own text and hash."""
-        copied = super().model_copy(update=update, deep=deep)
-        copied._text, copied._reused = None, False
-        return copied
+        release = super().model_copy(update=update, deep=deep)
+        release._text, release._reused = None, False
+        return release
 
     def to_json(self) -> str:
-        """Return the text of ``release.json``; exactly as it was read, if it was."""
+        """Return the text of ``release.json``; unchanged if the release was read from a text."""
         return "".join(self._parts())
 
     def _parts(self) -> Iterable[str]:
@@ -804,13 +804,13 @@ def _json_parts(value: Any, line: str = "\n") -> Iterator[str]:
     if isinstance(value, BaseModel | ValueTable):
         value = value.columns if isinstance(value, ValueTable) else vars(value)
     if isinstance(value, dict):
-        before = "{"
+        separator = "{"
         for name, inner in value.items():
             if inner is not None and not (isinstance(inner, tuple) and not inner):
-                yield f"{before}{line} {pydantic_core.to_json(name).decode()}: "
+                yield f"{separator}{line} {pydantic_core.to_json(name).decode()}: "
                 yield from _json_parts(inner, line + " ")
-                before = ","
-        yield "{}" if before == "{" else line + "}"
+                separator = ","
+        yield "{}" if separator == "{" else line + "}"
     else:
         plain = value.tolist() if isinstance(value, np.ndarray) else value
         yield pydantic_core.to_json(plain, exclude_none=True, inf_nan_mode="null").decode()

@@ -19,7 +19,7 @@ QUESTION = "?"  # stands for a missing answer in a study file
 ROLES = ("person", "trajectory", "step", "state", "reward", "truncated")
 _TEXTS = read_texts(__file__, "column_names.toml")
 _ROLE_OF = {word: role for role in ROLES for word in _TEXTS["words"][role].split()}
-_SILENT = set(_TEXTS["words"]["silent"].split())
+_MEANINGLESS = set(_TEXTS["words"]["meaningless"].split())
 
 
 def _by_key(table: str) -> dict[Key, str]:
@@ -27,7 +27,7 @@ def _by_key(table: str) -> dict[Key, str]:
     return {(section, key): text for section, keys in sections for key, text in keys.items()}
 
 
-_ALWAYS, _ASKED, _HINTS = map(_by_key, ("always", "asked", "hints"))
+_ALWAYS, _QUESTIONS, _HINTS = map(_by_key, ("always", "questions", "hints"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
         if _TEXTS["times"][times[-1]]:
             values["data", "step_type"] = _quote(_TEXTS["times"][times[-1]])
     questions = _ALWAYS | {
-        key: _ASKED[key].format(about) for key, about in question_columns.items()
+        key: _QUESTIONS[key].format(about) for key, about in question_columns.items()
     }
     return Guesses(
         columns=columns,
@@ -105,15 +105,15 @@ def _best_matches(names: Sequence[str], role: str) -> list[str]:
 def _match(name: str) -> tuple[str, int] | None:
     """Return the role that a name matches, and its rank: a smaller number is a better match."""
     words = _words(name)
-    telling = [word for word in words if word not in _SILENT]
-    if not telling:
+    meaningful = [word for word in words if word not in _MEANINGLESS]
+    if not meaningful:
         return ("trajectory", 3) if words else None  # an id of something unnamed
     whole = "".join(words)
     if whole in ROLES:
         return whole, 0
-    if words[-1] in {"id", "nr"} and telling[-1] == "visit":
+    if words[-1] in {"id", "nr"} and meaningful[-1] == "visit":
         return "trajectory", 1  # an id of visits, not their number in order
-    for rank, word in ((1, whole), (1, "".join(telling)), (2, telling[-1])):
+    for rank, word in ((1, whole), (1, "".join(meaningful)), (2, meaningful[-1])):
         if word in _ROLE_OF and (rank == 1 or len(word) > 2):
             return _ROLE_OF[word], rank
     return None
@@ -124,7 +124,7 @@ def _words(name: str) -> list[str]:
     separated = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     words = re.findall(r"[^\W\d_]+|\d+", separated.lower())
     if len(words) == 1:  # patientid, subjectnr
-        match = re.fullmatch(rf"(\w{{3,}})({'|'.join(_SILENT)})", words[0])
+        match = re.fullmatch(rf"(\w{{3,}})({'|'.join(_MEANINGLESS)})", words[0])
         if match is not None and match[1] in _ROLE_OF:
             return [match[1], match[2]]
     return words

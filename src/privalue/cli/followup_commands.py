@@ -70,7 +70,7 @@ def report(
                 require_absent(folder / name, force)
         require_no_private_page(folder)
         study = None if study_file is None else load_study(study_file, side_files)
-        account = _account_if_known(release) if ledger is None else account_of(release, ledger)
+        account = _find_account(release) if ledger is None else account_of(release, ledger)
         answers = read_answers(study_file, justification)
         report_files = write_report(release, folder, study=study, account=account, answers=answers)
         files = list(report_files.values())
@@ -80,7 +80,7 @@ def report(
         terminal.tell("wrote", files=files)
 
 
-def _account_if_known(release: Release) -> Account | None:
+def _find_account(release: Release) -> Account | None:
     """Return the account on the environment's ledger; if it is unavailable, log why."""
     if release.ledger_head is None:
         return None

@@ -257,8 +257,8 @@ class Results:
         if not places or (not best and len(places) < sum(map(len, places.values()))):
             raise UsageError(f"{where}: {'several curves' if places else 'no curve'} in results")
         means, at = self.values.mean(axis=0), sorted(places)
-        chosen = [min(places[x], key=means.__getitem__) for x in at]
-        return Curve(at=np.array(at, dtype=np.float64), values=self.values[:, chosen], keys=where)
+        picks = [min(places[x], key=means.__getitem__) for x in at]
+        return Curve(at=np.array(at, dtype=np.float64), values=self.values[:, picks], keys=where)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield every result with the fields of its case and its run."""

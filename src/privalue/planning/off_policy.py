@@ -69,8 +69,8 @@ def least_retained_weight(target: Vector, behaviour: Vector, clip: float, steps:
     with np.errstate(divide="ignore", invalid="ignore"):
         shifts = np.where(target > 0, np.log(target) - np.log(behaviour), 0.0)
     down = -float(shifts.min(initial=0.0))
-    highest = math.log(clip) + _LOG_RANGE  # from there on V is taken as 0
-    lowest = -min(steps * down, _LOG_RANGE) - 1.0  # what is below is moved up to there
+    highest = math.log(clip) + _LOG_RANGE  # beyond it V is 0
+    lowest = -min(steps * down, _LOG_RANGE) - 1.0  # smaller x are moved up to it
     points = int(np.clip(_WORK // (steps * target.size), 512, _MOST_POINTS))
     step = (highest - lowest) / points
     zero = math.ceil(-lowest / step)

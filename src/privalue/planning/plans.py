@@ -73,7 +73,7 @@ class Plan:
 
     Attributes:
         study: the study.
-        trajectories: m, if it was given or declared.
+        trajectories: m, planned or declared; None if unknown.
         relative: whether widths and errors are shares of the range that a stage will choose.
         reach: the range of returns that widths refer to; a half-width of half of it is useless.
         by_visits: half-widths by the number of visits; empty if the mechanism has no intervals.
@@ -141,13 +141,13 @@ class Plan:
         def rows(items: Sequence[Any]) -> list[dict[str, Any]]:
             return [{k: v for k, v in asdict(item).items() if v is not None} for item in items]
 
-        plain = ("headline", "trajectories", "relative", "rmse", "without_privacy")
+        fields = ("headline", "trajectories", "relative", "rmse", "without_privacy")
         tables = ("by_visits", "useful", "states", "clips", "suggestions", "notices")
         return {
             "study": self.study.study.name,
             "mechanism": self.study.mechanism.name,
             "level": self.study.report.level,
-            **{name: getattr(self, name) for name in plain},
+            **{name: getattr(self, name) for name in fields},
             **{name: rows(getattr(self, name)) for name in tables},
             "answer": None if self.answer is None else asdict(self.answer),
         }

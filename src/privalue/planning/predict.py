@@ -93,8 +93,8 @@ def predict(
     errors, errors_clean = list[float](), list[float]()
     most = int(np.clip(_MOST_VALUES // len(source.values), _FEWEST, _MOST))
     # A stage's rare choices cause most of the uncertainty, and a few data sets do not show them.
-    is_counted = draws is not None or len(mechanism.stages) > 1
-    while len(clean) < (draws or most) and (is_counted or not _is_precise(errors)):
+    has_fixed_draws = draws is not None or len(mechanism.stages) > 1
+    while len(clean) < (draws or most) and (has_fixed_draws or not _is_precise(errors)):
         statistics = source.statistics(m, generator)
         clean.append(_without_noise(study, mechanism, statistics))
         errors_clean.append(_error(clean[-1] - source.values, mask))
@@ -127,7 +127,7 @@ def _is_precise(errors: list[float]) -> bool:
 
 
 def _error(deviations: Vector, mask: NDArray[np.bool_]) -> float:
-    """Return the root mean square over the keys in ``counts``."""
+    """Return the root mean square over the keys in ``mask``."""
     return float(np.sqrt(np.mean(np.square(deviations[mask]))))
 
 

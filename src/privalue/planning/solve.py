@@ -70,7 +70,7 @@ def epsilon_for_half_width(
         widths = HalfWidth.of(changed, mechanism_of_study(changed, trajectories)).middle
         return float(widths.at(people)) / widths.reach
 
-    value = least(width, half_width / reach, LEAST_EPSILON, MOST_EPSILON)
+    value = find_least(width, half_width / reach, LEAST_EPSILON, MOST_EPSILON)
     return Answer(quantity="epsilon", measure="half_width", target=half_width, value=value)
 
 
@@ -98,42 +98,42 @@ def solve_error(
     ends = (LEAST_EPSILON, MOST_EPSILON)
     if quantity == "trajectories":
         ends = (1.0, float(MOST_TRAJECTORIES))
-    value = least(error, rmse, *ends, sure=lambda x: error(x, _MANY_DRAWS))
+    value = find_least(error, rmse, *ends, verify=lambda x: error(x, _MANY_DRAWS))
     return Answer(quantity=quantity, measure="rmse", target=rmse, value=value)
 
 
-def least(
-    falling: Callable[[float], float],
+def find_least(
+    function: Callable[[float], float],
     target: float,
     low: float,
     high: float,
     *,
-    sure: Callable[[float], float] | None = None,
+    verify: Callable[[float], float] | None = None,
 ) -> float | None:
-    """Return approximately the least argument at which a falling function is at most the target.
+    """Return approximately the least argument at which a decreasing function is at most the target.
 
-    The result is rounded up to three digits, so that people can copy it, and verified by ``sure``,
-    the same function computed more precisely. It is None if even ``high`` misses the target.
+    The result is rounded up to three digits, so that people can copy it, and checked by ``verify``,
+    the same function at a higher precision. It is None if even ``high`` misses the target.
     """
-    check = falling if sure is None else sure
+    check = function if verify is None else verify
     if check(high) > target:
         return None
 
-    def above(log_x: float) -> float:
-        return math.log(max(falling(min(math.exp(log_x), high)), 1e-300) / target)
+    def log_ratio(log_x: float) -> float:
+        return math.log(max(function(min(math.exp(log_x), high)), 1e-300) / target)
 
     ends = math.log(low), math.log(high)
-    signs = [above(end) > 0 for end in ends]
+    signs = [log_ratio(end) > 0 for end in ends]
     root = ends[1] if signs[1] else ends[0]
     if signs == [True, False]:
-        root = float(scipy.optimize.brentq(above, *ends, xtol=_PRECISION))
-    value = _rounded_up(math.exp(root))
+        root = float(scipy.optimize.brentq(log_ratio, *ends, xtol=_PRECISION))
+    value = _round_up(math.exp(root))
     while value < high and check(value) > target:
-        value = _rounded_up(value * 1.01)
+        value = _round_up(value * 1.01)
     return min(value, high)
 
 
-def _rounded_up(value: float) -> float:
+def _round_up(value: float) -> float:
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     rounded = math.ceil(value / unit - 1e-9) * unit
     return float(f"{rounded:.3g}") if value < 100 else float(math.ceil(rounded - 1e-9))

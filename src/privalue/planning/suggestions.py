@@ -85,7 +85,7 @@ def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
     low, high = study.values.return_bounds
     before = assess(study, setting, high - low)
     helpful = []
-    for change in _possible(study, setting):
+    for change in _candidate_changes(study, setting):
         after = assess(change.study, setting, high - low, change.reach)
         if after <= _WORTHWHILE * before:
             helpful.append(Suggestion(change.code, change.text, measure, before, after))
@@ -100,19 +100,19 @@ def _rmse(study: Study, setting: Setting, *_: float) -> float:
     return predict(study, source, m, draws=_DRAWS).rmse
 
 
-def _people(study: Study, setting: Setting, declared: float, reach: float = 1.0) -> float:
-    """Return how many people a state needs for an interval of a tenth of the declared range."""
+def _people(study: Study, setting: Setting, width: float, reach: float = 1.0) -> float:
+    """Return how many people a state needs for an interval of a tenth of this range."""
     mechanism = mechanism_of_study(study, setting.trajectories)
     widths = HalfWidth.of(study, mechanism).middle.scale_range(reach)
-    return math.ceil(widths.visits_for(declared / 20))
+    return math.ceil(widths.visits_for(width / 20))
 
 
-def _possible(study: Study, setting: Setting) -> Iterator[_Change]:
+def _candidate_changes(study: Study, setting: Setting) -> Iterator[_Change]:
     """Yield the candidate changes; one that makes the study invalid is left out."""
-    makers = (_fewer_states, _fewer_trajectories, _tighter_returns, _more_epsilon)
-    for make in makers:
+    proposals = (_fewer_states, _fewer_trajectories, _tighter_returns, _more_epsilon)
+    for propose in proposals:
         try:
-            yield from make(study, setting)
+            yield from propose(study, setting)
         except StudyError:
             continue
 
@@ -148,8 +148,8 @@ def _fewer_trajectories(study: Study, _: Setting) -> Iterator[_Change]:
 def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
     low, high = study.values.return_bounds
     gamma, (r_low, r_high) = study.values.discount, study.values.rewards
-    declared = study.values.returns is not None and "rewards" in study.values.given
-    least, most = implied_returns((r_low, r_high), gamma) if declared else (low, high)
+    has_both = study.values.returns is not None and "rewards" in study.values.explicit_keys
+    least, most = implied_returns((r_low, r_high), gamma) if has_both else (low, high)
     condition = say("conditions", "rewards")
     if setting.world is not None:
         least, most = return_range(replace(setting.world.process, discount=gamma))
@@ -166,7 +166,7 @@ def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
         tighter = study.replace(returns=(least, most), unvisited=unvisited)
         yield _Change("returns", tighter, condition=condition, least=least, most=most)
     elif (
-        declared
+        has_both
         and study.mechanism.name == "dp-ssp"
         and "bounds" not in study.stages
         and (r_high - r_low) <= _FAR_TOO_WIDE * (high - low)

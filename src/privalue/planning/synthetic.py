@@ -126,9 +126,9 @@ Synthetic: TypeAlias = FromVisits | FromWorld
 
 
 def _add_up(repeats: Integers, batches: Integers) -> Integers:
-    """Return the sum of batches, batch b ``times[b]`` times; most of these are 0."""
-    used = np.flatnonzero(repeats)
-    return np.asarray(repeats[used] @ batches[used])
+    """Return the sum of batches, batch b ``repeats[b]`` times; most of these are 0."""
+    nonzero = np.flatnonzero(repeats)
+    return np.asarray(repeats[nonzero] @ batches[nonzero])
 
 
 def _statistics(study: Study, trajectories: int, **arrays: Any) -> Statistics:
@@ -289,8 +289,8 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     action_of = np.array([at if None in numbers else numbers[at] for at in range(mdp.actions)])
     codes = state_of[:, None] * mdp.actions + action_of
     places = np.searchsorted(pairs.codes, codes)
-    known = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
-    positions = np.where(known & (state_of >= 0)[:, None], places, -1)
+    is_pair = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
+    positions = np.where(is_pair & (state_of >= 0)[:, None], places, -1)
     possible = world.process.reachable[:, None] & (policy > 0)
     missing = np.argwhere(possible & (positions < 0))
     if missing.size:
@@ -318,8 +318,8 @@ def _target_values(mdp: MDP, target: Vector, *, by_start: bool) -> Vector:
 
 def _single(values: Vector, key_of: Integers, keys: int) -> Vector:
     """Return the values of keys that are a single state or pair of the world; NaN for others."""
-    known = key_of >= 0
-    times = np.bincount(key_of[known], minlength=keys)
+    has_key = key_of >= 0
+    times = np.bincount(key_of[has_key], minlength=keys)
     single = np.full(keys, np.nan)
-    single[key_of[known]] = values[known]
+    single[key_of[has_key]] = values[has_key]
     return np.where(times == 1, single, np.nan)

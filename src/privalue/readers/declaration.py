@@ -43,7 +43,7 @@ class Declaration:
             else:
                 columns[role] = getattr(data, role)
         unread = {
-            "person": study.privacy.unit != "person" and "person" not in data.given,
+            "person": study.privacy.unit != "person" and "person" not in data.explicit_keys,
             "trajectory": data.one_trajectory_per_person,
             "action": pairs is None,
             "reward": study.fixed_rewards is not None,

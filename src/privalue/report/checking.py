@@ -118,7 +118,7 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
         yield Notice(notice.code, notice.severity, {"text": notice.text})
     if study.states.ends is not None and study.data.one_trajectory_per_person:
         yield Notice("ends-once", "note", {"column": study.data.person})
-    if isinstance(study.states.ends, dict) and "truncated" not in study.data.given:
+    if isinstance(study.states.ends, dict) and "truncated" not in study.data.explicit_keys:
         yield Notice("ends-missing", "note", {"per_row": study.values.reward_per_row})
     if study.is_off_policy:
         yield from _policy_notices(study)
@@ -187,7 +187,7 @@ def _return_notices(study: Study) -> Iterator[Notice]:
         yield Notice("returns-not-given", "note", about)
     elif low < least - rounding or high > most + rounding:
         yield Notice("returns-too-wide", "note", about)
-    elif "rewards" in study.values.given and stage_helps and 2 * (high - low) > widest:
+    elif "rewards" in study.values.explicit_keys and stage_helps and 2 * (high - low) > widest:
         yield Notice("returns-wide", "note", about)
 
 

@@ -174,8 +174,8 @@ def _method(release: Release) -> Iterator[Fact]:
     stages = [stage.model_dump(include={"name", "alpha"}) for stage in release.stages]
     if len(stages) > 1:
         yield fact("method.stages", stages)
-    chosen = any(stage["name"] == "bounds" for stage in stages)
-    yield fact("method.tuning", sentence("tuning", bounds=chosen))
+    has_bounds = any(stage["name"] == "bounds" for stage in stages)
+    yield fact("method.tuning", sentence("tuning", bounds=has_bounds))
     yield fact("method.post_processing", sentence("post_processing", name=name))
     yield fact("method.randomness", release.private)
     yield fact("method.software", release.software)

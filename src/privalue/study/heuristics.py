@@ -2,17 +2,17 @@
 
 | symbol   | here             | shape | public                                                 |
 |----------|------------------|-------|--------------------------------------------------------|
-| omega_s  | ``choose_shape`` | N     | yes                                                    |
+| omega_s  | ``shape``        | N     | yes                                                    |
 | p_s      | ``prior``        | N     | yes, a guess of the probability of a visit             |
 | beta     | ``choose_beta``  |       | yes                                                    |
-| h~_j     | ``histogram``    | J     | yes, noisy: trajectories by the largest level of each  |
-| B_j      | ``reach``        | J     | yes: how far from the reference level j reaches        |
-| R_j      | ``width``        | J     | yes, of the interval of level j                        |
+| h~_j     | ``histogram``    | J     | yes, noisy: trajectories by their largest level        |
+| B_j      | ``reach``        | J     | yes: distance from the centre to the bound of level j  |
+| R_j      | ``width``        | J     | yes: of the interval of level j                        |
 | s        | ``deviation``    |       | yes, of the noise of each of these numbers             |
 
-These are heuristics about error, not about privacy: any public omega, any public beta and any rule
-that reads released numbers are private, and the core computes the noise that the choices need.
-Nothing here sees data. docs/accuracy.md says what they win and cost.
+These are heuristics about error, not about privacy: any public omega and beta, and any rule on
+released numbers, are private; the core calibrates the noise to them. Nothing here reads data.
+docs/accuracy.md has the measured gains and costs.
 """
 
 import math
@@ -25,39 +25,39 @@ from privalue import core
 from privalue.core import Integers, Limits, Vector
 from privalue.study.sections import STAGE_SHARES, Sections
 
-_LEAST_SHARE = 0.1  # of what an even split gives each state: a prior may be wrong
-_FLOORS = 16  # shapes that are compared
-# Variances that values may have, in units of R^2: spread evenly, or ever more alike.
+_LEAST_SHARE = 0.1  # of an even split, for every state: a prior may be wrong
+_CANDIDATES = 16  # shapes to compare for each variance
+# Variances of values across states, in units of R^2: from a uniform distribution to nearly equal.
 SPREADS = (1 / 12, 0.06**2, 0.012**2, 0.0024**2, 0.0005**2)
-SHAPED_FOR = (SPREADS[0], SPREADS[2])  # those for which shapes are made; all are judges
-_LOSS = 1.05  # how much larger than with an even shape errors may be, whatever the spread
-_USUAL_ERROR = 1e-3  # of that variance: the noise at a typical state where m is not known
-UNKNOWN_VISITS = 0.05  # of noise that beta may cost, where nothing is known of visits
-_CLEAR = 3.0  # standard deviations above which a bin is not taken for noise
-_WITHIN = 0.75  # of a level's reach: where returns of that level are, about
-_MEETING = 0.5  # of the trajectories that are clamped: those that meet a given state, about
-_WIDE = 0.8  # a discount from which implied bounds are five times a reward or wider
-_BINS = 4  # m over the noise of a bin, from which it says something
+CANDIDATE_SPREADS = (SPREADS[0], SPREADS[2])  # candidates are for these, compared at all
+_MAX_LOSS = 1.05  # the most that errors may grow over those of an even shape, at any spread
+_USUAL_ERROR = 1e-3  # of that variance: the assumed noise at a typical state if m is unknown
+BETA_LOSS = 0.05  # the share of noise that a larger beta may add if visits are unknown
+_SIGNIFICANT = 3.0  # standard deviations above which a bin counts
+_TYPICAL = 0.75  # of a level's reach: the typical size of its returns
+_VISITING = 0.5  # of all trajectories: the share that visits a typical state
+_LONG = 0.8  # from here on, implied bounds are at least five times those of a reward
+_LEAST_SIGNAL = 4  # m over the noise of a bin, from which a histogram is informative
 _LEAST_STAGE_SHARE = 0.02  # of mu^2
-# Keys with which a stage fits in the memory: each has a count and a sum by level and side.
-MOST_STAGED = 2_000_000 // (2 * core.MOST_LEVELS)
+# The most keys for a stage, by memory: each key has a count and a sum by level and side.
+MOST_STAGE_KEYS = 2_000_000 // (2 * core.MOST_LEVELS)
 
 
 def choose_beta(
-    epsilon: float, delta: float, dimension: int, predict_psi: Callable[[float], float], room: float
+    epsilon: float, delta: float, dimension: int, predict_psi: Callable[[float], float], loss: float
 ) -> float:
     """Return the largest beta with nearly the least predicted noise, alpha(beta) sqrt(psi(beta)).
 
-    A larger beta lets the noise fall sooner as visits come in, but makes all of it larger. Where
-    visits are guessed, states may be rarer than the guess: below their threshold, which falls as
-    beta grows, noise is larger by orders of magnitude, and a little of it is a fair price.
+    A larger beta lets the noise fall at fewer visits, but multiplies all of it. If visits are only
+    guessed, a state may be rarer than the guess. Below a threshold, which falls as beta grows, its
+    noise is larger by orders of magnitude; a little more noise everywhere guards against that.
 
     Args:
         epsilon: of the values alone.
         delta: likewise.
-        dimension: d, how many numbers get noise.
-        predict_psi: psi as a function of beta, at counts that are guessed from public numbers.
-        room: how much larger than the least the noise may be, as a share.
+        dimension: d, the number of coordinates that get noise.
+        predict_psi: psi as a function of beta, at counts guessed from public numbers.
+        loss: the share by which the noise may exceed the least.
 
     Returns:
         beta, rounded to six digits.
@@ -74,20 +74,20 @@ def choose_beta(
         grid = np.linspace(low, high, points).tolist()
         at = int(np.argmin([noise(log_beta) for log_beta in grid]))
         low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, points - 1)], grid[at]
-    if room:
-        most, largest = noise(best) + math.log1p(room), min(highest, best + math.log(1e4))
+    if loss:
+        most, largest = noise(best) + math.log1p(loss), min(highest, best + math.log(1e4))
         while largest - best > 0.01:
             middle = 0.5 * (best + largest)
             best, largest = (middle, largest) if noise(middle) <= most else (best, middle)
-    return float(f"{math.exp(best):.6g}")  # six digits: a number that people can copy
+    return float(f"{math.exp(best):.6g}")  # six digits, so that people can copy it
 
 
 def guess_counts(prior: Vector | None, states: int, trajectories: int) -> Integers:
-    """Return the visits to expect of every state, minus three standard deviations.
+    """Return the expected visits of every state, less three standard deviations.
 
-    They follow from public numbers alone. p_s is the study's prior of visits; without one it is
-    1/N, 2/N, ..., 1: anything from a state that one trajectory in N visits to one that all visit.
-    Three digits are kept, since it is a guess.
+    They follow from public numbers: p_s is the study's prior of visits; without one it is 1/N, 2/N,
+    ..., 1, from a state that one trajectory in N visits to one that all visit. Counts are rounded
+    down to three digits.
     """
     p = np.arange(1, states + 1) / states if prior is None else prior
     expected = trajectories * p
@@ -100,39 +100,39 @@ def guess_counts(prior: Vector | None, states: int, trajectories: int) -> Intege
 def count_weight(limits: Limits) -> float:
     """Return c_w in units of R: sqrt(3)/2, or 1/2 where that is better for every value.
 
-    With sqrt(3)/2 a state that both trajectories visit counts as much as one that only one of
-    them visits; where trajectories need not share states, or nothing is replaced, 1/2 gives means
-    of smaller variance whatever the values are (docs/proofs/dp-ssp.md).
+    With sqrt(3)/2, a state that both trajectories visit contributes as much to the sensitivity as
+    one that only one of them visits. If two trajectories can avoid each other's states, or under
+    add-remove, 1/2 gives means of smaller variance whatever the values (docs/proofs/dp-ssp.md).
     """
-    apart = 2 * limits.max_states_per_trajectory <= limits.keys
-    return 0.5 if limits.add_remove or apart else math.sqrt(3) / 2
+    can_be_disjoint = 2 * limits.max_states_per_trajectory <= limits.keys
+    return 0.5 if limits.add_remove or can_be_disjoint else math.sqrt(3) / 2
 
 
 def choose_shape(
     limits: Limits, prior: Vector | None, trajectories: int | None, alpha: float, *, shrinkage: bool
 ) -> Vector:
-    """Return omega: how precisely to release each state; the largest is 1.
+    """Return omega, the relative precision of the release of each state; the largest is 1.
 
-    Without a prior they are all 1. With one, at noise q_s = K/(omega_s p_s)^2,
-    K = (alpha Delta/m)^2 (1 + 1/(12 c_w^2)), a state is off by tau^2 q_s/(tau^2 + q_s), if values
-    spread by tau^2. If Delta is the norm of omega, the sum of these is least for
+    Without a prior all are 1. With one, at noise q_s = K/(omega_s p_s)^2,
+    K = (alpha Delta/m)^2 (1 + 1/(12 c_w^2)), a state has squared error tau^2 q_s/(tau^2 + q_s) if
+    values have variance tau^2. If Delta is the norm of omega, the sum of these is least for
 
         omega_s^2 = (u/p_s - k/p_s^2)_+,  k = K/(tau Delta)^2,
 
-    which gives up on states that have no hope; u makes the squares sum to 1. A prior may be wrong,
+    which gives 0 to states that are too rare; u makes the squares sum to 1. A prior may be wrong,
     so no state gets less than a tenth of an even share. If trajectories count for few states only,
-    it costs nothing to raise the small omega, so several floors are compared. Nobody knows tau, and
-    the more values are alike, the less it helps to know a rare state well. So every shape is
-    compared with an even one for several tau: none of its errors may be larger by more than 5%, and
-    their geometric mean decides. Without shrinkage, noise counts in full: the largest tau decides.
+    raising the small omega costs nothing, so several lower bounds are compared. tau is unknown, and
+    the more similar values are, the less the precision of a rare state matters. So every shape is
+    compared with an even one at several tau: no error may grow by more than 5%, and the least
+    geometric mean wins. Without shrinkage, noise counts in full: only the largest tau is used.
 
     Args:
         limits: H, L and the relation.
         prior: p_s, a public guess of the probability that a trajectory visits s; 0 is allowed.
-        trajectories: m as far as it is public; without it the noise is taken to be 1% of the range
-            at the typical state.
+        trajectories: m, if it is public; otherwise the noise at a typical state is assumed to be 1%
+            of the range.
         alpha: of the calibration.
-        shrinkage: whether values are drawn to what they have in common.
+        shrinkage: whether values are shrunk towards a common one.
 
     Returns:
         omega, one number for each state, read-only.
@@ -146,21 +146,21 @@ def choose_shape(
             unit = _USUAL_ERROR * SPREADS[0] * float(p @ p / p.sum()) ** 2 / limits.keys
         else:
             unit = (alpha * persons / trajectories) ** 2 * (1 + 1 / (12 * weight**2))
-        judges = np.array(SPREADS if shrinkage else SPREADS[:1])
+        spreads = np.array(SPREADS if shrinkage else SPREADS[:1])
 
         def errors(squares: Vector) -> Vector:
-            delta = core.visit_sensitivity(limits, np.sqrt(squares), weight) / persons  # of one
-            return _predict_errors(unit * delta**2 / (squares * p**2), judges)
+            delta = core.visit_sensitivity(limits, np.sqrt(squares), weight) / persons
+            return _predict_errors(unit * delta**2 / (squares * p**2), spreads)
 
-        usual = errors(even)
+        even_errors = errors(even)
         least = _LEAST_SHARE / (1 - _LEAST_SHARE) / limits.keys  # of squares, which sum to 1
-        for spread in SHAPED_FOR if shrinkage else SPREADS[:1]:
+        for spread in CANDIDATE_SPREADS if shrinkage else SPREADS[:1]:
             squares = best_squares(p, unit / spread)
-            for floor in np.geomspace(least, max(float(squares.max()), least), _FLOORS):
-                candidate = np.maximum(squares, floor)
-                ratios = errors(candidate) / usual
+            for bound in np.geomspace(least, max(float(squares.max()), least), _CANDIDATES):
+                candidate = np.maximum(squares, bound)
+                ratios = errors(candidate) / even_errors
                 error = float(np.exp(np.log(ratios).mean()))
-                if error < least_error and ratios.max() <= _LOSS**2:
+                if error < least_error and ratios.max() <= _MAX_LOSS**2:
                     best, least_error = candidate, error
     shape = np.sqrt(best / best.max())
     shape.setflags(write=False)
@@ -168,15 +168,15 @@ def choose_shape(
 
 
 def _predict_errors(noise: Vector, spreads: Vector) -> Vector:
-    """Return for each spread the sum of squared errors of shrunk values around a common one.
+    """Return for each spread the sum of squared errors of values that are shrunk to a common one.
 
-    Each is off by tau^2 q/(tau^2 + q), and the common value by its own noise, as far as values are
-    drawn to it.
+    Each has squared error tau^2 q/(tau^2 + q), plus the noise of the common value, weighted by the
+    square of its shrinkage q/(tau^2 + q).
     """
     total = noise + spreads[:, None]
-    drawn = noise / total
-    common = np.square(drawn).sum(axis=1) / (1 / total).sum(axis=1)
-    return np.asarray(spreads * drawn.sum(axis=1) + common)
+    factor = noise / total  # of shrinkage
+    common = np.square(factor).sum(axis=1) / (1 / total).sum(axis=1)
+    return np.asarray(spreads * factor.sum(axis=1) + common)
 
 
 def best_squares(p: Vector, k: float) -> Vector:
@@ -187,21 +187,21 @@ def best_squares(p: Vector, k: float) -> Vector:
     """
     order = np.sort(p)[::-1]
     u = (1 + k * np.cumsum(order**-2.0)) / np.cumsum(1 / order)
-    taking_part = max(int(np.count_nonzero(u * order > k)), 1)
-    squares = np.maximum(u[taking_part - 1] / p - k / p**2, 0.0)
+    j = max(int(np.count_nonzero(u * order > k)), 1)
+    squares = np.maximum(u[j - 1] / p - k / p**2, 0.0)
     if abs(float(squares.sum()) - 1) < 1e-6:
         return np.asarray(squares)
-    first = p == order[0]  # k is so far beyond p^2 that rounding is all that is left of the others
-    return np.asarray(first / np.count_nonzero(first))
+    largest = p == order[0]  # k exceeds p^2 by so much that rounding leaves nothing of the others
+    return np.asarray(largest / np.count_nonzero(largest))
 
 
 # The stage that chooses bounds
 
 
 def bin_noise(study: Sections) -> float:
-    """Return the noise of a bin of the histogram of levels, with the usual share of mu^2.
+    """Return the noise of a bin of the histogram of levels, with the default share of mu^2.
 
-    A trajectory that is replaced leaves one bin for another.
+    Replacing a trajectory changes two bins.
     """
     alpha = core.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     bins = 1 if study.privacy.neighbours == "add-remove" else 2
@@ -210,34 +210,34 @@ def bin_noise(study: Sections) -> float:
 
 
 def decide_stages(study: Sections, keys: int, trajectories: int | None) -> tuple[str, ...]:
-    """Return the stages before the values, "auto" decided by public numbers: "bounds", or none.
+    """Return the stages before the values: "bounds", or none; "auto" is decided by public numbers.
 
-    A stage for bounds pays where the bounds of returns were implied by those of rewards, the
-    discount makes them wide, and bins will be clear of their noise. Where m is not known, it is
-    taken to be large enough: the rule itself does nothing where numbers say nothing.
+    A stage for bounds pays off if the bounds of returns are implied by those of rewards, the
+    discount makes them wide, and bins will exceed their noise. An unknown m is assumed to be large
+    enough, since ``BoundRule`` keeps the whole range if no bin is significant.
 
     Args:
-        study: what is public.
-        keys: how many values there are.
-        trajectories: m, where it is public.
+        study: the study.
+        keys: the number of values.
+        trajectories: m, if it is public.
     """
-    chosen = study.mechanism.stages
-    if chosen != "auto":
-        return () if chosen == "one" else chosen
-    if study.values.returns is not None or study.values.discount < _WIDE or keys > MOST_STAGED:
+    stages = study.mechanism.stages
+    if stages != "auto":
+        return () if stages == "one" else stages
+    if study.values.returns is not None or study.values.discount < _LONG or keys > MOST_STAGE_KEYS:
         return ()
     m = math.inf if trajectories is None else trajectories
-    return ("bounds",) if m >= _BINS * bin_noise(study) else ()
+    return ("bounds",) if m >= _LEAST_SIGNAL * bin_noise(study) else ()
 
 
 def bounds_share(trajectories: int | None, noise: float) -> float:
-    """Return the share of mu^2 that the bounds need, where the study does not say it.
+    """Return the default share of mu^2 for the stage that chooses bounds.
 
-    The bins of a histogram need be no clearer than m/100, which many trajectories give for less
-    than the usual share.
+    Noise of m/100 in a bin is small enough; with many trajectories, less than the usual share
+    suffices for that.
 
     Args:
-        trajectories: m, where it is public.
+        trajectories: m, if it is public.
         noise: of a bin, with the usual share.
     """
     usual = STAGE_SHARES["bounds"]
@@ -248,14 +248,14 @@ def bounds_share(trajectories: int | None, noise: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BoundRule:
-    """The rule of the stage for bounds, with all that is public about a study in it.
+    """The rule by which the stage for bounds chooses, with the public numbers that it uses.
 
     Attributes:
-        reach: B_j, upwards.
-        width: R_j, of the intervals, in the same units.
+        reach: B_j, increasing.
+        width: R_j, in the same units.
         noise: the standard deviation of the noise of a sum, for a range of 1.
         states: N.
-        shrinkage: whether values are drawn to what they have in common.
+        shrinkage: whether values are shrunk towards a common one.
     """
 
     reach: Vector
@@ -267,7 +267,7 @@ class BoundRule:
 
     @classmethod
     def of(cls, limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool) -> "BoundRule":
-        """Return the rule of a study by its limits, omega, and alpha of the values."""
+        """Return the rule for a study with these limits, omega, and alpha of the values."""
         levels = range(limits.levels)
         intervals = [limits.clamping_interval(level) for level in levels]
         sensitivity = core.visit_sensitivity(limits, shape, count_weight(limits))
@@ -280,38 +280,36 @@ class BoundRule:
         )
 
     def choose_level(self, histogram: Vector, deviation: float) -> int:
-        """Return the level that promises the least error: noise, and what clamping takes off.
+        """Return the level with the least predicted error: privacy noise and clamping bias.
 
-        At a state that n trajectories visit, half of those who are seen,
+        At a state that n trajectories visit, half of those in significant bins,
 
             noise_j = noise R_j/n,   bias_j = sum_{i > j} h_i (3/4 B_i - B_j)_+ / (2n)
 
-        Half of those who are clamped meet the state, too, and returns of level i are at 3/4 of its
-        reach, about. Shrinkage takes off what noise exceeds the differences between values by, and
-        takes off no bias: values are taken to be spread over the highest level that anybody is seen
-        at, with the variance tau^2, and noise leaves tau^2 noise^2/(tau^2 + noise^2) of its square,
-        besides that of the value that states have in common. Without shrinkage, noise counts in
-        full. A bin counts for nothing unless it is clear of the noise: of J empty bins the largest
-        noise would otherwise decide. Those who hide in a bin that is not clear are fewer than 3 s,
-        so what is lost by clamping them is bounded (docs/accuracy.md). Where no bin is clear, the
-        whole range stays.
+        if half of the clamped trajectories visit the state, too, and returns of level i are at 3/4
+        of its reach. Shrinkage reduces noise and no bias: if values are uniform over the highest
+        significant level, with variance tau^2, noise^2 becomes tau^2 noise^2/(tau^2 + noise^2),
+        plus the noise of the common value. Without shrinkage, noise counts in full. A bin counts
+        only if it is significant, or else the largest noise of J empty bins would decide. A bin
+        that is not significant has fewer than about 3 s trajectories, so the bias of clamping them
+        is bounded (docs/accuracy.md). If no bin is significant, the whole range stays.
 
         Args:
             histogram: h~, the noisy numbers of trajectories by their largest level.
-            deviation: s, of the noise of each.
+            deviation: s, the standard deviation of the noise of a bin.
 
         Returns:
             j, from 0 to J - 1.
         """
-        clear = np.where(histogram > _CLEAR * deviation, histogram, 0.0)
-        if not clear.any():
-            return len(clear) - 1
-        beyond = np.maximum(_WITHIN * self.reach - self.reach[:, None], 0.0)  # of i, clamped at j
-        visits = _MEETING * float(clear.sum())
-        bias = _MEETING * (np.triu(beyond, 1) @ clear) / visits
-        spread = SPREADS[0] * float(self.width[np.flatnonzero(clear)[-1]]) ** 2
-        alone = np.square(self.noise * self.width / visits)
-        drawn = alone / (alone + spread)
-        shrunk = drawn * spread + np.square(drawn) * (alone + spread) / self.states
-        left = shrunk if self.shrinkage else alone
-        return int(np.argmin(left + np.square(bias)))
+        counts = np.where(histogram > _SIGNIFICANT * deviation, histogram, 0.0)
+        if not counts.any():
+            return len(counts) - 1
+        excess = np.maximum(_TYPICAL * self.reach - self.reach[:, None], 0.0)  # of i, clamped at j
+        visits = _VISITING * float(counts.sum())
+        bias = _VISITING * (np.triu(excess, 1) @ counts) / visits
+        spread = SPREADS[0] * float(self.width[np.flatnonzero(counts)[-1]]) ** 2
+        variance = np.square(self.noise * self.width / visits)
+        if self.shrinkage:
+            factor = variance / (variance + spread)
+            variance = factor * spread + np.square(factor) * (variance + spread) / self.states
+        return int(np.argmin(variance + np.square(bias)))

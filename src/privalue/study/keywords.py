@@ -1,8 +1,8 @@
-"""Place the keywords of a study in its sections: ``epsilon=1.0`` is a key of ``[privacy]``.
+"""Map the keywords of ``Study`` to keys by section: ``epsilon=1.0`` is a key of ``[privacy]``.
 
-A keyword is called as its key. Where sections share the names of their keys, the keyword is called
-as the section: ``states=["ill", "well"]``, ``features=X``, ``mechanism="dp-lsw"``. ``KEYWORDS`` is
-the one map from a keyword to the keys that it stands for, by section.
+A keyword has the name of its key; where several sections have a key of that name, it has the name
+of the section: ``states=["ill", "well"]``, ``features=X``, ``mechanism="dp-lsw"``. ``KEYWORDS`` is
+the only map from keywords to keys.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,50 +10,50 @@ from functools import partial
 from numbers import Integral
 from typing import Any
 
-from privalue.study.messages import format_value, meant, refusal
+from privalue.study.messages import format_value, refusal, suggest
 from privalue.study.sections import ROLES, SECTIONS
 
 Sections = dict[str, dict[str, Any]]  # key -> value, by section
-_LISTED = ("count", "labels", "file")
-_WHOLE = {name: tuple(SECTIONS[name].model_fields) for name in ("weights", "policy", "mechanism")}
-# The keys that the keyword of a section replaces, so that a study can be changed.
+_LIST_KEYS = ("count", "labels", "file")
+_KEYS_OF = {name: tuple(SECTIONS[name].model_fields) for name in ("weights", "policy", "mechanism")}
+# The keys that the keyword of a section removes before it sets its own, in ``Study.replace``.
 REPLACES: Mapping[str, tuple[str, ...]] = {
-    **_WHOLE,
-    "states": (*_LISTED, "bins"),
+    **_KEYS_OF,
+    "states": (*_LIST_KEYS, "bins"),
     "features": ("kind", "file", "matrix", "size"),
     "arms": ("labels",),
-    "actions": _LISTED,
+    "actions": _LIST_KEYS,
 }
-_RIVALS = {"bins": "states", "size": "features"}  # keywords that replace the same keys
-# Keys that only the keyword of their section places.
-_OF_SECTION = {*_LISTED, *ROLES, "kind", "matrix", "values", "column", *_WHOLE["policy"]}
-_NAMESAKES = {("mechanism", "name"), ("report", "unit")}  # name and unit are keys of two sections
+_REPLACES_LIKE = {"bins": "states", "size": "features"}  # alternatives to these keywords
+# Keys that have no keyword of their own: only the keyword of their section sets them.
+_SECTION_ONLY = {*_LIST_KEYS, *ROLES, "kind", "matrix", "values", "column", *_KEYS_OF["policy"]}
+_NAMESAKES = {("mechanism", "name"), ("report", "unit")}  # their keyword sets another section's key
 
 
 def place_keywords(keywords: Mapping[str, Any], sections: Sections | None = None) -> Sections:
     """Return the sections of a study.
 
     Args:
-        keywords: as ``Study`` takes them; None takes a key back to its default.
-        sections: those of a study, of which these keywords are changed.
+        keywords: as ``Study`` takes them; None resets a key to its default.
+        sections: of an existing study, which the keywords change.
     """
-    placed = {name: dict(keys) for name, keys in (sections or {}).items()}
+    result = {name: dict(keys) for name, keys in (sections or {}).items()}
     for word in keywords:
         if word not in KEYWORDS:
             column = f'columns={{"{word}": NAME}} names a column'
-            near = column if word in ROLES else meant(word, KEYWORDS)
-            raise refusal("key-unknown", word, "keyword", near)
-        section = _RIVALS.get(word, word)
+            hint = column if word in ROLES else suggest(word, KEYWORDS)
+            raise refusal("key-unknown", word, "keyword", hint)
+        section = _REPLACES_LIKE.get(word, word)
         for name in REPLACES.get(section, ()):
-            placed.get(section, {}).pop(name, None)
+            result.get(section, {}).pop(name, None)
     for word, value in keywords.items():
         for name, keys in KEYWORDS[word](value).items():
-            placed.setdefault(name, {}).update(keys)
-    return placed
+            result.setdefault(name, {}).update(keys)
+    return result
 
 
 def _file_or(section: str, name: str, value: Any) -> Sections:
-    """Return the keys of a section that is in a file, counted, or held by the key of this name."""
+    """Return the key that a value sets: a file, a number of labels, or the key of this name."""
     if isinstance(value, str):
         return {section: {"kind" if (section, value) == ("weights", "uniform") else "file": value}}
     is_count = name == "labels" and isinstance(value, Integral)
@@ -67,13 +67,12 @@ def _policy(value: Any) -> Sections:
 
 
 def _columns(value: Any) -> Sections:
-    """Return the columns that were named; that of the arm is a key of another section."""
-    named = value or {}
-    known = (*ROLES, "arm")
-    if not isinstance(named, Mapping) or not set(named) <= set(known):
-        raise refusal("columns-invalid", format_value(value), ", ".join(known))
-    placed: Sections = {"data": {role: name for role, name in named.items() if role != "arm"}}
-    return placed | ({"arms": {"column": named["arm"]}} if "arm" in named else {})
+    """Return the keys that name columns; the column of the arm is a key of another section."""
+    names, roles = value or {}, (*ROLES, "arm")
+    if not isinstance(names, Mapping) or not set(names) <= set(roles):
+        raise refusal("columns-invalid", format_value(value), ", ".join(roles))
+    keys: Sections = {"data": {role: name for role, name in names.items() if role != "arm"}}
+    return keys | ({"arms": {"column": names["arm"]}} if "arm" in names else {})
 
 
 def _one_key(section: str, name: str, value: Any) -> Sections:
@@ -94,6 +93,6 @@ KEYWORDS: Mapping[str, Callable[[Any], Sections]] = {
         name: partial(_one_key, section, name)
         for section, model in SECTIONS.items()
         for name in model.model_fields
-        if name not in _OF_SECTION and (section, name) not in _NAMESAKES
+        if name not in _SECTION_ONLY and (section, name) not in _NAMESAKES
     },
 }

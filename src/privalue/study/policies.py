@@ -1,6 +1,6 @@
-"""Read a policy in the forms that people have it in, as one table pi(a | s).
+"""Read a policy from arrays, frames, mappings, files or functions, as a table pi(a | s).
 
-A label is compared as text: 3, ``np.int64(3)`` and "3" are one state.
+Labels are compared as texts: 3, ``np.int64(3)`` and "3" are the same state.
 """
 
 import os
@@ -12,13 +12,13 @@ import numpy as np
 
 from privalue.core import Integers, Vector
 from privalue.study.messages import refusal
-from privalue.study.names import PairNames, StateNames, place_rows
+from privalue.study.names import PairNames, StateNames, order_rows
 from privalue.study.side_files import SideFiles
 
 COLUMNS = ["state", "action", "probability"]
-SUMS_TO_ONE = 1e-6  # how far the probabilities of a state may be from it: files are rounded
+SUM_TOLERANCE = 1e-6  # of the probabilities of a state: files are rounded
 
-Labels = int | Sequence[Any]  # how many there are, called 0, 1, ...; or their labels in order
+Labels = int | Sequence[Any]  # a number n for 0, 1, ..., n - 1; or the labels in order
 Entry = tuple[Any, Any, Any]
 
 
@@ -34,22 +34,23 @@ def policy_table(
 ) -> Vector:
     """Return pi(a | s), one row for each state, one column for each action; read-only.
 
-    What a table leaves out is never done. A mapping to one action names what is always done.
+    A pair that a table leaves out has probability 0. A mapping to one action is deterministic.
 
     Args:
         policy: an array of states by actions, nested lists, a frame (states as index, actions as
             columns; or columns state, action, probability), a mapping from each state to an action
             or to probabilities, a CSV or Parquet file of state, action, probability, a function of
             the state, or what ``privalue.improve`` returns.
-        states: how many states there are, or their labels in order.
-        actions: the same for actions.
-        name: what the policy is called in messages.
-        files: opens side files; from anywhere, if left out.
-        ends: labels at which a trajectory ends: a table may name them, and no action counts there.
-        idle: positions of states where no action matters: where nothing is said, all are as likely.
+        states: their number, or their labels in order.
+        actions: likewise.
+        name: of the policy, for messages.
+        files: opens side files; from any folder, if left out.
+        ends: labels that end a trajectory: a table may have rows for them, which are ignored.
+        idle: positions of states where no action matters: uniform if the table has no row.
 
     Raises:
-        StudyError: it has another form or shape, a label is unknown, or a row is no distribution.
+        StudyError: it has another form or shape, a label is unknown, or a row is not a
+            distribution.
     """
     pairs = PairNames(states=StateNames.of(states), actions=StateNames.of(actions))
     shape = (pairs.states.count, pairs.actions.count)
@@ -57,22 +58,22 @@ def policy_table(
     if entries is None:
         table = _read_array(policy, shape, name)
     else:
-        kept = [entry for entry in entries if str(entry[0]) not in ends]
-        named = [(str(state), str(action)) for state, action, _ in kept]
-        cells = [value if isinstance(value, Real) else np.nan for *_, value in kept]
-        table = place_rows(name, named, np.array(cells, np.float64), pairs, absent=0.0)
-    bad = ~((table >= 0) & (table <= 1 + SUMS_TO_ONE)).ravel()
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise refusal("policy-not-probabilities", name, pairs.label(at), table.ravel()[at])
+        rows = [entry for entry in entries if str(entry[0]) not in ends]
+        labels = [(str(state), str(action)) for state, action, _ in rows]
+        cells = [value if isinstance(value, Real) else np.nan for *_, value in rows]
+        table = order_rows(name, labels, np.array(cells, np.float64), pairs, fill=0.0)
+    invalid = ~((table >= 0) & (table <= 1 + SUM_TOLERANCE)).ravel()
+    if invalid.any():
+        first = int(np.argmax(invalid))
+        raise refusal("policy-not-probabilities", name, pairs.label(first), table.ravel()[first])
     table = table.reshape(shape)
-    silent = np.isin(np.arange(shape[0]), idle) & (table == 0).all(axis=1)
-    table = np.where(silent[:, None], 1 / shape[1], table)
+    is_uniform = np.isin(np.arange(shape[0]), idle) & (table == 0).all(axis=1)
+    table = np.where(is_uniform[:, None], 1 / shape[1], table)
     sums = table.sum(axis=1)
-    off = np.abs(sums - 1) > SUMS_TO_ONE
-    if off.any():
-        at = int(np.argmax(off))
-        raise refusal("policy-sum", name, pairs.states.label(at), sums[at])
+    invalid = np.abs(sums - 1) > SUM_TOLERANCE
+    if invalid.any():
+        first = int(np.argmax(invalid))
+        raise refusal("policy-sum", name, pairs.states.label(first), sums[first])
     table.setflags(write=False)
     return table
 
@@ -80,7 +81,7 @@ def policy_table(
 def read_policy(
     key: str, policy: Any, pairs: PairNames, files: SideFiles, ends: Sequence[str]
 ) -> Vector:
-    """Return the probability of every pair of a study; refuse weight on one that is not allowed."""
+    """Return the probability of every allowed pair; refuse weight on any other pair."""
     states, actions = pairs.states.names, pairs.actions.names
     table = policy_table(policy, states=states, actions=actions, name=key, files=files, ends=ends)
     outside = np.array(table).ravel()
@@ -88,35 +89,35 @@ def read_policy(
     if outside.any():
         state, action = divmod(int(np.argmax(outside)), pairs.actions.count)
         raise refusal("policy-not-allowed", key, pairs.actions.label(action), states[state])
-    found = table.ravel()[pairs.codes]
-    found.setflags(write=False)
-    return np.asarray(found)
+    probabilities = table.ravel()[pairs.codes]
+    probabilities.setflags(write=False)
+    return np.asarray(probabilities)
 
 
-def describe_policy(written: Any, probabilities: Vector | None, pairs: PairNames | None) -> Any:
-    """Return a policy by the labels of states and actions, without what is never done.
+def describe_policy(policy: Any, probabilities: Vector | None, pairs: PairNames | None) -> Any:
+    """Return a policy by the labels of states and actions, without probabilities of 0.
 
     Args:
-        written: as the study has it; the name of a file, or "column", stays as it is.
+        policy: the value of the study's key; the name of a file, or "column", is returned as it is.
         probabilities: of every pair.
         pairs: of the study.
     """
-    if probabilities is None or pairs is None or isinstance(written, str | os.PathLike):
-        return os.fspath(written)
-    described: dict[str, dict[str, float]] = {}
+    if probabilities is None or pairs is None or isinstance(policy, str | os.PathLike):
+        return os.fspath(policy)
+    table: dict[str, dict[str, float]] = {}
     for at in np.flatnonzero(probabilities):
         state = pairs.states.label(int(pairs.state_of[at]))
         action = pairs.actions.label(int(pairs.action_of[at]))
-        described.setdefault(state, {})[action] = float(probabilities[at])
-    return described
+        table.setdefault(state, {})[action] = float(probabilities[at])
+    return table
 
 
 def _entries(policy: Any, pairs: PairNames, name: str, files: SideFiles) -> list[Entry] | None:
-    """Return (state, action, probability) of whatever has labels; None of an array."""
+    """Return (state, action, probability) for each entry with labels; None for an array."""
     if isinstance(policy, str | os.PathLike):
         labels, numbers = files.open(name, os.fspath(policy)).entries(2, 1)
-        numbered = zip(labels, numbers.ravel(), strict=True)
-        return [(state, action, number) for (state, action), number in numbered]
+        items = zip(labels, numbers.ravel(), strict=True)
+        return [(state, action, number) for (state, action), number in items]
     if callable(policy):
         policy = {state: policy(state) for state in pairs.states.names}
     table = policy.to_arrow() if hasattr(policy, "to_arrow") else policy
@@ -140,10 +141,10 @@ def _entries(policy: Any, pairs: PairNames, name: str, files: SideFiles) -> list
         elif np.ndim(choice) == 0:
             entries.append((state, choice, 1.0))
         elif len(choice) == actions.count:
-            entries += [(state, *one) for one in zip(actions.names, choice, strict=True)]
+            entries += [(state, *pair) for pair in zip(actions.names, choice, strict=True)]
         else:
-            what = f"has {len(choice)} numbers in state {state}, and actions are {actions.count}"
-            raise refusal("policy-form", name, what)
+            why = f"has {len(choice)} numbers in state {state}, and actions are {actions.count}"
+            raise refusal("policy-form", name, why)
     return entries
 
 
@@ -153,6 +154,6 @@ def _read_array(policy: Any, shape: tuple[int, int], name: str) -> Vector:
     except (TypeError, ValueError):
         raise refusal("policy-form", name, f"is of type {type(policy).__name__}") from None
     if table.shape != shape:
-        what = f"has shape {table.shape}, and states by actions are {shape}"
-        raise refusal("policy-form", name, what)
+        why = f"has shape {table.shape}, and states by actions are {shape}"
+        raise refusal("policy-form", name, why)
     return table

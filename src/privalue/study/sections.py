@@ -1,8 +1,8 @@
 """Declare the keys of a study, by section: their types, limits and defaults.
 
-A section only says what each key may be by itself; what keys need of each other is one table, in
-``checks``. What a key means, and an example, stand in ``keys.toml``, from which the reference of
-the study file and ``privalue init`` are made.
+A section limits each key by itself; the conditions between keys are one table, in ``checks``. The
+meaning of each key and an example are in ``keys.toml``, from which ``privalue init`` and the
+reference of the study file are generated.
 """
 
 import math
@@ -27,19 +27,19 @@ from pydantic import (
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.ledger import DATASET_NAME
-from privalue.study.messages import describe_key, format_value, meant, refusal
+from privalue.study.messages import describe_key, format_value, refusal, suggest
 
 # Numbers are multiplied and squared: beyond these, doubles would over- or underflow.
 SMALLEST, LARGEST = 1e-30, 1e30
-MOST_STATES = 10_000_000  # the most that was ever tried: a minute, and 4 GB
-MOST_BINNED = 1_000_000  # states of bins, each of which has a label
-MOST_CLIP = 1e6  # a weight has 2^30 steps below it
+MOST_STATES = 10_000_000  # the largest number that was tested: a minute, and 4 GB
+MOST_BIN_STATES = 1_000_000  # each has a label, which takes memory
+MOST_CLIP = 1e6  # weights are multiples of clip / 2^30
 STAGE_SHARES: dict[Literal["bounds"], float] = {"bounds": 0.10}
 SMOOTH = ("dp-lsw", "dp-lsl")  # the scale of their noise depends on the data
 ROLES = ("trajectory", "step", "state", "reward", "action", "probability", "person", "truncated")
 
 
-def _number(value: object) -> float:
+def _to_number(value: object) -> float:
     """Return a finite number as a double; refuse truth values, texts and NaN."""
     try:
         number = float(value) if isinstance(value, Real) else math.nan
@@ -50,7 +50,7 @@ def _number(value: object) -> float:
     return number
 
 
-def _whole(value: object) -> int:
+def _to_whole(value: object) -> int:
     """Return a whole number; refuse truth values and floats."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ValueError
@@ -60,8 +60,8 @@ def _whole(value: object) -> int:
 def to_plain(value: Any) -> Any:
     """Return an array as a list and a pandas object with labels as a table; the rest as it is.
 
-    An index that pandas made, 0, 1, 2, ..., is no label: its numbers are in the order of the
-    states.
+    The default index of pandas (0, 1, 2, ...) is not a list of labels: such numbers are in the
+    order of the states.
     """
     if isinstance(value, str | bytes | list | tuple):
         return value
@@ -74,72 +74,72 @@ def to_plain(value: Any) -> Any:
     return np.asarray(value).tolist() if hasattr(value, "__array__") else value
 
 
-def _labels(value: Any) -> list[Any]:
-    """Return labels as a list; numbers of NumPy as Python's."""
+def _to_labels(value: Any) -> list[Any]:
+    """Return labels as a list, NumPy's numbers as Python's."""
     plain = to_plain(value)
     if not isinstance(plain, list | tuple | range):
         raise ValueError
     return [label.item() if hasattr(label, "item") else label for label in plain]
 
 
-def _columns(value: Any) -> Any:
-    """Return edges by column; a description lists columns, as JSON's keys have no order."""
+def _to_edges(value: Any) -> Any:
+    """Return edges by column; a description has a list, since the keys of JSON have no order."""
     if isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value):
         return {entry.get("column"): entry.get("edges") for entry in value}
     return value
 
 
-def _in_order(edges: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the edges of a column, or raise ValueError."""
+def _check_order(edges: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the edges of a column; raise ValueError unless they increase."""
     if not edges or any(low >= high for low, high in pairwise(edges)):
         raise ValueError(f"has {list(edges)}: edges come in order, each above the last")
     return tuple(edge + 0.0 for edge in edges)  # -0 is 0
 
 
-def _few(bins: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
-    """Return the edges by column, or raise ValueError if they make too many states."""
+def _check_product(bins: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
+    """Return the edges by column; raise ValueError if their product has too many states."""
     states = math.prod(len(edges) + 1 for edges in bins.values())
-    if not 2 <= states <= MOST_BINNED:
-        raise ValueError(f"make {states:,} states; there may be from 2 to {MOST_BINNED:,}")
+    if not 2 <= states <= MOST_BIN_STATES:
+        raise ValueError(f"make {states:,} states; there may be from 2 to {MOST_BIN_STATES:,}")
     return bins
 
 
-def _line(text: str) -> str:
+def _check_line(text: str) -> str:
     if not text.strip() or not text.isprintable() or len(text) > 80:
         raise ValueError(f"= {format_value(text)} must be one line of 1 to 80 printable characters")
     return text
 
 
-Line = Annotated[str, AfterValidator(_line)]
-Number = Annotated[float, BeforeValidator(_number)]
-Whole = Annotated[int, BeforeValidator(_whole)]
+Line = Annotated[str, AfterValidator(_check_line)]
+Number = Annotated[float, BeforeValidator(_to_number)]
+Whole = Annotated[int, BeforeValidator(_to_whole)]
 Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Whole, Field(ge=1, le=MOST_STATES)]
 Share = Annotated[Number, Field(gt=0, lt=1)]
-Size = Annotated[Number, Field(ge=SMALLEST, le=LARGEST)]
+Magnitude = Annotated[Number, Field(ge=SMALLEST, le=LARGEST)]
 Bounds = tuple[Number, Number]
 Text = Annotated[str, Field(min_length=1)]
-# A label may be written as a number: one that a row of data could hold, not of thousands of digits.
+# A label may be a whole number, within the 64 bits that a row of data can hold.
 Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Labels = Annotated[list[Label], BeforeValidator(_labels)]
+Labels = Annotated[list[Label], BeforeValidator(_to_labels)]
 ByState = Annotated[list[Number] | dict[str, Number], BeforeValidator(to_plain)]
 Groups = Annotated[dict[str, Label], BeforeValidator(to_plain)]
-Edges = Annotated[tuple[Number, ...], BeforeValidator(to_plain), AfterValidator(_in_order)]
-Bins = Annotated[dict[Text, Edges], BeforeValidator(_columns), AfterValidator(_few)]
+Edges = Annotated[tuple[Number, ...], BeforeValidator(to_plain), AfterValidator(_check_order)]
+Bins = Annotated[dict[Text, Edges], BeforeValidator(_to_edges), AfterValidator(_check_product)]
 
 
 class Section(BaseModel):
-    """A group of keys; frozen."""
+    """A section of the study file; frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     @property
-    def given(self) -> frozenset[str]:
+    def explicit_keys(self) -> frozenset[str]:
         """Return the keys that the study sets explicitly."""
         return frozenset(self.model_fields_set)
 
     def default(self, name: str) -> Any:
-        """Return the value that a key would have if it were left out."""
+        """Return the value of a key that is left out."""
         field = type(self).model_fields[name]
         return field.get_default(call_default_factory=True, validated_data=vars(self))
 
@@ -154,7 +154,7 @@ class About(Section):
 
 
 class Privacy(Section):
-    """``[privacy]``: what is promised, and to whom."""
+    """``[privacy]``: the guarantee, its unit, and the contribution bounds."""
 
     epsilon: Positive
     delta: Annotated[Number, Field(ge=0, lt=1)] = 0.0
@@ -164,20 +164,20 @@ class Privacy(Section):
     max_states_per_trajectory: Count | None = None
 
 
-def implied_rewards(known: Mapping[str, Any]) -> tuple[float, float]:
-    """Bound rewards by the returns, where nobody did.
+def implied_rewards(keys: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the bounds of rewards that follow from those of returns.
 
     A return is a reward and gamma times the return after it, G = r + gamma G', or the reward alone
     at the end. So if all returns lie in [F_lo, F_hi], then every reward lies between
     min(F_lo, F_lo - gamma F_hi) and max(F_hi, F_hi - gamma F_lo).
     """
-    low, high = known.get("returns") or (math.nan, math.nan)
-    discount = known.get("discount", math.nan)
+    low, high = keys.get("returns") or (math.nan, math.nan)
+    discount = keys.get("discount", math.nan)
     return min(low, low - discount * high), max(high, high - discount * low)
 
 
 def implied_returns(rewards: tuple[float, float], discount: float) -> tuple[float, float]:
-    """Return the bounds of returns that follow from rewards; infinite ones without a discount.
+    """Return the bounds of returns that follow from those of rewards; infinite at discount 1.
 
     A trajectory may be one row long, so the bounds include the reward itself as well as its
     infinite discounted sum, and need not include 0 (math: section 4).
@@ -190,7 +190,7 @@ def implied_returns(rewards: tuple[float, float], discount: float) -> tuple[floa
 
 
 class Values(Section):
-    """``[values]``: what is valued, and its public bounds."""
+    """``[values]``: the return whose mean is released, and its public bounds."""
 
     discount: Annotated[Number, Field(gt=0, le=1)]
     returns: Bounds | None = None
@@ -201,30 +201,30 @@ class Values(Section):
 
     @property
     def return_bounds(self) -> tuple[float, float]:
-        """Return [F_lo, F_hi]: as given, or as the bounds of the rewards imply."""
+        """Return [F_lo, F_hi]: explicit, or implied by the bounds of rewards."""
         return self.returns or implied_returns(self.rewards, self.discount)
 
     @property
     def unvisited_value(self) -> float:
-        """Return the value as given, or 0 if the bounds allow it, or the bound nearest to 0."""
+        """Return the explicit value, or 0 if the bounds allow it, or the bound nearest to 0."""
         low, high = self.return_bounds
         return min(max(0.0, low), high) if self.unvisited is None else self.unvisited
 
 
-class Listed(Section):
-    """What is counted, labelled, or listed in a file."""
+class Enumeration(Section):
+    """An ordered list of states or actions: their number, their labels, or a file of labels."""
 
     count: Count | None = None
     labels: Labels | None = None
     file: str | None = None
 
     @property
-    def named(self) -> bool:
-        """Return whether there are any."""
+    def is_declared(self) -> bool:
+        """Return whether the study declares such a list."""
         return (self.count, self.labels, self.file) != (None, None, None)
 
 
-class States(Listed):
+class States(Enumeration):
     """``[states]``: the public list, or number, of states."""
 
     ends: Annotated[dict[str, Number] | Labels, BeforeValidator(to_plain)] | None = None
@@ -238,18 +238,18 @@ class States(Listed):
         return tuple(str(label).strip() for label in self.ends or ())
 
     @field_serializer("bins")
-    def _columns_in_order(self, found: Mapping[str, Any] | None) -> Any:
+    def _serialize_bins(self, bins: Mapping[str, Any] | None) -> Any:
         """Return the bins as a list: the order of columns counts, and JSON's keys have none."""
-        if found is None:
+        if bins is None:
             return None
-        return [{"column": column, "edges": list(edges)} for column, edges in found.items()]
+        return [{"column": column, "edges": list(edges)} for column, edges in bins.items()]
 
 
-def _kind(known: Mapping[str, Any]) -> Any:
-    """Return the kind of features that the other keys leave no doubt about."""
-    if known.get("file") is not None or known.get("matrix") is not None:
+def _implied_kind(keys: Mapping[str, Any]) -> Any:
+    """Return the kind of features that the other keys imply."""
+    if keys.get("file") is not None or keys.get("matrix") is not None:
         return "matrix"
-    return "tabular" if known.get("size") is None else "aggregate"
+    return "tabular" if keys.get("size") is None else "aggregate"
 
 
 class Features(Section):
@@ -258,7 +258,7 @@ class Features(Section):
     size: Count | None = None
     file: str | None = None
     matrix: Any = None
-    kind: Literal["tabular", "aggregate", "matrix"] = Field(default_factory=_kind)
+    kind: Literal["tabular", "aggregate", "matrix"] = Field(default_factory=_implied_kind)
     shrink: StrictBool = False
 
 
@@ -271,7 +271,7 @@ class Weights(Section):
 
 
 class Arms(Section):
-    """``[arms]``: values by arm, all of them in one release; without labels there are no arms."""
+    """``[arms]``: arms whose values are released together; without labels there are no arms."""
 
     column: Text = "arm"
     labels: Labels = []
@@ -282,53 +282,53 @@ class Arms(Section):
         return tuple(str(label).strip() for label in self.labels)
 
 
-class Actions(Listed):
-    """``[actions]``: a value of every state and action; without a list there are no actions."""
+class Actions(Enumeration):
+    """``[actions]``: the actions, for values by state and action; none if no key is set."""
 
     allowed: str | Annotated[dict[str, list[Label]], BeforeValidator(to_plain)] | None = None
 
 
 class TargetPolicy(Section):
-    """``[policy]``: another policy than the data's, whose value dp-ope releases."""
+    """``[policy]``: the target policy that dp-ope evaluates, and the behaviour policy."""
 
-    target: Any = None  # in any form that ``policies`` reads
+    target: Any = None  # in any form that ``policy_table`` reads
     behaviour: Any = None
     clip: Annotated[Number, Field(ge=1, le=MOST_CLIP)] | None = None
     by: Literal["start"] | None = None
 
     @property
     def is_logged(self) -> bool:
-        """Return whether the behaviour's probabilities are a column of the data."""
+        """Return whether a column of the data has the behaviour's probabilities."""
         return isinstance(self.behaviour, str) and self.behaviour == "column"
 
 
-def _of_name(name: str, default: Any, otherwise: Any) -> Any:
-    """Return a default that one mechanism has, and what stands for it with the others."""
-    return Field(default_factory=lambda known: default if known.get("name") == name else otherwise)
+def _default_of(name: str, default: Any, otherwise: Any) -> Any:
+    """Return a field with one default for the mechanism of this name, another for all others."""
+    return Field(default_factory=lambda keys: default if keys.get("name") == name else otherwise)
 
 
 class Mechanism(Section):
     """``[mechanism]``: the algorithm that adds the noise, and its keys."""
 
     name: Literal["dp-ssp", "dp-lsw", "dp-lsl", "dp-ope"] = "dp-ssp"
-    stages: Literal["auto", "one"] | tuple[Literal["bounds"]] = _of_name("dp-ssp", "auto", "one")
+    stages: Literal["auto", "one"] | tuple[Literal["bounds"]] = _default_of("dp-ssp", "auto", "one")
     stage_shares: dict[Literal["bounds"], Share] = STAGE_SHARES
     calibration: Literal["exact", "nissim", "appendix"] = "exact"
-    noise: Literal["whitened", "isotropic"] = _of_name("dp-lsw", "whitened", "isotropic")
+    noise: Literal["whitened", "isotropic"] = _default_of("dp-lsw", "whitened", "isotropic")
     beta: Literal["auto"] | Positive = "auto"
     pseudo_count: Annotated[Number, Field(ge=0, le=1e15)] = 0.0
-    ridge: Literal["sqrt"] | Size = "sqrt"
+    ridge: Literal["sqrt"] | Magnitude = "sqrt"
     ridge_scale: Annotated[Number, Field(ge=SMALLEST, le=1e20)] = 100.0
-    shrinkage: StrictBool = _of_name("dp-ssp", True, False)
+    shrinkage: StrictBool = _default_of("dp-ssp", True, False)
 
     @property
     def has_ridge(self) -> bool:
-        """Return whether a ridge is in use: always with dp-lsl, with dp-ssp where one is given."""
-        return self.name == "dp-lsl" or bool(self.given & {"ridge", "ridge_scale"})
+        """Return whether a ridge is in use: always with dp-lsl; with dp-ssp if a key sets it."""
+        return self.name == "dp-lsl" or bool(self.explicit_keys & {"ridge", "ridge_scale"})
 
 
 class Report(Section):
-    """``[report]``: how the release is presented."""
+    """``[report]``: the level of intervals, and the name and unit of a value."""
 
     level: Annotated[Number, Field(gt=0, le=1 - 1e-11)] = 0.95
     outcome: Line | None = None
@@ -336,9 +336,9 @@ class Report(Section):
 
 
 class Columns(Section):
-    """``[data]``: the names of the columns, and what their cells are.
+    """``[data]``: the names of the columns, and the types and formats of their cells.
 
-    A cell is read by what is declared here and by nothing else: no row decides how another is read.
+    A cell is parsed by these keys alone: no row influences how another is read.
     """
 
     trajectory: Text = "trajectory"
@@ -362,8 +362,8 @@ class Columns(Section):
 
     @property
     def one_trajectory_per_person(self) -> bool:
-        """Return whether the person's id is the trajectory's too: only person is named."""
-        return "person" in self.given and "trajectory" not in self.given
+        """Return whether the person's id is also the trajectory's: only person is named."""
+        return "person" in self.explicit_keys and "trajectory" not in self.explicit_keys
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -385,69 +385,71 @@ class Sections:
 
     @property
     def is_off_policy(self) -> bool:
-        """Return whether another policy's value is released, and none of states."""
+        """Return whether the release is the value of a target policy, without values by state."""
         return self.mechanism.name == "dp-ope"
 
     @property
     def fixed_rewards(self) -> tuple[float, tuple[float, ...]] | None:
-        """Return the reward of rows and those of ends; None where a column has them.
+        """Return the reward of every row and of each end; None if a column holds the rewards.
 
-        A plain list of ends has rewards of 0 where rows have theirs from the study.
+        With ``reward_per_row``, ends without rewards of their own get 0.
         """
         of_rows, ends = self.values.reward_per_row, self.states.ends
         if isinstance(ends, dict):
             return of_rows or 0.0, tuple(ends.values())
         return None if of_rows is None else (of_rows, (0.0,) * len(ends or ()))
 
-    def bounds_of_fixed(self) -> dict[str, tuple[float, float]]:
-        """Return bounds of rewards and returns that follow from fixed rewards, if nobody gave any.
+    def implied_bounds(self) -> dict[str, tuple[float, float]]:
+        """Return the bounds of rewards and returns that follow from fixed rewards.
 
-        With the reward c of each row and e of an end, k rows and an end give
+        Keys that the study sets explicitly are left out.
+
+        If a row has reward c and an end has e, the return of k rows and an end is
         c(1 - gamma^k)/(1 - gamma) + gamma^k e: between c + gamma e (one row) and c/(1 - gamma)
-        (very many). Without an end the return is between c and c/(1 - gamma).
+        (in the limit). Without an end the return is between c and c/(1 - gamma).
         """
         if self.fixed_rewards is None:
             return {}
         values, gamma = self.values, self.values.discount
         c, ends = self.fixed_rewards
-        found = {}
-        if "rewards" not in values.given:
-            found["rewards"] = (min(c, *ends, c), max(c, *ends, c))
+        bounds = {}
+        if "rewards" not in values.explicit_keys:
+            bounds["rewards"] = (min([c, *ends]), max([c, *ends]))
         forever = c / (1 - gamma) if gamma < 1 else math.copysign(math.inf, c) if c else 0.0
         returns = [c, forever, *(c + gamma * end for end in ends)]
         if values.returns is None and math.isfinite(forever) and min(returns) < max(returns):
-            found["returns"] = (min(returns), max(returns))
-        return found
+            bounds["returns"] = (min(returns), max(returns))
+        return bounds
 
 
 SECTIONS: Mapping[str, type[Section]] = get_type_hints(Sections)
 
 
 def build_section(section: str, keys: object) -> Section:
-    """Return a section with these keys, or raise StudyError with the first thing that is wrong."""
+    """Return a section with these keys; raise StudyError for the first invalid one."""
     if not isinstance(keys, Mapping):
         raise refusal("section-invalid", section, format_value(keys))
     if not all(isinstance(name, str) for name in keys):
         raise refusal("key-not-text", section)
     try:
-        written = {name: value for name, value in keys.items() if value is not None}
-        return SECTIONS[section](**written)
+        explicit = {name: value for name, value in keys.items() if value is not None}
+        return SECTIONS[section](**explicit)
     except ValidationError as problem:
         raise _explain(problem, section) from None
 
 
 def _explain(problem: ValidationError, section: str) -> StudyError:
-    """Return the first error in one line: what, which value, what is allowed."""
+    """Return the error of the first invalid key: the key, its value, the allowed values."""
     errors = problem.errors(include_url=False)
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
-        known = SECTIONS[section].model_fields
-        return refusal("key-unknown", f"[{section}] {name}", "key", meant(name, known))
+        hint = suggest(name, SECTIONS[section].model_fields)
+        return refusal("key-unknown", f"[{section}] {name}", "key", hint)
     allowed = describe_key(section, name)["allowed"]
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return refusal("key-missing", section, name, allowed)
-    # Of a key that may be one of several things, one may say what is wrong in words of its own.
+    # A key with alternative types has an error for each; one may have a message of its own.
     causes = (e.get("ctx", {}).get("error") for e in errors if e["loc"][:1] == first["loc"][:1])
     cause = next((cause for cause in causes if cause is not None and str(cause)), None)
     if cause is None:

@@ -1,9 +1,9 @@
 """Read the files beside a study file: tables of labels and numbers, and feature matrices.
 
-Every file is public, and is hashed, so that a release can say exactly which one it used. A study
-may come from somebody else, and what its side files hold is published: labels stand in the release.
-So a study names files of its own folder only, all links resolved, unless the caller names
-another folder. Arrow reads tables, NumPy and SciPy read arrays, and nothing ever loads a pickle.
+Every file is public, and is hashed, so that a release identifies the files that it used. A study
+may come from somebody else, and the contents of its side files are published: a release has their
+labels. So a study may name files of its own folder only, all links resolved, unless the caller
+allows another folder. Arrow reads tables, NumPy and SciPy read arrays; pickles are never loaded.
 """
 
 import csv
@@ -29,16 +29,16 @@ from privalue.study.messages import one_line, refusal
 from privalue.study.names import Label
 from privalue.study.sections import LARGEST, SMALLEST
 
-MOST_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, as on the disk and unpacked
-MOST_TABLE = 250_000_000  # bytes of any other side file: a row of text takes more once it is read
+MOST_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, on the disk and unpacked
+MOST_TABLE = 250_000_000  # bytes of any other side file: text takes more memory than disk
 MOST_FEATURES = 10_000_000
-HEADINGS = {"state", "action", "label"}  # of the last column of a table of labels
-_CELL_BYTES = 32  # of a cell of a table, while it is read
+HEADINGS = {"state", "action", "label"}  # allowed above the last column of a table of labels
+_CELL_BYTES = 32  # memory for a cell of a table while it is read
 
 
 @dataclass(frozen=True, kw_only=True)
 class SideFile:
-    """A file that a study names: the key that names it, its name and its SHA-256."""
+    """A file that a key of the study names, with its SHA-256 and its content."""
 
     key: str
     name: str
@@ -47,12 +47,12 @@ class SideFile:
 
     @property
     def kind(self) -> str:
-        """Return how it is read, by its ending: npy, npz, parquet; csv, if it is none of these."""
+        """Return the format, by the ending: npy, npz or parquet; otherwise csv."""
         ending = Path(self.name).suffix.lower().removeprefix(".")
         return ending if ending in {"npy", "npz", "parquet"} else "csv"
 
     def describe(self) -> dict[str, str]:
-        """Return what a release says of it: how it was read, too, where that is not as CSV."""
+        """Return the entry of a release for this file, with its format unless it is CSV."""
         kind = {} if self.kind == "csv" else {"kind": self.kind}
         return {"key": self.key, "name": self.name, "sha256": self.sha256, **kind}
 
@@ -60,7 +60,7 @@ class SideFile:
         """Return the cells of a CSV or Parquet table as texts, white space around them removed.
 
         Args:
-            columns: how many there must be at least.
+            columns: the least number of columns.
         """
         cells = self._read(_read_parquet if self.kind == "parquet" else _read_csv)
         rows = [row for row in cells if any(row)]
@@ -76,11 +76,11 @@ class SideFile:
         return rows[1:] if rows[0][-1].lower() in HEADINGS else rows
 
     def entries(self, columns: int, width: int | None = None) -> tuple[list[Label], Vector]:
-        """Return the labels of a table and its numbers; a first row without numbers is a heading.
+        """Return the labels and the numbers of a table; a first row without numbers is a heading.
 
         Args:
-            columns: how many hold labels.
-            width: how many columns of numbers are read; None: all.
+            columns: the number of columns of labels, which come first.
+            width: the number of columns of numbers to read; None: all.
         """
         labels, numbers = [], []
         for number, row in enumerate(self.rows(columns + 1)):
@@ -96,7 +96,7 @@ class SideFile:
         return labels, np.array(numbers, dtype=np.float64)
 
     def array(self) -> Any:
-        """Return what a ``.npy`` (dense) or ``.npz`` (sparse) file holds."""
+        """Return the array of a ``.npy`` file (dense) or a ``.npz`` file (sparse)."""
         return self._read(_read_npy if self.kind == "npy" else _read_npz)
 
     def _read(self, read: Callable[[bytes], Any]) -> Any:
@@ -107,11 +107,11 @@ class SideFile:
 
 
 def _read_csv(content: bytes) -> list[tuple[str, ...]]:
-    """Return the cells of a CSV table; no cell decides what another is."""
+    """Return the cells of a CSV table as texts: types are never inferred."""
     content = content.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n")
     if b"\0" in content:
         raise ValueError("it holds the character NUL")
-    if content.count(b'"') % 2:  # it would swallow the lines after it
+    if content.count(b'"') % 2:  # an open quote would swallow the lines after it
         raise ValueError("a quote is not closed")
     first = next(csv.reader(io.StringIO(content.decode(), newline=""), strict=True), [])
     names = [str(at) for at in range(len(first))]
@@ -123,53 +123,53 @@ def _read_csv(content: bytes) -> list[tuple[str, ...]]:
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
-    return _rows_of(table)
+    return _to_rows(table)
 
 
 def _read_parquet(content: bytes) -> list[tuple[str, ...]]:
-    """Return the cells of a Parquet table; its counts are held to the limit before a row is read.
+    """Return the cells of a Parquet table; refuse one that is too large before a row is read.
 
-    Columns are read as dictionaries, in which a long text that is repeated takes its bytes once.
+    Columns are read as dictionaries, which store a repeated text once.
     """
     names = pq.read_schema(io.BytesIO(content)).names
     with pq.ParquetFile(
         io.BytesIO(content), read_dictionary=names, page_checksum_verification=True
-    ) as opened:
-        found = opened.metadata
-        groups = [found.row_group(at) for at in range(found.num_row_groups)]
-        unpacked = sum(max(group.total_byte_size, 0) for group in groups)
-        cells = max(found.num_rows, sum(group.num_rows for group in groups)) * found.num_columns
-        if max(unpacked, _CELL_BYTES * cells) > MOST_ARRAY:
+    ) as file:
+        header = file.metadata
+        groups = [header.row_group(number) for number in range(header.num_row_groups)]
+        size = sum(max(group.total_byte_size, 0) for group in groups)
+        cells = max(header.num_rows, sum(group.num_rows for group in groups)) * header.num_columns
+        if max(size, _CELL_BYTES * cells) > MOST_ARRAY:
             raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, the most")
-        table = opened.read(use_threads=False)
-        if table.nbytes > MOST_ARRAY or table.num_rows != found.num_rows:
+        table = file.read(use_threads=False)
+        if table.nbytes > MOST_ARRAY or table.num_rows != header.num_rows:
             raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, or is damaged")
-    return _rows_of(table)
+    return _to_rows(table)
 
 
-def _rows_of(table: pa.Table) -> list[tuple[str, ...]]:
-    """Return cells as texts without white space around them; equal ones share their memory.
+def _to_rows(table: pa.Table) -> list[tuple[str, ...]]:
+    """Return the cells of a table as texts without white space around them.
 
-    A number is the shortest text that reads back as the same one.
+    Equal texts share their memory. A number becomes the shortest text that reads back as itself.
     """
     columns = [list[str]() for _ in table.columns]
     for texts, column in zip(columns, table.columns, strict=True):
         is_number = pa.types.is_boolean(column.type)
         for chunk in (column.cast(pa.int8()) if is_number else column).chunks:
-            coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-            known = pc.utf8_trim_whitespace(coded.dictionary.cast(pa.string())).to_pylist()
-            texts += ["" if at is None else known[at] or "" for at in coded.indices.to_pylist()]
+            codes = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+            values = pc.utf8_trim_whitespace(codes.dictionary.cast(pa.string())).to_pylist()
+            texts += ["" if at is None else values[at] or "" for at in codes.indices.to_pylist()]
     return list(zip(*columns, strict=True))
 
 
 def _read_npy(content: bytes) -> Any:
-    """Return the numbers of a ``.npy`` file, which is long enough for them."""
+    """Return the array of a ``.npy`` file; refuse a header that claims more than the file has."""
     _check_header(io.BytesIO(content), len(content))
     return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def _read_npz(content: bytes) -> Any:
-    """Return the sparse matrix that ``scipy.sparse.save_npz`` wrote; its indices are checked."""
+    """Return the matrix that ``scipy.sparse.save_npz`` wrote; refuse indices out of range."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > MOST_ARRAY:
@@ -177,20 +177,20 @@ def _read_npz(content: bytes) -> Any:
         for member in members:
             with archive.open(member) as stream:
                 _check_header(stream, member.file_size)
-    found: Any = sp.load_npz(io.BytesIO(content))
-    if found.format not in {"csr", "csc", "coo"}:
-        raise ValueError(f"its format is {found.format}")
-    if found.format != "coo":  # compiled code would follow an index that leads out of the matrix
-        found.check_format(full_check=True)
-    return found
+    matrix: Any = sp.load_npz(io.BytesIO(content))
+    if matrix.format not in {"csr", "csc", "coo"}:
+        raise ValueError(f"its format is {matrix.format}")
+    if matrix.format != "coo":  # compiled code would follow an index out of the matrix
+        matrix.check_format(full_check=True)
+    return matrix
 
 
 def _check_header(stream: IO[bytes], size: int) -> None:
-    """Raise ValueError unless there are as many bytes as an array's header says.
+    """Raise ValueError if an array's header claims more bytes than there are.
 
-    NumPy makes an array of that shape before it reads a number.
+    NumPy allocates an array of that shape before it reads a number.
     """
-    if np.lib.format.read_magic(stream) != (1, 0):  # others are for tables with very many columns
+    if np.lib.format.read_magic(stream) != (1, 0):  # later versions are for structured arrays
         raise ValueError("it is of another version of the format than 1.0")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or math.prod(shape) * dtype.itemsize > size:
@@ -198,10 +198,10 @@ def _check_header(stream: IO[bytes], size: int) -> None:
 
 
 class SideFiles:
-    """Where side files are: the study's folder, and another one if somebody named it.
+    """Opens side files: in the study's folder, or in another one that the caller allows.
 
-    ``opened`` are the files read so far. A study that is built in Python names its own files, and
-    they may be anywhere.
+    Without folders, files may be anywhere: a study that is built in Python names its own.
+    ``opened`` lists the files opened so far.
     """
 
     def __init__(self, *folders: Path) -> None:
@@ -212,14 +212,14 @@ class SideFiles:
         """Read and hash the file that ``key`` names.
 
         Raises:
-            StudyError: it is not there, is elsewhere, is not a regular file, or is too large.
+            StudyError: it is missing, outside of the folders, not a regular file, or too large.
         """
         most = MOST_ARRAY if name.lower().endswith((".npy", ".npz", ".parquet")) else MOST_TABLE
         try:
             content = read_whole(self._find(key, name), most)
         except FileNotFoundError:
-            place = Path(*self.folders[:1], name).absolute()
-            raise refusal("side-file-missing", key, name, place) from None
+            path = Path(*self.folders[:1], name).absolute()
+            raise refusal("side-file-missing", key, name, path) from None
         except OSError as problem:
             raise refusal("side-file-unreadable", key, name, problem.strerror) from None
         digest = hashlib.sha256(content).hexdigest()
@@ -227,56 +227,56 @@ class SideFiles:
         return self.opened[-1]
 
     def _find(self, key: str, name: str) -> Path:
-        """Return where a file is; refuse one that is in none of the folders, all links resolved."""
+        """Return the path of a file; refuse one outside of the folders, all links resolved."""
         if not self.folders or "\0" in name:
             return Path(name)
         folders = [folder.resolve() for folder in self.folders]
-        places = [(folder / name).resolve() for folder in folders]
-        inside = [place for place in places if any(map(place.is_relative_to, folders))]
-        if not inside:
+        paths = [(folder / name).resolve() for folder in folders]
+        allowed = [path for path in paths if any(map(path.is_relative_to, folders))]
+        if not allowed:
             hint = "or name its folder by {side_files=DIR}"
             raise refusal("side-file-outside", key, name, self.folders[0], hint=hint)
-        return next((place for place in inside if place.exists()), inside[-1])
+        return next((path for path in allowed if path.exists()), allowed[-1])
 
 
-def to_matrix(key: str, matrix: Any, rows: int, what: str) -> Matrix:
-    """Return a finite N x d matrix of doubles, dense or sparse by rows, and read-only.
+def to_matrix(key: str, matrix: Any, rows: int, noun: str) -> Matrix:
+    """Return a finite N x d matrix of doubles, dense or CSR, read-only.
 
     Args:
-        key: the key of the study that gives it, for errors.
-        matrix: anything that numpy or scipy can convert.
+        key: the key of the study, for errors.
+        matrix: anything that NumPy or SciPy can convert.
         rows: N.
-        what: a row is of: "state" or "pair".
+        noun: of a row, for errors: "state" or "pair".
     """
     is_sparse = sp.issparse(matrix)
     try:
-        found: Any = matrix if is_sparse else np.asarray(matrix)
-        if found.dtype.kind not in ("biuf" if is_sparse else "biufO"):
+        phi: Any = matrix if is_sparse else np.asarray(matrix)
+        if phi.dtype.kind not in ("biuf" if is_sparse else "biufO"):
             raise ValueError
-        found = found if is_sparse else found.astype(np.float64)
+        phi = phi if is_sparse else phi.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise refusal("features-not-real", key) from None
-    if found.ndim != 2 or found.shape[0] != rows or not 1 <= found.shape[1] <= MOST_FEATURES:
-        raise refusal("features-shape", key, tuple(found.shape), rows, what, MOST_FEATURES)
-    parts = [found]
-    if is_sparse:  # only now: this takes room for every row
-        found = sp.csr_array(found, dtype=np.float64, copy=True)
-        found.sum_duplicates()
-        found.eliminate_zeros()
-        parts = [found.data, found.indices, found.indptr]
+    if phi.ndim != 2 or phi.shape[0] != rows or not 1 <= phi.shape[1] <= MOST_FEATURES:
+        raise refusal("features-shape", key, tuple(phi.shape), rows, noun, MOST_FEATURES)
+    parts = [phi]
+    if is_sparse:  # after the check of its shape: CSR takes memory for every row
+        phi = sp.csr_array(phi, dtype=np.float64, copy=True)
+        phi.sum_duplicates()
+        phi.eliminate_zeros()
+        parts = [phi.data, phi.indices, phi.indptr]
     for part in parts:
         part.setflags(write=False)
     size = np.abs(parts[0])
     if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
         raise refusal("features-too-extreme", key, SMALLEST, LARGEST)
-    return cast("Matrix", found)
+    return cast("Matrix", phi)
 
 
 def hash_matrix(matrix: Matrix) -> str:
-    """Return the SHA-256 of a matrix given in Python, so that a release can name it."""
+    """Return the SHA-256 of a matrix from Python, which identifies it in a release."""
     parts: list[Any] = [matrix]
     if not isinstance(matrix, np.ndarray):
         parts = [matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)]
-    shape = f"{len(parts)} {matrix.shape} ".encode()  # one part if it is dense
+    shape = f"{len(parts)} {matrix.shape} ".encode()  # a dense matrix has one part
     content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
     return hashlib.sha256(shape + content).hexdigest()

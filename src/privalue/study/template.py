@@ -18,22 +18,22 @@ def study_template(
     *,
     every: bool = False,
 ) -> str:
-    """Return a study file with its keys explained; as it is, it describes the built-in chain.
+    """Return a study file with its keys explained; unchanged, it describes the built-in chain.
 
     Args:
-        changes: TOML values by (section, key), in place of those that a new study begins with.
+        changes: TOML values by (section, key), in place of those of a new study.
         questions: comments by (section, key), written above the key, for a person to answer.
-        every: whether keys that are not used are there, too, as comments, and what is allowed.
+        every: whether to add all other keys as comments, and the allowed values.
     """
     sections: dict[str, list[Mapping[str, Any]]] = {}
     for section, model in SECTIONS.items():
         for name in model.model_fields:
-            described = describe_key(section, name)
-            begins = described["example"] if "begin" in described else None
-            value = (changes or {}).get((section, name), begins)
+            entry = describe_key(section, name)
+            begin = entry["example"] if "begin" in entry else None
+            value = (changes or {}).get((section, name), begin)
             question = (questions or {}).get((section, name))
-            if value or ("example" in described and (every or question)):
-                key = {**described, "name": name, "value": value, "question": question}
+            if value or ("example" in entry and (every or question)):
+                key = {**entry, "name": name, "value": value, "question": question}
                 sections.setdefault(section, []).append(key)
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
     environment = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)

@@ -1,8 +1,8 @@
 """Resolve a study to the public numbers that the core works with.
 
-``resolve`` decides whatever follows from public numbers alone: the features, the ridge, beta, the
-shape of the noise, the stage. Any public choice of them is private; a bad one costs accuracy, never
-privacy. A study that would fail with any data is refused here, before data is opened.
+``resolve`` decides the features, the ridge, beta, the shape of the noise and the stage from public
+numbers alone. Any such choice is private; a bad one costs accuracy, never privacy. A study that
+would fail with any data is refused here, before data is opened.
 """
 
 import math
@@ -22,15 +22,15 @@ from privalue.study.names import aggregation
 from privalue.study.sections import SMOOTH
 from privalue.study.study import Study
 
-# What the behaviour's own value and the sizes of groups weigh beside the target's: each costs the
-# target a few percent of noise (docs/proofs/weights.md).
+# The weights of the behaviour's value and of the sizes of groups, relative to the target's value:
+# each adds a few percent to the target's noise (docs/proofs/weights.md).
 OPE_WEIGHTS = (1 / 8, 1 / 16)
 
 
 def declared_size(study: Study) -> core.PublicSize:
     """Return the public sizes that the study declares, before any data is opened."""
-    declared = study.study.trajectories
-    return core.PublicSize.of(study.limits, declared, trajectories=declared, persons=None)
+    m = study.study.trajectories
+    return core.PublicSize.of(study.limits, m, trajectories=m, persons=None)
 
 
 def public_size(study: Study, statistics: core.Statistics) -> core.PublicSize:
@@ -45,23 +45,22 @@ def public_size(study: Study, statistics: core.Statistics) -> core.PublicSize:
     return core.PublicSize.of(study.limits, declared, trajectories=m, persons=statistics.persons)
 
 
-def resolve(study: Study, size: core.PublicSize, built: core.Design | None = None) -> core.Terms:
-    """Return all that a release follows from besides the data, or refuse the study.
+def resolve(study: Study, size: core.PublicSize, cached: core.Design | None = None) -> core.Terms:
+    """Return the terms of a release: all that determines it besides the data and the noise.
 
-    Everything here follows from public numbers. Rules that need m use the public size alone; where
-    it is not known yet, that is refused last, with the code ``trajectories-missing``: a study
-    that is refused for it has passed all other checks, and m may be counted from the data.
+    Rules that need m use the public size. If that is unknown, the study is refused after all other
+    checks, with the code ``trajectories-missing``; the caller may then count m and try again.
 
     Args:
-        study: what is public.
-        size: what is public about the number of trajectories: ``declared_size(study)`` before the
-            data is read, ``public_size(study, statistics)`` afterwards.
-        built: ``design(study)``, where it is at hand.
+        study: the study.
+        size: the public number of trajectories: ``declared_size(study)`` before the data is read,
+            ``public_size(study, statistics)`` afterwards.
+        cached: ``design(study)``, if the caller has computed it already.
     """
-    built = design(study) if built is None else built
+    public_design = design(study) if cached is None else cached
     if study.mechanism.name in SMOOTH and study.mechanism.calibration == "exact":
-        # Refuses d that no beta serves, before what needs m is refused.
-        core.largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
+        # Refuse a dimension that has no feasible beta before a missing m is refused.
+        core.largest_beta(study.privacy.epsilon, study.privacy.delta, public_design.dimension)
     try:
         terms = _TERMS[study.mechanism.name](
             study,
@@ -69,32 +68,32 @@ def resolve(study: Study, size: core.PublicSize, built: core.Design | None = Non
             delta=study.privacy.delta,
             limits=study.limits,
             size=size,
-            design=built,
+            design=public_design,
         )
         if isinstance(terms, core.LswTerms | core.LslTerms):
             terms = replace(terms, beta=_beta(study, terms))
-        core.MECHANISMS[terms.mechanism](terms)  # refuses constants that doubles cannot hold
+        core.MECHANISMS[terms.mechanism](terms)  # refuses constants beyond the range of doubles
     except (OverflowError, ZeroDivisionError):
         raise refusal("too-extreme") from None
     return terms
 
 
-# The terms of each mechanism, with what all have in common
+# The terms of each mechanism; ``common`` are the arguments that all share
 
 
 def _ssp(study: Study, **common: Any) -> core.SspTerms:
     """Return the terms of dp-ssp."""
-    chosen, limits, m = study.mechanism, study.limits, common["size"].trajectories
+    mechanism, limits, m = study.mechanism, study.limits, common["size"].trajectories
     alpha = core.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
-    share = chosen.stage_shares["bounds"]
-    if "stage_shares" not in chosen.given:
+    share = mechanism.stage_shares["bounds"]
+    if "stage_shares" not in mechanism.explicit_keys:
         share = heuristics.bounds_share(m, heuristics.bin_noise(study))
     shares = dict.fromkeys(heuristics.decide_stages(study, study.key_count, m), share)
-    shrinkage = chosen.shrinkage and not chosen.has_ridge  # a ridge takes its place
+    shrinkage = mechanism.shrinkage and not mechanism.has_ridge  # a ridge replaces it
     to_one = shrinkage and study.features.kind == "tabular"
     shape = heuristics.choose_shape(limits, study.key_visits, m, alpha, shrinkage=to_one)
-    of_values = core.stage_alphas(alpha, shares)["values"]
-    rules = heuristics.BoundRule.of(limits, shape, of_values, shrinkage=shrinkage)
+    values_alpha = core.stage_alphas(alpha, shares)["values"]
+    rules = heuristics.BoundRule.of(limits, shape, values_alpha, shrinkage=shrinkage)
     return core.SspTerms(
         **common,
         shape=shape,
@@ -106,13 +105,13 @@ def _ssp(study: Study, **common: Any) -> core.SspTerms:
 
 def _lsw(study: Study, **common: Any) -> core.LswTerms:
     """Return the terms of dp-lsw, without beta."""
-    chosen = study.mechanism
+    mechanism = study.mechanism
     return core.LswTerms(
         **common,
-        calibration=chosen.calibration,
+        calibration=mechanism.calibration,
         beta=None,
-        whitened=chosen.noise == "whitened",
-        pseudo_count=chosen.pseudo_count,
+        whitened=mechanism.noise == "whitened",
+        pseudo_count=mechanism.pseudo_count,
         unvisited=study.values.unvisited_value,
     )
 
@@ -128,8 +127,8 @@ def _lsl(study: Study, **common: Any) -> core.LslTerms:
 def _ope(study: Study, **common: Any) -> core.OpeTerms:
     """Return the terms of dp-ope.
 
-    m is the same for all neighbours where one trajectory is replaced, and there are no groups: the
-    size of a group is private under every relation.
+    The number of trajectories is public under replace-one; with several starts it is released with
+    noise, since the size of each group is private under every neighbouring relation.
     """
     is_public = study.limits.counts_trajectories and study.limits.keys == 1
     return core.OpeTerms(
@@ -145,9 +144,9 @@ _TERMS = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl, "dp-ope": _ope}
 
 
 def _beta(study: Study, terms: core.LswTerms | core.LslTerms) -> float | None:
-    """Return beta: as given, or with the least noise at counts guessed from public numbers.
+    """Return beta: explicit, or with the least noise at counts guessed from public numbers.
 
-    None where the paper's calibration says it.
+    None with the calibrations of the paper, which determine beta themselves.
     """
     beta = study.mechanism.beta
     if study.mechanism.calibration != "exact":
@@ -158,51 +157,50 @@ def _beta(study: Study, terms: core.LswTerms | core.LslTerms) -> float | None:
     m = _require_trajectories(terms.size.trajectories, 'beta = "auto"')
     guess = heuristics.guess_counts(study.visit_prior, study.names.count, m)
     psi = partial(sensitivity.smooth, guess)
-    room = heuristics.UNKNOWN_VISITS if study.visit_prior is None else 0.0
-    return heuristics.choose_beta(terms.epsilon, terms.delta, terms.design.dimension, psi, room)
+    loss = heuristics.BETA_LOSS if study.visit_prior is None else 0.0
+    return heuristics.choose_beta(terms.epsilon, terms.delta, terms.design.dimension, psi, loss)
 
 
 def ridge_of(study: Study, trajectories: int | None) -> float | None:
     """Return lambda, from the study and the public m; None if no ridge is in use."""
-    chosen = study.mechanism
-    if not chosen.has_ridge:
+    mechanism = study.mechanism
+    if not mechanism.has_ridge:
         return None
-    if not isinstance(chosen.ridge, str):
-        return chosen.ridge
-    return chosen.ridge_scale * math.sqrt(_require_trajectories(trajectories, 'ridge = "sqrt"'))
+    if not isinstance(mechanism.ridge, str):
+        return mechanism.ridge
+    return mechanism.ridge_scale * math.sqrt(_require_trajectories(trajectories, 'ridge = "sqrt"'))
 
 
-def _require_trajectories(public: int | None, needed_by: str) -> int:
-    """Return the public number of trajectories, or raise an error that says what needs it."""
-    if public is None:
-        raise refusal("trajectories-missing", needed_by)
-    return public
+def _require_trajectories(m: int | None, rule: str) -> int:
+    """Return the public number of trajectories, or raise StudyError that names the rule."""
+    if m is None:
+        raise refusal("trajectories-missing", rule)
+    return m
 
 
 # Features
 
 
 def design(study: Study) -> core.Design:
-    """Return Phi and the weights of a study; refuse one without a ridge or full column rank.
+    """Return Phi and the weights of a study; without a ridge, Phi must have full column rank.
 
-    Where values are only shrunk towards the features, Phi is the tabular one; and where another
-    policy is valued, every start is a key of its own.
+    If values are only shrunk towards the features, Phi is tabular. With dp-ope it is tabular over
+    the starts.
     """
     if study.is_off_policy:
         keys = study.limits.keys
         return core.Design(phi=sp.eye_array(keys, format="csr"), weights=np.ones(keys))
-    chosen = study.features
-    phi = study.feature_matrix
-    if phi is None or chosen.shrink:
-        size = 1 if chosen.shrink else chosen.size or 1
+    features, phi = study.features, study.feature_matrix
+    if phi is None or features.shrink:
+        size = 1 if features.shrink else features.size or 1
         phi = aggregation(study.pairs or study.names.count, size)
-    if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
+    if study.arm_count > 1:  # each arm has its own coefficients: no value mixes two arms
         phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
-    built = core.Design(phi=phi, weights=study.key_weights)
-    if not built.norm > 0:
+    result = core.Design(phi=phi, weights=study.key_weights)
+    if not result.norm > 0:
         raise refusal("features-all-zero")
     if not study.mechanism.has_ridge:
-        built.require_full_rank()
+        result.require_full_rank()
     if study.mechanism.name == "dp-lsw":
-        built.require_well_conditioned()
-    return built
+        result.require_well_conditioned()
+    return result
