@@ -194,7 +194,7 @@ class Diagnostics(core.Private):
         """
         low, high = self.study.values.return_bounds
         middle = 0.5 * low + 0.5 * high
-        exact = estimate.noisy_weights(mechanism, self.perturbation.center.astype(np.float64))
+        exact = estimate.importance_sums(mechanism, self.perturbation.center.astype(np.float64))
         mass = np.where(exact.weights > 0, exact.weights, 1.0)
         means = self.statistics.mean_returns(middle)
         return {
@@ -515,7 +515,7 @@ def draw_release(
     draws = draw(mechanism, statistics, source)
     # From here on everything is post-processing.
     private = type(source) is core.OperatingSystemEntropy
-    cautions = estimate.cautions(private=private, accepted=accepted)
+    common_flags = estimate.flags_of_release(private=private, accepted=accepted)
     noise, size = mechanism.public_noise(draws), mechanism.terms.size
     return Release(
         private=private,
@@ -533,7 +533,7 @@ def draw_release(
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
-        **estimate.estimate(study, mechanism, draws, cautions),
+        **estimate.estimate(study, mechanism, draws, common_flags),
         accepted=list(accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
