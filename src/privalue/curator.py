@@ -28,14 +28,14 @@ from privalue import core, errors, estimate, planning, simulation
 from privalue.core import compile_draw, draw
 from privalue.ledger import (
     Charge,
+    Envelope,
     Ledger,
     Outbox,
-    Paid,
     ReleaseRequest,
     UnknownOutcomeError,
+    defer_signals,
     open_ledger,
     study_hash,
-    uninterrupted,
 )
 from privalue.readers import Progress, is_query_result, read_statistics
 from privalue.releases import Accepted, Guarantee, PublicNoise, Release
@@ -420,13 +420,13 @@ def release(
             return _warn_unsupported(draw_release(study, mechanism, statistics, accepted, source))
         # After the charge nothing fails because of private values. If anything else fails, the
         # release that was drawn is stored first, and an interrupt waits until it is.
-        with uninterrupted():
+        with defer_signals():
             charge = _charge(opened, request)
             result, record = None, None
             try:
                 result = draw_release(study, mechanism, statistics, accepted, source, charge.head)
                 place = opened.place if "://" in opened.place else os.path.abspath(opened.place)
-                record = Paid(ledger=place, charge=charge, text=result.to_json())
+                record = Envelope(ledger=place, charge=charge, text=result.to_json())
                 if box is not None:
                     box.fill(record)
                 opened.commit(charge, record.text)
@@ -448,7 +448,7 @@ def _find_stored(ledger: Ledger, request: ReleaseRequest, *, expect_new: bool) -
         return None
     if earlier.release is None:
         raise errors.BudgetError(
-            f'dataset "{request.dataset}": {earlier.why_not_again}', code="already-charged"
+            f'dataset "{request.dataset}": {earlier.reason}', code="already-charged"
         )
     answer = Release.parse(earlier.release, reused=True)
     if expect_new:
@@ -582,7 +582,7 @@ def _charged_error(
     problem: BaseException,
     charge: Charge,
     release: Release | None,
-    record: Paid | None,
+    record: Envelope | None,
     outbox: Outbox | None,
 ) -> errors.ChargedError:
     """Return the error for a release that was charged and could not be recorded, or was lost."""
@@ -618,7 +618,7 @@ def _cause(problem: BaseException) -> tuple[str, int]:
 
 
 def finish(
-    paid: str | Path | errors.ChargedError | Paid, *, ledger: str | Path | Ledger | None = None
+    paid: str | Path | errors.ChargedError | Envelope, *, ledger: str | Path | Ledger | None = None
 ) -> Release:
     """Put a charged release on the ledger's record, and return it; spends nothing.
 
@@ -656,14 +656,14 @@ def finish(
         released = finish(Outbox.read(paid), ledger=ledger)
         Path(paid).unlink(missing_ok=True)
         return released
-    record: Paid = paid.paid if isinstance(paid, errors.ChargedError) else paid
+    record: Envelope = paid.paid if isinstance(paid, errors.ChargedError) else paid
     if ledger is None and record.needs_address:
         raise errors.UsageError(
             f"it was charged on the ledger {record.ledger}, whose user and password are not "
             "stored; name the ledger"
         )
     stored = Release.parse(record.text)
-    with uninterrupted():
+    with defer_signals():
         open_ledger(record.ledger if ledger is None else ledger).commit(record.charge, record.text)
     return stored
 
