@@ -28,14 +28,14 @@ from privalue import core, errors, estimate, planning, simulation
 from privalue.core import compile_draw, draw
 from privalue.ledger import (
     Charge,
+    Envelope,
     Ledger,
     Outbox,
-    Paid,
     ReleaseRequest,
     UnknownOutcomeError,
+    defer_signals,
     open_ledger,
     study_hash,
-    uninterrupted,
 )
 from privalue.readers import Progress, is_query_result, read_statistics
 from privalue.releases import Accepted, Guarantee, PublicNoise, Release
@@ -194,7 +194,7 @@ class Diagnostics(core.Private):
         """
         low, high = self.study.values.return_bounds
         middle = 0.5 * low + 0.5 * high
-        exact = estimate.noisy_weights(mechanism, self.perturbation.center.astype(np.float64))
+        exact = estimate.importance_sums(mechanism, self.perturbation.center.astype(np.float64))
         mass = np.where(exact.weights > 0, exact.weights, 1.0)
         means = self.statistics.mean_returns(middle)
         return {
@@ -420,13 +420,13 @@ def release(
             return _warn_unsupported(draw_release(study, mechanism, statistics, accepted, source))
         # After the charge nothing fails because of private values. If anything else fails, the
         # release that was drawn is stored first, and an interrupt waits until it is.
-        with uninterrupted():
+        with defer_signals():
             charge = _charge(ledger, request)
             result, record = None, None
             try:
                 result = draw_release(study, mechanism, statistics, accepted, source, charge.head)
                 place = ledger.place if "://" in ledger.place else os.path.abspath(ledger.place)
-                record = Paid(ledger=place, charge=charge, text=result.to_json())
+                record = Envelope(ledger=place, charge=charge, text=result.to_json())
                 if box is not None:
                     box.fill(record)
                 ledger.commit(charge, record.text)
@@ -448,7 +448,7 @@ def _find_stored(ledger: Ledger, request: ReleaseRequest, *, expect_new: bool) -
         return None
     if entry.release is None:
         raise errors.BudgetError(
-            f'dataset "{request.dataset}": {entry.why_not_again}', code="already-charged"
+            f'dataset "{request.dataset}": {entry.reason}', code="already-charged"
         )
     release = Release.parse(entry.release, reused=True)
     if expect_new:
@@ -515,7 +515,7 @@ def draw_release(
     draws = draw(mechanism, statistics, source)
     # From here on everything is post-processing.
     private = type(source) is core.OperatingSystemEntropy
-    cautions = estimate.cautions(private=private, accepted=accepted)
+    common_flags = estimate.flags_of_release(private=private, accepted=accepted)
     noise, size = mechanism.public_noise(draws), mechanism.terms.size
     return Release(
         private=private,
@@ -533,7 +533,7 @@ def draw_release(
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
-        **estimate.estimate(study, mechanism, draws, cautions),
+        **estimate.estimate(study, mechanism, draws, common_flags),
         accepted=list(accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -582,7 +582,7 @@ def _charged_error(
     problem: BaseException,
     charge: Charge,
     release: Release | None,
-    record: Paid | None,
+    record: Envelope | None,
     outbox: Outbox | None,
 ) -> errors.ChargedError:
     """Return the error for a release that was charged but not recorded, or that was lost."""
@@ -618,7 +618,7 @@ def _cause(problem: BaseException) -> tuple[str, int]:
 
 
 def finish(
-    paid: str | Path | errors.ChargedError | Paid, *, ledger: str | Path | Ledger | None = None
+    paid: str | Path | errors.ChargedError | Envelope, *, ledger: str | Path | Ledger | None = None
 ) -> Release:
     """Put a charged release on the ledger's record, and return it; spends nothing.
 
@@ -656,14 +656,14 @@ def finish(
         release = finish(Outbox.read(paid), ledger=ledger)
         Path(paid).unlink(missing_ok=True)
         return release
-    record: Paid = paid.paid if isinstance(paid, errors.ChargedError) else paid
+    record: Envelope = paid.paid if isinstance(paid, errors.ChargedError) else paid
     if ledger is None and record.needs_address:
         raise errors.UsageError(
             f"it was charged on the ledger {record.ledger}, whose user and password are not "
             "stored; name the ledger"
         )
     release = Release.parse(record.text)
-    with uninterrupted():
+    with defer_signals():
         open_ledger(record.ledger if ledger is None else ledger).commit(record.charge, record.text)
     return release
 

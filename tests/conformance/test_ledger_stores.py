@@ -43,7 +43,7 @@ from oracles.release_driver import lose_an_answer
 from oracles.repeats import RACES
 from privalue.core import gaussian
 from privalue.errors import LedgerError
-from privalue.ledger import Amount, Charge, open_ledger, study_hash, uninterrupted
+from privalue.ledger import Amount, Charge, defer_signals, open_ledger, study_hash
 from privalue.ledger.entries import canonical, sha256
 
 NOTHING = Amount()
@@ -650,7 +650,7 @@ def test_an_interrupt_ends_the_wait_for_a_lock_at_once(ledger, place, lock):
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     timer.start()
     try:
-        with pytest.raises(KeyboardInterrupt), uninterrupted():
+        with pytest.raises(KeyboardInterrupt), defer_signals():
             charge(ledger, request())
     finally:
         timer.join()

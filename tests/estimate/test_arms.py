@@ -191,7 +191,7 @@ def test_around_shrunk_values_a_difference_would_not_be_covered():
         made = estimate(noisy, built, unvisited=0.0, arms=2)
         found = made.differences
         hits += found["total_low"][0] <= truth <= found["total_high"][0]
-        vars(made.made.ratios)["plain"] = lambda _, values=made.values: values
+        vars(made.made.ratios)["divide"] = lambda _, values=made.values: values
         ends = made.made.differences()  # around shrunk values
         planted += ends["total_low"][0] <= truth <= ends["total_high"][0]
     assert hits >= 0.93 * draws

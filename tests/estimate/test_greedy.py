@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privalue.estimate import Ratios, shrink
-from privalue.estimate.improvements import CAUTION, PEOPLE, greedy_step
-from privalue.estimate.ratios import clear_limit
+from privalue.estimate.improvements import CAUTION, SAMPLING, greedy_step
+from privalue.estimate.ratios import detection_threshold
 
 BOUNDS = (0.0, 1.0)
 
@@ -26,18 +26,18 @@ def ratios_of(q, visits, rng=None, *, sum_noise=2.0, count_noise=4.0):
     )
 
 
-def stepped(ratios, states, *, only=False, level=0.95, alike=1):
+def stepped(ratios, states, *, only=False, level=0.95, cluster_size=1):
     states = np.asarray(states)
     step = greedy_step(
         ratios,
         states,
         unvisited=0.5,
-        usual=level,
+        release_level=level,
         level=level if only else None,
-        alike=alike,
-        repeats=np.bincount(states),
+        cluster_size=cluster_size,
+        keys_per_trajectory=np.bincount(states),
     )
-    return SimpleNamespace(**step.columns, known=step.known, chosen=step.chosen)
+    return SimpleNamespace(**step.columns, visited=step.visited, moves=step.moves)
 
 
 def literal_policy(ratios, states, step, *, only):
@@ -48,7 +48,7 @@ def literal_policy(ratios, states, step, *, only):
         competing = [
             k
             for k in keys
-            if ratios.counts[k] > clear_limit(0.95, len(states)) * ratios.count_noise[k]
+            if ratios.counts[k] > detection_threshold(0.95, len(states)) * ratios.count_noise[k]
             and (step.low[k] > 0 if only else step.advantage[k] > 0)
         ]
         if competing:
@@ -59,7 +59,7 @@ def literal_policy(ratios, states, step, *, only):
             continue
         counted = [max(ratios.counts[k], 0.0) for k in keys]
         noise = sum(ratios.count_noise[k] ** 2 for k in keys) ** 0.5
-        if sum(ratios.counts[k] for k in keys) > clear_limit(0.95, len(states)) * noise:
+        if sum(ratios.counts[k] for k in keys) > detection_threshold(0.95, len(states)) * noise:
             policy += [n / sum(counted) for n in counted]
         else:
             policy += [1 / len(keys)] * len(keys)
@@ -93,14 +93,14 @@ def test_an_action_that_hardly_anybody_took_is_never_chosen():
 def test_where_nobody_was_all_allowed_actions_are_equally_likely():
     step = stepped(ratios_of([0.5] * 5, [0, 0, 0, 9000, 9000]), [0, 0, 0, 1, 1])
     assert step.probability[:3] == pytest.approx([1 / 3] * 3)
-    assert step.known.tolist() == [False, True]
-    assert step.chosen[0] == -1
+    assert step.visited.tolist() == [False, True]
+    assert step.moves[0] == -1
 
 
 def test_where_no_single_action_is_clear_the_behaviour_stays():
     ratios = ratios_of([0.9, 0.1, 0.5], [7.0, 5.0, 6.0], count_noise=4.0)
     step = stepped(ratios, [0, 0, 0])
-    assert step.known.tolist() == [True]
+    assert step.visited.tolist() == [True]
     assert step.probability == pytest.approx([7 / 18, 5 / 18, 6 / 18])
 
 
@@ -110,10 +110,10 @@ def moves_of_equal_actions(*, only, level=0.9, spoiled=False):
     states = np.repeat(np.arange(5), 10)
     moved = 0
     for _ in range(300):
-        people = rng.binomial(400, 0.5, 50)
-        ratios = ratios_of(people / 400, np.full(50, 400.0), rng)
+        sampling = rng.binomial(400, 0.5, 50)
+        ratios = ratios_of(sampling / 400, np.full(50, 400.0), rng)
         step = stepped(ratios, states, only=only, level=1e-9 if spoiled else level)
-        moved += bool((step.chosen >= 0).any())
+        moved += bool((step.moves >= 0).any())
     return moved / 300
 
 
@@ -125,7 +125,7 @@ def test_equal_actions_seldom_look_clearly_different():
 
 def test_a_person_s_many_trajectories_count_less():
     ratios, states = ratios_of([0.4, 0.6], [900, 900]), [0, 0]
-    one, many = (stepped(ratios, states, alike=alike) for alike in (1, 25))
+    one, many = (stepped(ratios, states, cluster_size=cluster_size) for cluster_size in (1, 25))
     assert many.low[1] < one.low[1]
     assert many.high[1] > one.high[1]
 
@@ -133,21 +133,21 @@ def test_a_person_s_many_trajectories_count_less():
 # The posterior that actions compete with
 
 
-def drawn_actions(rng, *, people=300):
+def drawn_actions(rng, *, sampling=300):
     """Values around those of their states, and what is released of them."""
     states = np.repeat(np.arange(10), 6)
     q = np.clip(rng.uniform(0.2, 0.8, 10)[states] + 0.05 * rng.standard_normal(60), 0, 1)
-    means = rng.binomial(people, q) / people
+    means = rng.binomial(sampling, q) / sampling
     return (
         q,
         states,
-        ratios_of(means, np.full(60, float(people)), rng, sum_noise=12, count_noise=24),
+        ratios_of(means, np.full(60, float(sampling)), rng, sum_noise=12, count_noise=24),
     )
 
 
 def posterior(ratios, states, actions=None):
     effects = None if actions is None else np.eye(actions.max() + 1)[actions]
-    return shrink(ratios, 0.5, states=states, effects=effects, people=PEOPLE)
+    return shrink(ratios, 0.5, states=states, effects=effects, sampling=SAMPLING)
 
 
 def test_drawn_towards_their_state_actions_are_told_apart_better():
@@ -164,20 +164,20 @@ def test_drawn_towards_their_state_actions_are_told_apart_better():
 def squared_errors(effect, rng):
     """Of posterior means that know which pairs are of one action, and of those that do not."""
     states, actions = np.repeat(np.arange(10), 6), np.tile(np.arange(6), 10)
-    known, unknown = [], []
+    visited, unknown = [], []
     for _ in range(40):
         own = rng.uniform(0.3, 0.7, 10)[states] + 0.03 * rng.standard_normal(60)
         q = np.clip(own + effect * rng.standard_normal(6)[actions], 0, 1)
         means = rng.binomial(300, q) / 300
         ratios = ratios_of(means, np.full(60, 300.0), rng, sum_noise=12, count_noise=24)
-        known.append(posterior(ratios, states, actions).means - q)
+        visited.append(posterior(ratios, states, actions).means - q)
         unknown.append(posterior(ratios, states).means - q)
-    return np.mean(np.square(known)), np.mean(np.square(unknown))
+    return np.mean(np.square(visited)), np.mean(np.square(unknown))
 
 
 def test_what_an_action_does_everywhere_is_learnt_from_all_states():
-    known, unknown = squared_errors(0.05, np.random.default_rng(9))
-    assert known < 0.75 * unknown
+    visited, unknown = squared_errors(0.05, np.random.default_rng(9))
+    assert visited < 0.75 * unknown
     # Where actions have nothing in common, it costs next to nothing to have asked.
-    known, unknown = squared_errors(0.0, np.random.default_rng(9))
-    assert known < 1.03 * unknown
+    visited, unknown = squared_errors(0.0, np.random.default_rng(9))
+    assert visited < 1.03 * unknown

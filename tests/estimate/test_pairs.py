@@ -20,7 +20,7 @@ MANY = 20_000  # states, each of which is a repetition by itself
 RARE = 1e-9
 
 
-def of_states(sums, counts, noise, *, most=9, alike=1, level=0.95, actions=2):
+def of_states(sums, counts, noise, *, most=9, cluster_size=1, level=0.95, actions=2):
     """V of made-up statistics: one state for each repetition, two actions each."""
     pairs = study(len(sums) // actions, mechanism=SSP, actions={"count": actions}).pairs
     noisy = noisy_statistics(
@@ -31,10 +31,10 @@ def of_states(sums, counts, noise, *, most=9, alike=1, level=0.95, actions=2):
         count_noise=np.full(len(sums), noise),
     )
     count = pairs.states.count
-    summed = noisy.pooled(pairs.state_of)
+    summed = noisy.pool(pairs.state_of)
     tabular = Design(phi=aggregation(count, 1), weights=np.ones(count))
     usual = {"unvisited": 0.5, "shrinkage": False, "level": level}
-    return estimate(summed, tabular, **usual, alike=alike * min(actions, most))
+    return estimate(summed, tabular, **usual, cluster_size=cluster_size * min(actions, most))
 
 
 def share(inside):
@@ -70,7 +70,7 @@ def test_a_trajectory_may_count_for_every_action_of_a_state():
         inside, count = share((found.total_low <= 0.5) & (found.total_high >= 0.5))
         above = stats.binomtest(inside, count, 0.95, alternative="less").pvalue > RARE
         assert above == enough
-    persons = of_states(np.repeat(2.0 * returns, 2), 2 * counts, 1e-3, alike=2)
+    persons = of_states(np.repeat(2.0 * returns, 2), 2 * counts, 1e-3, cluster_size=2)
     inside, count = share((persons.total_low <= 0.5) & (persons.total_high >= 0.5))
     assert stats.binomtest(inside, count, 0.95, alternative="less").pvalue > RARE
 

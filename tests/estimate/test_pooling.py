@@ -245,11 +245,11 @@ def test_alike_sources_of_very_many_people_are_not_marked():
         )
         for _ in range(3)
     ]
-    assert not pooling.sources_differ(sources, level=0.95, alike=[1] * 3).any()
+    assert not pooling.sources_differ(sources, level=0.95, cluster_sizes=[1] * 3).any()
     grid = [slow_q(sources, at, np.linspace(0, 1, 257)).min() for at in range(3)]
     assert (np.array(grid) > stats.chi2.isf(0.05 / 3, 3)).all()
     apart = [*sources[:2], replace(sources[2], sums=sources[2].sums + 5e-3 * visits)]
-    assert pooling.sources_differ(apart, level=0.95, alike=[1] * 3).all()
+    assert pooling.sources_differ(apart, level=0.95, cluster_sizes=[1] * 3).all()
 
 
 def slow_q(sources, at, v):
@@ -271,7 +271,7 @@ def _pooled_flags(rng, study, means):
 def test_differences_of_sources_by_the_slow_rule(sites):
     """Q at its smallest v, found by a plain search for each state."""
     each = [pooling.released_ratios(site) for site in sites]
-    fast = pooling.sources_differ(each, level=0.5, alike=[1] * len(each))
+    fast = pooling.sources_differ(each, level=0.5, cluster_sizes=[1] * len(each))
     for at in range(len(STATES)):
         best = optimize.minimize_scalar(lambda v, at=at: slow_q(each, at, v), bounds=(0, 1)).fun
         assert fast[at] == (best > stats.chi2.isf(0.5 / len(STATES), len(sites)))

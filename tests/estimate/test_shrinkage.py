@@ -33,7 +33,7 @@ def errors(values, visits, noise, *, features=None, releases=20):
     plain, drawn = [], []
     for _ in range(releases):
         noisy = ratios(values, visits, noise, generator)
-        as_is = noisy.plain(0.0)
+        as_is = noisy.divide(0.0)
         made = shrink(noisy, 0.0, features=features).means
         plain.append(np.sqrt(np.mean(np.square(as_is - values))))
         drawn.append(np.sqrt(np.mean(np.square(made - values))))
@@ -71,7 +71,7 @@ def numbers(noisy):
 
 
 def assert_same(made, twin):
-    for one, other in zip((made.means, made.deviations, made.own), twin, strict=True):
+    for one, other in zip((made.means, made.deviations, made.own_share), twin, strict=True):
         assert one == pytest.approx(other, abs=1e-9)
 
 
@@ -81,10 +81,10 @@ def test_the_posterior_is_what_its_page_says(seed):
     generator = np.random.default_rng(seed)
     noisy = ratios(generator.random(12), generator.integers(0, 400, 12), 60.0, generator)
     basis = _targets(generator.standard_normal((12, 3)), 1, 12)
-    given = {"features": basis, "people": 0.3}
+    given = {"features": basis, "sampling": 0.3}
     assert_same(shrink(noisy, 0.2, **given), posterior(*numbers(noisy), 0.2, **given))
     states, actions = np.repeat(np.arange(4), 3), np.tile([5, 0, 2], 4)
-    means, deviations, _ = posterior(*numbers(noisy.pooled(states)), 0.2, people=0.3)
+    means, deviations, _ = posterior(*numbers(noisy.pool(states)), 0.2, sampling=0.3)
     towards = means[states], deviations[states]
     twin = posterior(*numbers(noisy), 0.2, towards=towards, actions=actions, **given)
     assert_same(shrink(noisy, 0.2, states=states, effects=np.eye(6)[actions], **given), twin)
@@ -99,7 +99,7 @@ def test_deviations_are_about_right_and_own_weights_follow_the_noise():
         noisy = ratios(values, np.geomspace(50, 20_000, 50), 40.0, generator)
         made = shrink(noisy, 0.0)
         off.append((made.means - values) / made.deviations)
-        own.append(made.own)
+        own.append(made.own_share)
         smaller = dataclasses.replace(noisy, sum_noise=noisy.sum_noise / 3)
         planted = shrink(smaller, 0.0)
         off_planted.append((planted.means - values) / planted.deviations)
@@ -148,7 +148,7 @@ def test_weights_that_depend_on_the_values_raise_the_error(planted, monkeypatch)
 BENT = 0.2 + 0.6 * (np.geomspace(0.005, 1, 80)) ** 0.5
 
 
-common_kinds = shrinkage._common_kinds
+common_targets = shrinkage._common_targets
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ common_kinds = shrinkage._common_kinds
     [
         ("FAR", 0.0, np.where(np.arange(80) % 10, 0.5, 0.65), 1.05),
         ("OTHER", 0.0, np.where(np.arange(80) == 70, 0.95, 0.1), 3.0),
-        ("_common_kinds", lambda *given: common_kinds(*given)[:2], BENT, 1.05),
+        ("_common_targets", lambda *given: common_targets(*given)[:2], BENT, 1.05),
     ],
     ids=["none is far", "none is anywhere", "no parabola"],
 )
@@ -199,7 +199,7 @@ def test_where_noise_is_small_nothing_moves_much():
     plain, planted = [], []
     for _ in range(40):
         noisy = ratios(values, visits, 10.0, rng)
-        own = noisy.plain(0.0)
+        own = noisy.divide(0.0)
         noise = np.square(noisy.sum_noise / np.maximum(noisy.counts, 1.0))
         spread = max(float(np.mean(np.square(own - own.mean()) - noise)), 0.0)
         planted.append(own + noise / (noise + spread) * (own.mean() - own) - values)
@@ -213,7 +213,7 @@ def test_without_visits_values_stay_within_the_bounds():
     made = shrink(noisy, 0.3)
     assert ((made.means >= 0) & (made.means <= 1)).all()
     assert made.means.std() < 0.2
-    assert made.own.mean() < 0.1
+    assert made.own_share.mean() < 0.1
 
 
 def test_taus_one_by_one_give_the_same_values_as_together(monkeypatch):
@@ -221,7 +221,7 @@ def test_taus_one_by_one_give_the_same_values_as_together(monkeypatch):
     generator = np.random.default_rng(6)
     noisy = ratios(generator.random(300), np.full(300, 900.0), 40.0, generator)
     together = shrink(noisy, 0.0)
-    monkeypatch.setattr(shrinkage, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(shrinkage, "MAX_STATES_AT_ONCE", 1)
     alone = shrink(noisy, 0.0)
     assert alone.means == pytest.approx(together.means, abs=1e-12)
     assert alone.deviations == pytest.approx(together.deviations, abs=1e-9)
@@ -243,14 +243,14 @@ def test_no_noise_makes_shrinkage_fail(visits, states, size):
     for made in (shrink(noisy, 0.25), shrink(noisy, 0.25, states=np.arange(states) // 2)):
         assert ((made.means >= 0) & (made.means <= 1)).all()
         assert ((made.deviations >= 0) & (made.deviations <= 1)).all()
-        assert ((made.own >= 0) & (made.own <= 1 + 1e-12)).all()
+        assert ((made.own_share >= 0) & (made.own_share <= 1 + 1e-12)).all()
 
 
 def test_a_value_that_cannot_be_computed_stays_as_it_was():
     noisy = ratios(ALIKE, np.full(40, 60.0), 60.0, np.random.default_rng(8))
     huge = dataclasses.replace(noisy, sums=noisy.sums * 1e200, counts=noisy.counts * 1e200)
     made = shrink(huge, 0.0)
-    assert made.means.tolist() == huge.plain(0.0).tolist()
+    assert made.means.tolist() == huge.divide(0.0).tolist()
     assert made.deviations.tolist() == [0.5] * 40  # nothing is known of how near it is
 
 

@@ -6,7 +6,7 @@ import pytest
 import privalue as pv
 from oracles import differences as literal
 from oracles.studies import PROMISE
-from privalue.estimate.intervals import Located, distinct_values
+from privalue.estimate.intervals import Interval, count_distinct_values
 
 # Returns that a stage restricted
 
@@ -68,8 +68,8 @@ def some_intervals(rng, count, bounds=(0.0, 1.0)):
 def test_an_interval_of_a_difference_is_that_of_the_literal_twin(independent):
     rng = np.random.default_rng(8)
     both = [some_intervals(rng, 500) for _ in range(2)]
-    more, less = (Located(*each) for each in both)
-    low, high = more.minus(less, (0.0, 1.0), independent=independent)
+    more, less = (Interval(*each) for each in both)
+    low, high = more.subtract(less, (0.0, 1.0), independent=independent)
     for at in range(500):
         pair = ([column[at] for column in each] for each in both)
         ends = literal.difference_ends(*pair, (0.0, 1.0), independent=independent)
@@ -85,11 +85,11 @@ def test_squares_at_a_bound_would_not_cover():
         own = truth + sd * rng.standard_normal(2)
         ends = np.clip([own - 1.96 * sd, own + 1.96 * sd], 0.0, 1.0)
         more, less = (
-            Located(own[[at]], ends[0, [at]], ends[1, [at]], np.zeros(1)) for at in (0, 1)
+            Interval(own[[at]], ends[0, [at]], ends[1, [at]], np.zeros(1)) for at in (0, 1)
         )
         # No bound is near: the same ends, taken for quantiles.
         for kind, bounds in (("held", (0.0, 1.0)), ("planted", (-9.0, 9.0))):
-            low, high = more.minus(less, bounds)
+            low, high = more.subtract(less, bounds)
             inside = low[0] <= truth[0] - truth[1] <= high[0]
             hits += kind == "held" and inside
             planted += kind == "planted" and inside
@@ -103,7 +103,7 @@ def test_as_many_values_differ_as_points_are_needed():
     for _ in range(300):
         low = rng.uniform(0, 1, 6)
         high = low + rng.uniform(0, 0.5, 6)
-        count = distinct_values(low, high)
+        count = count_distinct_values(low, high)
         assert count == literal.distinct_values(list(zip(low, high, strict=True)))
         assert (count > 1) == (low.max() > high.min())
         found.add(count)

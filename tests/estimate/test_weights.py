@@ -11,7 +11,7 @@ import pytest
 from scipy import special
 
 from privalue.estimate import normal_quantile
-from privalue.estimate.off_policy import NoisyWeights, Quotient, policy_columns, tail
+from privalue.estimate.off_policy import NoisyImportanceSums, Quotient, policy_columns, tail
 
 LEVEL = 0.95
 
@@ -68,10 +68,10 @@ def test_tails_without_sampling_have_their_closed_forms():
 
 def share(over, under, *, scales=(1.0, 2.0), bounds=(-0.5, 0.5)):
     return Quotient(
-        over=np.atleast_1d(np.asarray(over, dtype=float)),
-        under=np.atleast_1d(np.asarray(under, dtype=float)),
-        scale_over=scales[0],
-        scale_under=scales[1],
+        numerator=np.atleast_1d(np.asarray(over, dtype=float)),
+        denominator=np.atleast_1d(np.asarray(under, dtype=float)),
+        numerator_scale=scales[0],
+        denominator_scale=scales[1],
         bounds=bounds,
     )
 
@@ -110,7 +110,7 @@ def test_fiellers_set_is_too_small_for_laplace_noise():
 
 def test_without_trajectories_intervals_are_the_whole_range():
     sums = ([0.0, 3.0], [-5.0, 0.5], [1.0, -1.0], [-3.0, 0.0])
-    noisy = NoisyWeights(*sums, (10.0, 20.0, 9.0, 17.0), 10.0)
+    noisy = NoisyImportanceSums(*sums, (10.0, 20.0, 9.0, 17.0), 10.0)
     found = estimated(noisy, (2.0, 6.0), LEVEL)
     assert found.policy.low.tolist() == found.policy.total_low.tolist() == [2.0, 2.0]
     assert found.policy.high.tolist() == [6.0, 6.0]
@@ -144,7 +144,7 @@ def repeated(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
     units = (clip, clip, 1.0, 1.0)
     scales = tuple(u * delta / c if c else 0.0 for c, u in zip(weights, units, strict=True))
     noisy = [x + s * generator.laplace(size=data_sets) for x, s in zip(sums, scales, strict=True)]
-    found = estimated(NoisyWeights(*noisy, scales, clip), (0.0, 1.0), LEVEL)
+    found = estimated(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
     truth["differences"] = truth["policy"] - truth["behaviour"]
     ours = {"policy": value, "behaviour": g.mean(), "differences": value - g.mean()}
     return found, truth, ours, kept
@@ -183,7 +183,7 @@ def test_differences_cover_at_every_level_and_at_a_bound(level, target, behaviou
     scales = (10.0, 20.0, 10.0, 20.0)
     sums = (target * people, people, behaviour * people, people)
     noisy = [x + s * generator.laplace(size=draws) for x, s in zip(sums, scales, strict=True)]
-    found = estimated(NoisyWeights(*noisy, scales, 5.0), (0.0, 1.0), level).differences
+    found = estimated(NoisyImportanceSums(*noisy, scales, 5.0), (0.0, 1.0), level).differences
     least = level - 3 * math.sqrt(level * (1 - level) / draws)
     truth = target - behaviour
     assert np.mean((found.low <= truth) & (truth <= found.high)) >= least
@@ -209,7 +209,7 @@ def test_the_behaviour_itself_keeps_everything(scales, logged, right):
     returns = (generator.random(people) < 0.7) - 0.5
     sums = (weight * returns.sum(), weight * people, returns.sum(), people)
     noisy = [[x + s * generator.laplace()] for x, s in zip(sums, scales, strict=True)]
-    found = estimated(NoisyWeights(*noisy, scales, clip), (0.0, 1.0), LEVEL)
+    found = estimated(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
     policy = found.policy
     assert policy.kept_low[0] <= policy.kept_mass[0] <= policy.kept_high[0]
     assert (policy.kept_low[0] <= 1 <= policy.kept_high[0]) == right
@@ -231,7 +231,7 @@ def test_many_starts_refute_no_right_behaviour(wrong):
         chance[0] *= 2.0 if wrong else 1.0
         exact = (0.0, clip * generator.binomial(people, chance), 0.0, people)
         noisy = [x + s * generator.laplace(size=starts) for x, s in zip(exact, scales, strict=True)]
-        found = estimated(NoisyWeights(*noisy, scales, clip), (0.0, 1.0), LEVEL)
+        found = estimated(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
         assert ((found.policy.kept_low > 1) | ~found.policy.refuted).all()
         assert not (found.policy.supported & (found.policy.kept_low > 1)).any()
         refuted += found.policy.refuted.any()
@@ -244,7 +244,7 @@ def test_an_empty_confidence_set_gives_the_whole_range():
     """Not an interval of no width: numbers that no value explains tell nothing."""
     low, high = share([900.0], [100.0]).ends(LEVEL, np.zeros(1), (-0.5, 0.5))
     assert (low.tolist(), high.tolist()) == ([-0.5], [0.5])
-    noisy = NoisyWeights([0.0], [5e6], [0.0], [100.0], (10.0, 20.0, 9.0, 0.0), 10.0)
+    noisy = NoisyImportanceSums([0.0], [5e6], [0.0], [100.0], (10.0, 20.0, 9.0, 0.0), 10.0)
     found = estimated(noisy, (0.0, 1.0), LEVEL)
     assert (found.policy.kept_low[0], found.policy.kept_high[0]) == (0.0, 10.0)
     assert not found.policy.supported[0]
@@ -252,7 +252,7 @@ def test_an_empty_confidence_set_gives_the_whole_range():
 
 def test_supported_needs_the_lower_end():
     sums = ([100.0, 100.0], [4950.0, 4100.0], [100.0, 100.0], [5000.0, 5000.0])
-    noisy = NoisyWeights(*sums, (10.0, 20.0, 9.0, 0.0), 10.0)
+    noisy = NoisyImportanceSums(*sums, (10.0, 20.0, 9.0, 0.0), 10.0)
     found = estimated(noisy, (0.0, 1.0), LEVEL)
     assert found.policy.kept_mass.tolist() == [0.99, 0.82]
     assert found.policy.supported.tolist() == [True, False]

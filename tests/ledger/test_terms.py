@@ -17,7 +17,7 @@ from oracles.refusals import refused
 from privalue.core import gaussian
 from privalue.errors import BudgetError
 from privalue.ledger import Amount, BudgetTerms, Protection, open_ledger, study_hash
-from privalue.ledger.terms import over_steps
+from privalue.ledger.terms import group_privacy_cost
 
 EPSILON, DELTA = 10**12, 10**18  # units of 1
 
@@ -42,7 +42,7 @@ def steps(asked, declared, most=None):
 
 @given(st.integers(1, 3 * EPSILON), st.integers(0, DELTA // 10), st.integers(1, 12))
 def test_the_cost_is_the_literal_one_rounded_up_by_less_than_a_unit(epsilon, delta, count):
-    cost = over_steps(Amount(epsilon=epsilon, delta=delta), count)
+    cost = group_privacy_cost(Amount(epsilon=epsilon, delta=delta), count)
     with mp.workdps(100):
         exact = group_privacy.over_steps(mpf(epsilon) / EPSILON, mpf(delta), count)[1]
         assert cost.epsilon == count * epsilon
@@ -52,7 +52,7 @@ def test_the_cost_is_the_literal_one_rounded_up_by_less_than_a_unit(epsilon, del
 @given(st.integers(1, EPSILON // 2), st.integers(1, DELTA // 10**6), st.integers(2, 8))
 def test_no_smaller_cost_would_do(epsilon, delta, count):
     """Distributions that keep every step's promise, and the whole path's with nothing to spare."""
-    cost = over_steps(Amount(epsilon=epsilon, delta=delta), count)
+    cost = group_privacy_cost(Amount(epsilon=epsilon, delta=delta), count)
     with mp.workdps(100):
         each, share = mpf(epsilon) / EPSILON, mpf(delta) / DELTA
         chain = group_privacy.worst_chain(each, share, count)
@@ -77,7 +77,7 @@ def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
         delta = MISTAKES[mistake](asked.epsilon / EPSILON, asked.delta, count)
         return Amount(epsilon=count * asked.epsilon, delta=int(delta))
 
-    monkeypatch.setitem(globals(), "over_steps", wrong)
+    monkeypatch.setitem(globals(), "group_privacy_cost", wrong)
     for check in (
         test_the_cost_is_the_literal_one_rounded_up_by_less_than_a_unit,
         test_no_smaller_cost_would_do,
@@ -179,7 +179,7 @@ def test_forgetting_the_factor_of_the_first_step_is_found_out():
     alpha = gaussian(epsilon, delta).alpha
     asked = Amount(epsilon=EPSILON, delta=DELTA // 1000)
     true = group_privacy.gaussian_delta(2 * epsilon, 2 / alpha)
-    assert true <= mpf(over_steps(asked, 2).delta) / DELTA
+    assert true <= mpf(group_privacy_cost(asked, 2).delta) / DELTA
     chain = group_privacy.worst_chain(epsilon, delta, 2)
     assert group_privacy.excess(chain[0], chain[2], 2 * epsilon) > 1.8 * 2 * delta
 
@@ -204,7 +204,7 @@ def test_conversions_are_charged(ledger):
         [("person", "replace-one"), ("person", "add-remove"), ("trajectory", "add-remove")]
     ):
         ask(ledger, number, *whom)
-    steps = [over_steps(Amount(EPSILON // 2, 10**11), count) for count in (1, 2, 6)]
+    steps = [group_privacy_cost(Amount(EPSILON // 2, 10**11), count) for count in (1, 2, 6)]
     assert ledger.account("people").spent == steps[0].plus(steps[1]).plus(steps[2])
     ledger.verify()
     with refused("budget-exceeded"):

@@ -18,7 +18,7 @@ def posterior(
     features=None,
     towards=None,
     actions=None,
-    people=0.0,
+    sampling=0.0,
 ):
     """Means, deviations and own weights; ``towards`` are means and deviations of targets."""
     low, high = bounds
@@ -35,7 +35,7 @@ def posterior(
         return above_zero((counts[s] + y * q * t[s]) / (1 + y**2 * q) - variance / mean, variance)
 
     pooled = min(max(sum(t) / len(t) / mean, -1), 1)
-    scene = (t, counts, v_t, v_n, visits, people)
+    scene = (t, counts, v_t, v_n, visits, sampling)
     common = ([level for _ in states], [0.0 for _ in states], pooled - level)
     models = []
     for tau in np.geomspace(1.0, 3e-4, 8):
@@ -74,7 +74,7 @@ def posterior(
 
 def fit(scene, tau, start, columns, deviations, doubt, near=False):
     """The evidence of one model, and of each state the value, its variance and its own weight."""
-    t, counts, v_t, v_n, visits_at, people = scene
+    t, counts, v_t, v_n, visits_at, sampling = scene
     base, unsure, begin = start
     states, columns = range(len(t)), np.array(columns)
     before = [1.0, 0.0, 0.0] if near else [0.9 - 0.01 / len(t), 0.1, 0.01 / len(t)]
@@ -87,7 +87,7 @@ def fit(scene, tau, start, columns, deviations, doubt, near=False):
         for s in states:
             mu = min(max(base[s] + float(columns[s] @ theta), -1), 1)
             n, away = visits_at(s, mu), t[s] - mu * counts[s]
-            noise = v_t[s] + mu**2 * v_n[s] + people * n * (1 - mu**2)
+            noise = v_t[s] + mu**2 * v_n[s] + sampling * n * (1 - mu**2)
             variance = [noise + k * n**2 for k in spread]
             parts = [
                 p / math.sqrt(v) * math.exp(max(-(away**2) / v / 2, -300))

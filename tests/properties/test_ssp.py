@@ -172,19 +172,19 @@ def test_the_interval_of_a_mean_is_the_set_of_fieller(noisy, level):
 @given(
     noisy=releases(states=1),
     level=st.floats(0.3, 0.999),
-    alike=st.sampled_from([1, 2, 7]),
+    cluster_size=st.sampled_from([1, 2, 7]),
     place=st.sampled_from([0.5, 0.5, 0.2, -1.0]),
 )
-def test_the_total_interval_is_what_a_search_finds(noisy, level, alike, place):
+def test_the_total_interval_is_what_a_search_finds(noisy, level, cluster_size, place):
     """Also with a centre that is not the middle, or outside the bounds."""
     low, high = noisy.bounds
     ratios = dataclasses.replace(noisy, centre=low + place * (high - low))
     z = normal_quantile(level)
     around = ratios.intervals(z)
-    found = total_intervals(ratios, z, around, alike=alike)
+    found = total_intervals(ratios, z, around, cluster_size=cluster_size)
     expected = ssp.total(
         *(noisy.sums[0], noisy.counts[0], noisy.sum_noise[0], noisy.count_noise[0]),
-        *(ratios.centre, noisy.bounds, z, alike, (around[0][0], around[1][0])),
+        *(ratios.centre, noisy.bounds, z, cluster_size, (around[0][0], around[1][0])),
     )
     assert (found[0][0], found[1][0]) == pytest.approx(expected, abs=1e-7 * (high - low))
 
@@ -198,11 +198,11 @@ TINY = st.sampled_from([1e-150, 1e-9, 1.0, 1e12, 1e100])
     sums=HUGE,
     count=HUGE,
     noise=st.tuples(TINY, TINY),
-    alike=st.sampled_from([1, 10**6]),
+    cluster_size=st.sampled_from([1, 10**6]),
     z=st.sampled_from([1e-12, 1.96, 40.0]),
     bounds=st.sampled_from([(0.0, 1.0), (-1e6, 1e-6), (1e6, 1e6 + 1e-6), (-1e100, 1e100)]),
 )
-def test_the_total_interval_of_extreme_numbers(sums, count, noise, alike, z, bounds):
+def test_the_total_interval_of_extreme_numbers(sums, count, noise, cluster_size, z, bounds):
     """No number is too large or too small for it, and no warning comes."""
     ratios = Ratios(
         sums=np.array([sums]),
@@ -213,7 +213,7 @@ def test_the_total_interval_of_extreme_numbers(sums, count, noise, alike, z, bou
         bounds=bounds,
     )
     inside = np.array([ratios.centre])
-    low, high = total_intervals(ratios, z, (inside, inside), alike=alike)
+    low, high = total_intervals(ratios, z, (inside, inside), cluster_size=cluster_size)
     assert bounds[0] <= low[0] <= inside[0] <= high[0] <= bounds[1]
 
 

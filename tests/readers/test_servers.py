@@ -55,7 +55,7 @@ def test_what_is_shown_of_a_server_holds_neither_user_nor_password():
     )
     assert server.place == "postgresql://db.example:5433/ledgers"
     assert not {"me", "s/cret"} & set(repr(server).split("'"))
-    assert server.masked("the password s/cret was refused") == "the password *** was refused"
+    assert server.mask_secrets("the password s/cret was refused") == "the password *** was refused"
 
 
 # Passwords
@@ -159,7 +159,7 @@ def test_a_password_may_hold_anything_where_it_is_encoded(password):
     address = f"postgresql://me:{quote(password, safe='')}@db.example/ledgers"
     server = postgres_server(address, what="ledger", error=LedgerError)
     assert server.place == "postgresql://db.example/ledgers"
-    assert server.masked(f"refused: {password}") == "refused: ***"
+    assert server.mask_secrets(f"refused: {password}") == "refused: ***"
     assert divide_address(f"{address}::rows") == (address, "rows")
     assert open_ledger(address).place == server.place
 

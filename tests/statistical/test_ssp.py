@@ -21,7 +21,7 @@ from oracles.repeats import crossed, repeats
 from oracles.worlds import first_visits
 from privalue.core import Design, exact_alpha
 from privalue.estimate import normal_quantile
-from privalue.estimate.values import SURE
+from privalue.estimate.values import CLIPPING_LEVEL
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
 from privalue.study import aggregation
@@ -202,7 +202,7 @@ def test_shrinkage_moves_values_and_not_intervals():
     # An interval reaches out to a value that all states together allow, and is else as it was.
     for end, reach in (("low", np.minimum), ("high", np.maximum)):
         assert (getattr(drawn, end) == reach(getattr(plain, end), drawn.values)).all()
-    low, high = noisy.intervals(normal_quantile(SURE, 40))
+    low, high = noisy.intervals(normal_quantile(CLIPPING_LEVEL, 40))
     assert (drawn.values >= np.clip(low, *found.bounds)).all()
     assert (drawn.values <= np.clip(high, *found.bounds)).all()
     assert np.abs(plain.values - drawn.values).max() > 0.05

@@ -5,7 +5,7 @@ import pytest
 
 from oracles.estimates import estimate, noisy_statistics
 from privalue.core import Design
-from privalue.estimate.intervals import distinct_values
+from privalue.estimate.intervals import count_distinct_values
 from privalue.study import aggregation
 
 DRAWS = 150
@@ -37,7 +37,7 @@ def found(kind, values, sigma, band="total_band_", seed=20261118):
             count_noise=np.full(states, sigma),
         )
         made = estimate(noisy, design, unvisited=0.5)
-        counts.append(distinct_values(*(getattr(made, f"{band}{end}") for end in ("low", "high"))))
+        counts.append(count_distinct_values(*(vars(made)[band + end] for end in ("low", "high"))))
     return np.array(counts)
 
 

@@ -119,14 +119,14 @@ class Covered(NamedTuple):
     privacy: float  # by the privacy interval, which does not promise it
 
 
-def covered(found, budget, *, times=1, alike=1, fit=None, ridge=None, wrong=right):
+def covered(found, budget, *, times=1, cluster_size=1, fit=None, ridge=None, wrong=right):
     """Release every data set once.
 
     Args:
         found: a world.
         budget: epsilon and delta.
         times: L; every person has so many trajectories, all the same.
-        alike: what the intervals take L to be.
+        cluster_size: what the intervals take L to be.
         fit: features; each state has its own, if left out.
         ridge: of LSL.
         wrong: what is changed before intervals are made.
@@ -155,7 +155,7 @@ def covered(found, budget, *, times=1, alike=1, fit=None, ridge=None, wrong=righ
             ridge=ridge,
             shrinkage=False,  # it moves values, and no interval
             start=found.start,
-            alike=alike,
+            cluster_size=cluster_size,
         )
 
         def holds(kind, made=made):
@@ -186,7 +186,7 @@ PERSONS = ["chain of 3000", "Garnet", "coins"]
 @pytest.mark.parametrize("budget", BUDGETS[1:], ids=str)
 @pytest.mark.parametrize("name", PERSONS)
 def test_persons_with_five_trajectories_that_are_alike(name, budget):
-    found = covered(world(name), budget, times=5, alike=5)
+    found = covered(world(name), budget, times=5, cluster_size=5)
     assert found.single >= LEAST
     assert found.joint >= LEAST - 0.03
     assert found.policy >= LEAST - 0.03
@@ -226,7 +226,7 @@ def test_features_that_do_not_fit_leave_the_intervals_sound(fit):
 
 def test_persons_taken_for_strangers_are_caught():
     """kappa = 1 where L = 5: in theory 2 Phi(z / sqrt(5)) - 1 = 0.62 is covered."""
-    found = covered(world("coins"), (20.0, 1e-3), times=5, alike=1)
+    found = covered(world("coins"), (20.0, 1e-3), times=5, cluster_size=1)
     assert found.single == pytest.approx(0.62, abs=0.02)
 
 

@@ -10,7 +10,7 @@ from privalue.cli.app import discard_unprinted, explain
 from privalue.cli.console import log
 from privalue.cli.options import ADDRESS
 from privalue.errors import ChargedError, DataError, UsageError
-from privalue.ledger import NAME, Outbox
+from privalue.ledger import OUTBOX_NAME, Outbox
 from privalue.report import sentence
 from privalue.report.folders import require_publishable
 
@@ -22,9 +22,9 @@ def require_free(out: Path) -> None:
         UsageError: it holds one; the message has the command that finishes an unfinished release.
     """
     remove_remains(out)
-    if os.path.lexists(out / NAME):
+    if os.path.lexists(out / OUTBOX_NAME):
         raise UsageError(
-            sentence("outbox_there", outbox=out / NAME, command=_command(out / NAME)),
+            sentence("outbox_there", outbox=out / OUTBOX_NAME, command=_command(out / OUTBOX_NAME)),
             code="already-charged",
         )
     require_publishable(out)
@@ -32,7 +32,7 @@ def require_free(out: Path) -> None:
 
 def remove_remains(folder: Path) -> None:
     """Remove partial outboxes of killed processes: they may hold private details of the ledger."""
-    for file in folder.glob(f".{NAME}.*.partial"):
+    for file in folder.glob(f".{OUTBOX_NAME}.*.partial"):
         with suppress(OSError):
             file.unlink()
 
@@ -45,7 +45,7 @@ def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[
         ChargedError: the release was charged, but not published yet; the message says how to
             continue.
     """
-    with Outbox(out / NAME, study=study, justification=justification) as outbox:
+    with Outbox(out / OUTBOX_NAME, study=study, justification=justification) as outbox:
         try:
             yield outbox
         except (Exception, KeyboardInterrupt) as problem:

@@ -19,7 +19,7 @@ from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, Json, argument, option
 from privalue.curator import finish as finish_release
 from privalue.curator import request_for
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
-from privalue.ledger import NAME, Account, Outbox, Paid, open_ledger
+from privalue.ledger import OUTBOX_NAME, Account, Envelope, Outbox, open_ledger
 from privalue.ledger.files import read_whole
 from privalue.releases import FILE_NAME, Release
 from privalue.report import (
@@ -225,7 +225,7 @@ def finish(
     from privalue.cli.followup_commands import publish_and_log, show_or_print  # noqa: PLC0415 - heavy
 
     if outbox.is_dir():
-        outbox /= NAME
+        outbox /= OUTBOX_NAME
     folder = outbox.parent if out is None else out
     address = ledger or os.environ.get(ADDRESS) or None
     if os.path.lexists(folder / FILE_NAME) and not os.path.lexists(outbox):
@@ -248,9 +248,9 @@ def finish(
     show_or_print(release, folder, as_json=as_json)
 
 
-def _folder(outbox: Path, pending: Paid) -> Path:
+def _folder(outbox: Path, pending: Envelope) -> Path:
     """Return the folder of a release: that of its outbox, unless the outbox is a temporary file."""
-    folder = None if outbox.name == NAME or pending.folder is None else Path(pending.folder)
+    folder = None if outbox.name == OUTBOX_NAME or pending.folder is None else Path(pending.folder)
     return outbox.parent if folder is None else folder
 
 
@@ -280,7 +280,7 @@ def _holds(folder: Path, release: Release) -> bool:
     return True
 
 
-def _answers(pending: Paid) -> dict[str, str]:
+def _answers(pending: Envelope) -> dict[str, str]:
     """Return the curator's answers, if they can still be read beside the study's file."""
     try:
         return read_answers(

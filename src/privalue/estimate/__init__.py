@@ -1,13 +1,13 @@
-"""Turn the numbers that were drawn into the tables of a release, with intervals and flags.
+"""Compute the tables of a release from noisy statistics, with intervals and flags.
 
-Everything here is post-processing. It is handed public things, the drawn numbers among them, and
-imports no private type: an error here misleads, but reveals nothing. ``estimate`` is what a release
-publishes; ``refit``, ``verdict`` and ``improve`` ask the same numbers again, for free.
+Everything here is post-processing: its input is public, the noisy statistics included, and it
+imports no private type. An error here misleads, but reveals nothing. ``estimate`` computes the
+tables of a release; ``refit``, ``pool``, ``verdict`` and ``improve`` reuse its numbers, for free.
 """
 
-from privalue.estimate.flags import WORDS, cautions
+from privalue.estimate.flags import WORDS, flags_of_release
 from privalue.estimate.improvements import Improvement, StateChange, improve
-from privalue.estimate.off_policy import SUPPORTED, noisy_weights
+from privalue.estimate.off_policy import SUPPORTED, importance_sums
 from privalue.estimate.pooling import difference, pool
 from privalue.estimate.ratios import Ratios, normal_quantile
 from privalue.estimate.refits import Verdict, refit, verdict
@@ -22,12 +22,12 @@ __all__ = [
     "Ratios",
     "StateChange",
     "Verdict",
-    "cautions",
     "difference",
     "estimate",
     "fit_draw",
+    "flags_of_release",
+    "importance_sums",
     "improve",
-    "noisy_weights",
     "normal_quantile",
     "pool",
     "refit",

@@ -6,12 +6,12 @@
 | Phi, w, rho | ``design``       |       | yes    |
 | lambda      | ``ridge``        |       | yes    |
 | theta~      | ``fit.theta``    | d     | yes    |
-| theta_X     |                  | d     | **private**, what intervals cover |
+| theta_X     |                  | d     | **private**, covered by intervals |
 
 | estimator                           | interval of a value                                     |
 |-------------------------------------|---------------------------------------------------------|
 | tabular LSW                         | exact: the value is one ratio                           |
-| LSW                                 | of a sum of means without bias: approximate, rather wide |
+| LSW                                 | of a sum of debiased means: approximate, rather wide    |
 | LSL                                 | first order in the noise of the matrix, rather wide     |
 
 docs/proofs/intervals.md has the arguments. Where features do not overlap, matrices are diagonal,
@@ -30,10 +30,10 @@ from privalue.estimate.ratios import Ratios
 
 
 class Fit(NamedTuple):
-    """theta, and a function that gives intervals.
+    """theta, and a function that returns intervals.
 
-    ``ends(rows, z)`` returns the lower and upper ends for every row times theta; z is the quantile
-    of a standard normal number that goes with the level.
+    ``ends(rows, z)`` returns the lower and upper ends for every row times theta; z is the standard
+    normal quantile of the level.
     """
 
     theta: Vector
@@ -41,34 +41,34 @@ class Fit(NamedTuple):
 
 
 def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
-    """Fit LSW to the means; intervals come from sums of independent means without bias.
+    """Fit LSW to the means; intervals come from sums of independent, nearly unbiased means.
 
-    A state whose count is not clear may have any value: it adds |map| R/2 to the half-width, or,
-    where features overlap, what the inequality of Cauchy and Schwarz makes of that. A single
-    tabular value has the interval of its ratio.
+    A state without a reliable ratio may have any value: its coefficient times R/2 bounds the bias,
+    and is added to the half-width; where features overlap, the inequality of Cauchy and Schwarz
+    bounds the sum. A single tabular value has the interval of its ratio.
     """
-    centre, variance, unknown = ratios.summands()
-    middle = lsw(centre, design)
+    unbiased, variance, bias_bound = ratios.debias()
+    unbiased_theta = lsw(unbiased, design)
     inverse, squares = _inverse_gram(design), np.square(design.weights)
     inner = _gram(design, squares * variance)
-    # A distribution's mean of numbers between bounds is between them.
+    # An average of values is within their bounds.
     bounds = ratios.bounds if design.is_indicator else (-np.inf, np.inf)
 
-    def slack(rows: Matrix) -> Vector:
+    def half_bias(rows: Matrix) -> Vector:
         if design.one_feature_per_state:
-            share = abs(design.entries).T @ (design.weights * unknown) * inverse
+            share = abs(design.entries).T @ (design.weights * bias_bound) * inverse
             return np.asarray(abs(sp.csr_array(rows)) @ share)
-        spread = _gram(design, squares * np.square(unknown))
-        return np.count_nonzero(unknown) ** 0.5 * _deviations(rows, inverse, spread)
+        spread = _gram(design, squares * np.square(bias_bound))
+        return np.count_nonzero(bias_bound) ** 0.5 * _deviations(rows, inverse, spread)
 
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
         entries = sp.csr_array(rows)
         if design.is_tabular and (entries.sum(axis=1) == 1).all() and (entries.data == 1).all():
             low, high = ratios.intervals(z)
             return low[entries.indices], high[entries.indices]
-        value = np.asarray(rows @ middle)
-        half = z * _deviations(rows, inverse, inner) + slack(rows)
-        return np.clip(value - half, *bounds), np.clip(value + half, *bounds)
+        value = np.asarray(rows @ unbiased_theta)
+        half_width = z * _deviations(rows, inverse, inner) + half_bias(rows)
+        return np.clip(value - half_width, *bounds), np.clip(value + half_width, *bounds)
 
     return Fit(lsw(means, design), ends)
 
@@ -76,34 +76,34 @@ def fit_lsw(ratios: Ratios, means: Vector, design: Design) -> Fit:
 def fit_lsl(ratios: Ratios, design: Design, ridge: float) -> Fit:
     """Solve (Phi^T diag(rho n~) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S~, with any features.
 
-    Counts below 0 may give the matrix any eigenvalues; without noise none is below lambda/2, so
-    those that are below are raised to it: neither noise nor rounding, which may be larger than a
-    small lambda, can make the matrix singular. theta~ - theta_X is the inverse of the matrix times
-    Phi^T Gamma_rho e, e_s normal with variance s_T^2 + (v_s - c)^2 s_n^2. For the intervals each
+    Without noise no eigenvalue of the matrix is below lambda/2; noisy counts below 0 may give it
+    smaller ones, which are raised to lambda/2: neither noise nor rounding, which may exceed a small
+    lambda, can make the matrix singular. theta~ - theta_X is the inverse of the matrix times
+    Phi^T Gamma_rho e, with e_s normal of variance s_T^2 + (v_s - c)^2 s_n^2. For the intervals each
     eigenvalue is lowered by z times its own noise.
     """
-    rho, least = design.weights, ridge / 2
+    rho, floor = design.weights, ridge / 2
     right = design.phi.T @ (rho * (ratios.sums + ratios.centre * ratios.counts))
     values = _gram(design, rho * ratios.counts)
     noise = np.square(rho * ratios.count_noise)
     if design.one_feature_per_state:
-        theta = np.asarray(right / np.maximum(values + least, least))
-        wobble = np.asarray((design.phi**4).T @ noise)
+        theta = np.asarray(right / np.maximum(values + floor, floor))
+        eigenvalue_variance = np.asarray((design.phi**4).T @ noise)
     else:
         values, basis = scipy.linalg.eigh(values)
-        theta = basis @ (basis.T @ right / np.maximum(values + least, least))
-        wobble = noise @ (dense(design.phi) @ basis) ** 4
-    away = design.values(theta) - ratios.centre
-    errors = np.square(ratios.sum_noise) + np.square(away * ratios.count_noise)
+        theta = basis @ (basis.T @ right / np.maximum(values + floor, floor))
+        eigenvalue_variance = noise @ (dense(design.phi) @ basis) ** 4
+    offsets = design.values(theta) - ratios.centre
+    errors = np.square(ratios.sum_noise) + np.square(offsets * ratios.count_noise)
     inner = _gram(design, np.square(rho) * errors)
 
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
         value = np.asarray(rows @ theta)
-        inverse = 1 / np.maximum(values + least - z * np.sqrt(wobble), least)
+        inverse = 1 / np.maximum(values + floor - z * np.sqrt(eigenvalue_variance), floor)
         if not design.one_feature_per_state:
             inverse = (basis * inverse) @ basis.T
-        half = z * _deviations(rows, inverse, inner)
-        return value - half, value + half
+        half_width = z * _deviations(rows, inverse, inner)
+        return value - half_width, value + half_width
 
     return Fit(theta, ends)
 
@@ -113,8 +113,8 @@ def _inverse_gram(design: Design) -> Vector:
     features = design.weighted_features
     if design.one_feature_per_state:
         return 1 / features.column_squares()
-    half = scipy.linalg.solve_triangular(features.root, np.eye(design.dimension))
-    return np.asarray(half @ half.T)
+    inverse_root = scipy.linalg.solve_triangular(features.root, np.eye(design.dimension))
+    return np.asarray(inverse_root @ inverse_root.T)
 
 
 def _gram(design: Design, diagonal: Vector) -> Vector:
@@ -134,14 +134,11 @@ def _deviations(rows: Matrix, inverse: Vector, inner: Vector) -> Vector:
     return np.asarray(np.sqrt(variances))
 
 
-# theta of DP-LSW and DP-LSL: their numbers are linear in it, and the scale of its noise is private
-
-
-def solve_theta(mechanism: Lsw | Lsl, drawn: Vector) -> Vector:
-    """Return theta = W^{-1} u where u = W theta was drawn, else what was drawn."""
+def solve_theta(mechanism: Lsw | Lsl, numbers: Vector) -> Vector:
+    """Return theta of a draw of DP-LSW or DP-LSL: W^{-1} u if u = W theta was drawn."""
     if not (isinstance(mechanism, Lsw) and mechanism.terms.whitened):
-        return drawn
+        return numbers
     root = mechanism.design.weighted_features.root
     if root.ndim == 1:
-        return drawn / root
-    return np.asarray(scipy.linalg.solve_triangular(root, drawn))
+        return numbers / root
+    return np.asarray(scipy.linalg.solve_triangular(root, numbers))

@@ -1,6 +1,6 @@
 """Flag rows that need care, using released and public numbers only.
 
-Flags have codes here; ``words.toml`` has what rows carry and what it means.
+Code uses the codes of flags; ``words.toml`` has their texts, as rows show them, and meanings.
 """
 
 from collections.abc import Sequence
@@ -14,54 +14,54 @@ from privalue.errors import read_texts
 from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, ValueTable
 from privalue.study import Study
 
-FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
+FEW_VISITS = 10  # expected of all trajectories, by the study's prior
 WORDS = read_texts(__file__, "words.toml")
 
-Flag = tuple[str, NDArray[np.bool_]]  # the code, and which rows it is of
+Flag = tuple[str, NDArray[np.bool_]]  # its code, and the mask of its rows
 
 
-def cautions(*, private: bool, accepted: Sequence[str]) -> list[str]:
-    """Return the flags that every row of a release has."""
+def flags_of_release(*, private: bool, accepted: Sequence[str]) -> list[str]:
+    """Return the texts of the flags of every row of a release."""
     useless = [WORDS["flags"]["guessed"]] if "useless" in accepted else []
     return useless if private else [NOT_PRIVATE, *useless]
 
 
 def flagged_table(
-    columns: dict[str, Any], flags: Sequence[Flag], every: Sequence[str] = ()
+    columns: dict[str, Any], flags: Sequence[Flag], common: Sequence[str] = ()
 ) -> ValueTable:
     """Return a table with the flags of each row as one text.
 
     Args:
-        columns: without flags.
-        flags: of some rows each.
-        every: flags that every row has.
+        columns: the table without flags.
+        flags: of single rows.
+        common: the texts of flags of every row.
 
     >>> flagged_table({"value": [0.5, 1.0]}, [("weightless", np.array([True, False]))]).flags
     array(['weight 0', ''], dtype=object)
     """
-    texts = np.full(len(columns["value"]), FLAGS_BETWEEN.join(every), dtype=object)
+    texts = np.full(len(columns["value"]), FLAGS_BETWEEN.join(common), dtype=object)
     for code, mask in flags:
-        word = WORDS["flags"][code]
-        texts[mask] = [text + FLAGS_BETWEEN + word if text else word for text in texts[mask]]
+        label = WORDS["flags"][code]
+        texts[mask] = [text + FLAGS_BETWEEN + label if text else label for text in texts[mask]]
     return ValueTable({**columns, "flags": texts})
 
 
 def flags_of_study(study: Study, values: Vector, trajectories: int | None = None) -> list[Flag]:
-    """Return the flags of rows that the study gives, by its prior of visits, weights and bounds.
+    """Return the flags that follow from the study's prior of visits, its weights and bounds.
 
     Args:
-        study: what is public.
-        values: as released.
+        study: the public study.
+        values: the released values.
         trajectories: m, where it is public.
     """
     flags: list[Flag] = []
-    counted = study.mechanism.name == "dp-ssp"  # though noisy, counts say more than a prior
+    has_counts = study.mechanism.name == "dp-ssp"  # even noisy ones say more than a prior
     prior = study.key_visits
-    if not counted and prior is not None and trajectories is not None:
+    if not has_counts and prior is not None and trajectories is not None:
         flags.append(("rare", trajectories * prior < FEW_VISITS))
     flags.append(("weightless", study.key_weights == 0))
-    # The intervals of means show how far these may be from a bound. Other values have none.
-    if not counted or study.features.kind == "matrix":
+    # Intervals of means show how near a bound is; only values without any need this flag.
+    if not has_counts or study.features.kind == "matrix":
         low, high = study.values.return_bounds
         flags.append(("at-a-bound", (values <= low) | (values >= high)))
     return flags

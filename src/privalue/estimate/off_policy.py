@@ -1,4 +1,4 @@
-"""Estimate the value of another policy, and its reliability. All of it is post-processing.
+"""Estimate the value of another policy, and how reliable it is: post-processing only.
 
 | symbol       | here             | shape | public |
 |--------------|------------------|-------|--------|
@@ -7,19 +7,18 @@
 | B~           | ``returns``      | N     | yes: the sum of (G - c)/R, noisy |
 | m~           | ``sizes``        | N     | yes: trajectories, noisy or public |
 | C            | ``clip``         |       | yes    |
-| u = T/n      | ``value``        | N     | **private**, covered: the value is c + R u |
-| kappa        | ``kept``         | N     | **private**: E rho, rho clipped at C |
+| u = T/n      | ``value``        | N     | **private**, covered by sets: the value is c + R u |
+| kappa        | ``mass``         | N     | **private**: kept mass, E rho with rho clipped at C |
 
-At the true u the number T~ - u n~ is noise of T~ less u times noise of n~, and the sampling error
-of sum rho (G/R - c/R - u), whose variance is at most C n (1/4 - u^2). An interval is the u between
--1/2 and 1/2 at which that number is no more surprising than the level allows: the tail of two
-Laplace variables and a normal one is known exactly (docs/proofs/weights.md, theorems 5 and 6). The
-kept mass is n/m, and the behaviour's value is B/m,
-by the same set.
+At the true u the number T~ - u n~ is the noise of T~ less u times that of n~, plus the sampling
+error of sum rho (G/R - c/R - u), whose variance is at most C n (1/4 - u^2). A confidence set holds
+the u between -1/2 and 1/2 that a test at the level does not reject: the tail of two Laplace
+variables and a normal one is known exactly (docs/proofs/weights.md, theorems 5 and 6). The kept
+mass n/m and the behaviour's value B/m have confidence sets of the same kind.
 
-E rho is at most 1 if the behaviour's probabilities are right. The set of the kept mass runs beyond
-1 all the same: one that is above 1 altogether says that they are not. Of many starts some have such
-a set by chance, so that a release says it only by sets that hold for all starts at once.
+E rho is at most 1 if the behaviour's probabilities are right. The confidence set of the kept mass
+may go beyond 1: a set entirely above 1 refutes them. Of many starts some have such a set by chance:
+a release refutes the behaviour only by sets that hold for all starts at once.
 """
 
 from collections.abc import Sequence
@@ -36,158 +35,156 @@ from privalue.estimate.intervals import Ends, name_ends, widen
 from privalue.releases import ReleasedWeights
 from privalue.study import Study
 
-SUPPORTED = 0.8  # the lower end of the kept mass, above which a value is vouched for
-_NODES = 64  # on either side of the estimate, at which a set is looked at
-_HALVINGS = 48  # of the gap between two nodes, in which a set ends
-_ABSENT = 1e-200  # the scale of noise, or of sampling, where there is none
-_APART = 1e-5  # closer scales are taken as so far apart, relatively: no digits cancel
+SUPPORTED = 0.8  # a value is supported if the lower end of its kept mass is above this
+_NODES = 64  # of the search for a confidence set, on either side of the estimate
+_HALVINGS = 48  # of the gap between two nodes that contains an end
+_NO_SCALE = 1e-200  # replaces a scale of 0, of noise or sampling
+_MIN_GAP = 1e-5  # the least relative gap between two scales, so that no digits cancel
 
 
-class NoisyWeights(NamedTuple):
-    """The output of DP-OPE in units of returns' range and of trajectories, with its noise."""
+class NoisyImportanceSums(NamedTuple):
+    """The output of DP-OPE, in units of trajectories and of the returns' range, with its noise."""
 
     weighted: Vector
     weights: Vector
     returns: Vector
     sizes: Vector
-    scales: tuple[float, ...]  # of the Laplace noise of each; 0 for a public size
+    scales: tuple[float, ...]  # of their Laplace noise; 0 for a public size
     clip: float
-    alike: int = 1  # how many trajectories of one unit count
+    cluster_size: int = 1  # how many trajectories of one unit count
 
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """A quotient of two noisy numbers, in which a set of values is looked for."""
+    """A quotient of two noisy numbers, with its confidence sets."""
 
-    over: Vector
-    under: Vector
-    scale_over: float
-    scale_under: float
+    numerator: Vector
+    denominator: Vector
+    numerator_scale: float
+    denominator_scale: float
     bounds: tuple[float, float] = (-0.5, 0.5)
-    unknown: float = 0.0  # what stands where nothing is divided by
+    fallback: float = 0.0  # the value where the denominator is not above 0
 
     @property
     def value(self) -> Vector:
-        """Return the quotient between the bounds."""
-        under = np.where(self.under > 0, self.under, 1.0)
-        return np.where(self.under > 0, np.clip(self.over / under, *self.bounds), self.unknown)
+        """Return the quotient, clipped to the bounds."""
+        is_positive = self.denominator > 0
+        quotient = self.numerator / np.where(is_positive, self.denominator, 1.0)
+        return np.where(is_positive, np.clip(quotient, *self.bounds), self.fallback)
 
     def ends(
         self, level: float, variance: Vector, shape: tuple[float, float] | None = None
     ) -> Ends:
-        """Return the least and the largest accepted value between the bounds.
+        """Return the ends of the confidence set within the bounds; the bounds if it is empty.
 
         Args:
-            level: with which the set covers.
-            variance: V, of the sampling error, which is V (u - p)(q - u) at the value u.
-            shape: p and q; None for V at every value.
-
-        Returns:
-            The ends. Where nothing is accepted the bounds are: then nothing is known.
+            level: of the confidence set.
+            variance: V: the sampling error has the variance V (u - p)(q - u) at the value u.
+            shape: p and q; None if the variance is V at every value.
         """
         low, high = self.bounds
-        at = self.value
+        value = self.value
 
-        def accepted(u: NDArray[np.float64]) -> NDArray[np.bool_]:
-            away = np.abs(self.over - u * self.under)
-            of_shape = 1.0 if shape is None else (u - shape[0]) * (shape[1] - u)
-            spread = np.maximum(variance * of_shape, 0.0) + 0 * u
-            chance = tail(away, self.scale_over, np.abs(u) * self.scale_under, np.sqrt(spread))
-            return np.asarray(chance >= 1 - level)
+        def accepts(u: NDArray[np.float64]) -> NDArray[np.bool_]:
+            distance = np.abs(self.numerator - u * self.denominator)
+            factor = 1.0 if shape is None else (u - shape[0]) * (shape[1] - u)
+            spread = np.sqrt(np.maximum(variance * factor, 0.0) + 0 * u)
+            noise = self.numerator_scale, np.abs(u) * self.denominator_scale
+            return np.asarray(tail(distance, *noise, spread) >= 1 - level)
 
-        # Nodes from a bound to the estimate, and on to the other bound.
+        # Nodes from one bound through the estimate to the other bound.
         steps = np.linspace(0, 1, _NODES)[:, None]
-        nodes = np.concatenate([low + steps * (at - low), at + steps[1:] * (high - at)])
-        inside = accepted(nodes)
-        found = inside.any(axis=0)
-        first, last = inside.argmax(axis=0), len(nodes) - 1 - inside[::-1].argmax(axis=0)
-        column = np.arange(len(at))
+        nodes = np.concatenate([low + steps * (value - low), value + steps[1:] * (high - value)])
+        accepted = accepts(nodes)
+        is_nonempty = accepted.any(axis=0)
+        first, last = accepted.argmax(axis=0), len(nodes) - 1 - accepted[::-1].argmax(axis=0)
+        column = np.arange(len(value))
 
-        # Between an accepted node and the one beyond it, acceptance ends: at both ends at once.
-        into = np.stack([first, last])
-        beyond = np.clip(into + np.array([[-1], [1]]), 0, len(nodes) - 1)
-        good, bad = nodes[into, column], nodes[beyond, column]
+        # The set ends between an accepted node and the next one; both ends are bisected at once.
+        last_inside = np.stack([first, last])
+        beyond = np.clip(last_inside + np.array([[-1], [1]]), 0, len(nodes) - 1)
+        inner, outer = nodes[last_inside, column], nodes[beyond, column]
         for _ in range(_HALVINGS):
-            middle = (good + bad) / 2
-            fine = accepted(middle)
-            good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
-        # Beyond it by nothing that a double shows.
-        bounded = np.clip(bad, low, high)
-        return np.where(found, bounded[0], low), np.where(found, bounded[1], high)
+            middle = (inner + outer) / 2
+            within = accepts(middle)
+            inner, outer = np.where(within, middle, inner), np.where(within, outer, middle)
+        # The outer ends of the last brackets: the set is never too small.
+        bounded = np.clip(outer, low, high)
+        return np.where(is_nonempty, bounded[0], low), np.where(is_nonempty, bounded[1], high)
 
     def intervals(self, level: float, variance: Vector) -> tuple[Ends, Ends]:
         """Return the ends for the noise alone, and for noise and sampling."""
-        alone = self.ends(level, np.zeros(len(variance)))
-        # A set with more in it holds the other one, but for what a search rounds.
-        return alone, widen(self.ends(level, variance, self.bounds), alone)
+        noise_only = self.ends(level, np.zeros(len(variance)))
+        # The set with sampling contains the other one, up to rounding in the search.
+        return noise_only, widen(self.ends(level, variance, self.bounds), noise_only)
 
 
-def tail(away: Vector, a: float, b: Vector, spread: Vector) -> NDArray[np.float64]:
-    """Return P(|a X + b Y + spread Z| > away), Z standard normal, X and Y Laplace.
+def tail(distance: Vector, a: float, b: Vector, spread: Vector) -> NDArray[np.float64]:
+    """Return P(|a X + b Y + spread Z| > distance), with Z standard normal, X and Y Laplace.
 
     With h(t, a) the tail of a X + spread Z, it is
     (a^2 h(t, a) - b^2 h(t, b)) / (a^2 - b^2); without Z, h(t, a) = e^{-t/a}.
     """
     larger, smaller = np.maximum(a, b), np.minimum(a, b)
-    # The larger one a little larger: the tail only grows, and with it the set.
-    larger = np.where(larger - smaller < _APART * larger, larger * (1 + _APART), larger)
+    # Widening the gap makes the larger scale larger: the tail grows, and the set with it.
+    larger = np.where(larger - smaller < _MIN_GAP * larger, larger * (1 + _MIN_GAP), larger)
     share = np.square(smaller / larger)
-    one, other = (_laplace_tail(away, scale, spread) for scale in (larger, smaller))
+    one, other = (_laplace_tail(distance, scale, spread) for scale in (larger, smaller))
     return np.asarray((one - share * other) / (1 - share))
 
 
-def _laplace_tail(away: Vector, scale: Vector, spread: Vector) -> NDArray[np.float64]:
-    """Return P(|scale X + spread Z| > away), X Laplace and Z normal; either may be absent.
+def _laplace_tail(distance: Vector, scale: Vector, spread: Vector) -> NDArray[np.float64]:
+    """Return P(|scale X + spread Z| > distance), with X Laplace and Z normal; either may be absent.
 
-    For s = spread/scale and t = away/scale it is 2 Phi(-t/s) + e^{s^2/2 - t} Phi(t/s - s) -
-    e^{s^2/2 + t} Phi(-t/s - s), each product by logarithms: factors overflow where it does not.
+    For s = spread/scale and t = distance/scale it is 2 Phi(-t/s) + e^{s^2/2 - t} Phi(t/s - s) -
+    e^{s^2/2 + t} Phi(-t/s - s), each product by logarithms: factors may overflow where it does not.
     """
-    scale, spread = np.maximum(scale, _ABSENT), np.maximum(spread, _ABSENT)
-    t, s, ratio = away / scale, spread / scale, away / spread
+    scale, spread = np.maximum(scale, _NO_SCALE), np.maximum(spread, _NO_SCALE)
+    t, s, ratio = distance / scale, spread / scale, distance / spread
     normal = 2 * special.ndtr(-ratio)
     with np.errstate(all="ignore"):
         up = np.exp(s * s / 2 - t + special.log_ndtr(ratio - s))
         down = np.exp(s * s / 2 + t + special.log_ndtr(-ratio - s))
-    # Beyond 1e4 scales of noise sampling is all that there is: products are 0 to all digits.
+    # With sampling beyond 1e4 scales of noise, the products are 0 in doubles.
     return np.where(s < 1e4, normal + up - down, normal)
 
 
-def noisy_weights(mechanism: Ope, drawn: Vector) -> NoisyWeights:
-    """Return the drawn numbers in units of trajectories, and of returns' range.
+def importance_sums(mechanism: Ope, numbers: Vector) -> NoisyImportanceSums:
+    """Return the numbers of a draw in units of trajectories, and of the returns' range.
 
     Args:
-        mechanism: that made them.
-        drawn: the sums in steps: weighted returns, weights, returns, and sizes if they are private.
+        mechanism: the mechanism of the draw.
+        numbers: sums in steps: weighted returns, weights, returns, and sizes if they are private.
     """
     limits = mechanism.terms.limits
     of_weights = limits.clip / GRID_STEPS
     steps = np.array([of_weights, of_weights, 1 / GRID_STEPS, 1.0])[: len(mechanism.scales)]
-    sums = [*(drawn.reshape(len(steps), limits.keys) * steps[:, None])]
+    sums = [*(numbers.reshape(len(steps), limits.keys) * steps[:, None])]
     scales = (np.array(mechanism.scales) * steps).tolist()
     if len(sums) == 3:  # the size is public
         sums.append(np.full(limits.keys, float(mechanism.terms.size.units or 0)))
         scales.append(0.0)
-    alike = limits.max_trajectories_per_person
-    return NoisyWeights._make([*sums, tuple(scales), limits.clip, alike])
+    cluster_size = limits.max_trajectories_per_person
+    return NoisyImportanceSums._make([*sums, tuple(scales), limits.clip, cluster_size])
 
 
-def policy_tables(
-    study: Study, mechanism: Ope, drawn: Vector, every: Sequence[str] = ()
+def policy_parts(
+    study: Study, mechanism: Ope, numbers: Vector, common: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the parts of a release that are computed from the draw.
 
     Args:
-        study: what is public; it says whether there is one number for each start.
-        mechanism: that made the numbers, with its constants.
-        drawn: the numbers that left.
-        every: flags that every row has.
+        study: the public study; it decides whether there is a value for each start.
+        mechanism: the mechanism of the draw, with its constants.
+        numbers: the noisy numbers.
+        common: flags of every row.
     """
-    noisy, level = noisy_weights(mechanism, drawn), study.report.level
+    noisy, level = importance_sums(mechanism, numbers), study.report.level
     tables = policy_columns(noisy, study.values.return_bounds, level)
     policy, parts = tables["policy"], len(mechanism.scales)  # a public size was not drawn
     released = dict(zip(noisy._fields[:parts], noisy[:parts], strict=True))
-    # At the level of each start some of many have a kept mass above 1 even where the behaviour is
-    # right: whether it is refuted is decided for all of them together.
+    # Of many starts some have a kept mass above 1 even if the behaviour is right: whether it is
+    # refuted is decided for all starts together.
     above = policy["kept_low"] > 1
     too_much = "impossible" if policy["refuted"].any() else "above"
     of_target = [("lost", ~policy["supported"] & ~above), (too_much, above)]
@@ -196,7 +193,7 @@ def policy_tables(
     return {
         "level": level,
         "tables": {
-            name: flagged_table({**starts, **columns}, flags[name], every)
+            name: flagged_table({**starts, **columns}, flags[name], common)
             for name, columns in tables.items()
         },
         "weights": ReleasedWeights(**released, scales=noisy.scales[:parts]),
@@ -204,9 +201,9 @@ def policy_tables(
 
 
 def policy_columns(
-    noisy: NoisyWeights, return_bounds: tuple[float, float], level: float
+    noisy: NoisyImportanceSums, return_bounds: tuple[float, float], level: float
 ) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the values of the target, the behaviour and their difference, as columns of tables.
+    """Return the columns of tables: the values of the target, the behaviour and their difference.
 
     Args:
         noisy: the output of DP-OPE.
@@ -214,60 +211,60 @@ def policy_columns(
         level: of every interval.
     """
     low, high = return_bounds
-    middle, reach, keys = 0.5 * low + 0.5 * high, high - low, len(noisy.weights)
+    middle, width, keys = 0.5 * low + 0.5 * high, high - low, len(noisy.weights)
     of_weighted, of_weights, of_returns, of_sizes = noisy.scales
-    masses = (0.0, max(noisy.clip, 2.0))
+    mass_bounds = (0.0, max(noisy.clip, 2.0))
     value = Quotient(noisy.weighted, noisy.weights, of_weighted, of_weights)
     plain = Quotient(noisy.returns, noisy.sizes, of_returns, of_sizes)
-    kept = Quotient(noisy.weights, noisy.sizes, of_weights, of_sizes, masses, unknown=0.5)
-    people = noisy.alike * np.maximum(noisy.sizes, 0.0)
-    weight = noisy.alike * noisy.clip * np.maximum(noisy.weights, 0.0)
-    target, behaviour = value.intervals(level, weight), plain.intervals(level, people)
-    # 1/4 - u^2 at the worst place of each interval, kappa times what it adds.
-    v_u, v_y = (0.25 - np.square(np.clip(0.0, *around[1])) for around in (target, behaviour))
-    part = np.maximum(noisy.clip - 2 * kept.value, 0.0) * v_u + kept.value * v_y
-    sampling = noisy.alike * np.maximum(noisy.weights, 0.0) * part
-    apart = difference_of_quotients(value, plain, sampling, level)
-    kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
-    impossible = kept_low > 1  # no right behaviour allows it, but by chance
-    surely_low, _ = kept.ends(1 - (1 - level) / keys, people, (0.0, noisy.clip))
-    lost = np.where(impossible, 1.0, np.clip(1 - kept_low, 0.0, 1.0))
+    mass = Quotient(noisy.weights, noisy.sizes, of_weights, of_sizes, mass_bounds, fallback=0.5)
+    v_size = noisy.cluster_size * np.maximum(noisy.sizes, 0.0)
+    v_weight = noisy.cluster_size * noisy.clip * np.maximum(noisy.weights, 0.0)
+    target, behaviour = value.intervals(level, v_weight), plain.intervals(level, v_size)
+    # 1/4 - u^2 at its largest in each interval, times kappa.
+    v_u, v_y = (0.25 - np.square(np.clip(0.0, *ends[1])) for ends in (target, behaviour))
+    part = np.maximum(noisy.clip - 2 * mass.value, 0.0) * v_u + mass.value * v_y
+    sampling = noisy.cluster_size * np.maximum(noisy.weights, 0.0) * part
+    differences = difference_of_quotients(value, plain, sampling, level)
+    kept_low, kept_high = mass.ends(level, v_size, (0.0, noisy.clip))
+    above_1 = kept_low > 1  # with the right behaviour only by chance
+    surely_low, _ = mass.ends(1 - (1 - level) / keys, v_size, (0.0, noisy.clip))
+    lost_mass = np.where(above_1, 1.0, np.clip(1 - kept_low, 0.0, 1.0))
 
     def columns(start: float, numbers: Vector, ends: tuple[Ends, Ends]) -> dict[str, NDArray[Any]]:
-        named = {"value": numbers, **name_ends({"": ends[0], "total_": ends[1]})}
-        return {name: start + reach * column for name, column in named.items()}
+        unscaled = {"value": numbers, **name_ends({"": ends[0], "total_": ends[1]})}
+        return {name: start + width * column for name, column in unscaled.items()}
 
-    trust = {
-        "kept_mass": kept.value,
+    reliability = {
+        "kept_mass": mass.value,
         "kept_low": kept_low,
         "kept_high": kept_high,
-        # R tau: the target's value is a mixture of what is kept and what is not.
-        "largest_clipping_bias": reach * lost,
-        "refuted": impossible & (surely_low > 1),
-        "supported": (kept_low > SUPPORTED) & ~impossible,
+        # R tau: the target's value is a mixture of the kept mass and the rest.
+        "largest_clipping_bias": width * lost_mass,
+        "refuted": above_1 & (surely_low > 1),
+        "supported": (kept_low > SUPPORTED) & ~above_1,
     }
     return {
-        "policy": columns(middle, value.value, target) | trust,
+        "policy": columns(middle, value.value, target) | reliability,
         "behaviour": columns(middle, plain.value, behaviour),
-        "differences": columns(0.0, value.value - plain.value, apart),
+        "differences": columns(0.0, value.value - plain.value, differences),
     }
 
 
 def difference_of_quotients(
     target: Quotient, behaviour: Quotient, sampling: Vector, level: float
 ) -> tuple[Ends, Ends]:
-    """Return the intervals of u - y, the target's number less the behaviour's: noise, and total.
+    """Return the intervals of u - y, the target's value less the behaviour's: noise, and total.
 
-    Each of the two is covered at (1 + level)/2, and so is their difference at the level, whatever
-    the bounds cut off. What sampling does to the difference, of a variance of at most
-    (C/kappa - 2)_+ V_u + V_y for one trajectory, is all put into the target's set, which then
+    Both values are covered at (1 + level)/2, and so their difference at the level; clipping to the
+    bounds keeps this. The sampling error of the difference has a variance of at most
+    (C/kappa - 2)_+ V_u + V_y for one trajectory: all of it is put into the target's set, which then
     covers u + B/m - y (docs/proofs/weights.md, theorem 7).
     """
-    chance, nobody = (1 + level) / 2, np.zeros(len(sampling))
-    other_low, other_high = behaviour.ends(chance, nobody)
+    half_level, no_sampling = (1 + level) / 2, np.zeros(len(sampling))
+    other_low, other_high = behaviour.ends(half_level, no_sampling)
     shifted = replace(target, bounds=(-1.5, 1.5))  # B/m - y is at most 1
-    alone, total = (
+    noise_only, total = (
         (np.maximum(low - other_high, -1.0), np.minimum(high - other_low, 1.0))
-        for low, high in (target.ends(chance, nobody), shifted.ends(chance, sampling))
+        for low, high in (target.ends(half_level, no_sampling), shifted.ends(half_level, sampling))
     )
-    return alone, widen(total, alone)
+    return noise_only, widen(total, noise_only)

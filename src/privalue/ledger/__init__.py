@@ -1,8 +1,8 @@
-"""Keep the privacy budget: a total for a dataset, charges, and the releases that they paid for.
+"""Account for the privacy budget: the total of a dataset, charges, and their releases.
 
-A dataset is a set of people, whatever files hold their rows. A custodian declares its total, and
-the unit that it protects (a trajectory or a person, replaced or added and removed). Every release
-adds its cost to a sum, which is safe even if later releases are chosen adaptively; a release that
+A dataset is a set of people, whatever files hold their rows. A custodian declares its total, with
+the unit that it protects (a trajectory or a person) and the neighbouring relation. The costs of
+releases are summed, which is valid even if later releases are chosen adaptively; a release that
 would exceed the total is refused. A release that protects another unit is converted by group
 privacy, at its exact cost, or refused::
 
@@ -36,8 +36,8 @@ from privalue.ledger.amounts import MU2, Amount
 from privalue.ledger.entries import DATASET_NAME, ReleaseRequest, study_hash
 from privalue.ledger.gaussian import epsilon_of, mu2_of_alpha
 from privalue.ledger.ledger import Charge, EarlierCharge, Ledger, open_ledger
-from privalue.ledger.outbox import NAME, Outbox, Paid
-from privalue.ledger.signals import uninterrupted
+from privalue.ledger.outbox import OUTBOX_NAME, Envelope, Outbox
+from privalue.ledger.signals import defer_signals
 from privalue.ledger.store import UnknownOutcomeError
 from privalue.ledger.terms import BudgetTerms, Protection
 from privalue.ledger.verify import Verified
@@ -45,23 +45,23 @@ from privalue.ledger.verify import Verified
 __all__ = [
     "DATASET_NAME",
     "MU2",
-    "NAME",
+    "OUTBOX_NAME",
     "Account",
     "Amount",
     "BudgetTerms",
     "Charge",
     "EarlierCharge",
+    "Envelope",
     "Ledger",
     "Outbox",
-    "Paid",
     "Protection",
     "ReleaseRequest",
     "StatementLine",
     "UnknownOutcomeError",
     "Verified",
+    "defer_signals",
     "epsilon_of",
     "mu2_of_alpha",
     "open_ledger",
     "study_hash",
-    "uninterrupted",
 ]

@@ -15,8 +15,8 @@ from privalue.ledger.terms import BudgetTerms
 class Account:
     """The account of a dataset at one moment.
 
-    All releases together satisfy the promise ``largest``: the largest total that was in force since
-    the first charge. The amount spent so far is informative, and no promise.
+    All releases together satisfy the promise ``largest``: the largest total in force since the
+    first charge. The amount spent so far is informative, and not a guarantee.
     """
 
     dataset: str
@@ -47,23 +47,23 @@ class Account:
             steps = self.terms.steps(request.protection)
             return self.terms.price(request.promise, steps, request.alpha)
         except BudgetError as problem:
-            raise self.refusal(self._asked(request), str(problem), "not-convertible") from None
+            raise self.refusal(self._describe(request), str(problem), "not-convertible") from None
 
     def price(self, request: ReleaseRequest) -> Amount:
         """Return the cost of a release; raise BudgetError if it exceeds the amount left."""
         price = self.cost(request)
         if price.fits(self.left):
             return price
-        asked, why = self._asked(request), f"its total is {self.promise}, for {self.terms}"
+        amount, why = self._describe(request), f"its total is {self.promise}, for {self.terms}"
         if price != request.promise:
-            asked += f" (which costs {price})"
+            amount += f" (which costs {price})"
         if request.alpha is not None and self.terms.is_gaussian:
             steps = self.terms.steps(request.protection)
             with suppress(StudyError):  # the delta is too small for any release
                 epsilon = affordable(self.left.mu2 // steps**2, request.delta)
                 fits = "no epsilon" if epsilon is None else f"epsilon up to {epsilon:g}"
                 why += f"; at delta {request.delta:g} {fits} fits"
-        raise self.refusal(asked, why, "budget-exceeded")
+        raise self.refusal(amount, why, "budget-exceeded")
 
     def promise_of(self, alpha: float) -> tuple[float, float]:
         """Return the epsilon of Gaussian noise at the total's delta, and that delta.
@@ -73,21 +73,20 @@ class Account:
         """
         mu2 = mu2_of_alpha(alpha, 1)
         if not self.terms.is_gaussian:
-            asked = f"mu {format_mu(mu2, up=True)}"
             why = "its total adds up epsilon and delta; give those of the release in place of mu"
-            raise self.refusal(asked, why, "not-convertible")
+            raise self.refusal(f"mu {format_mu(mu2, up=True)}", why, "not-convertible")
         delta = self.promise.as_floats()[1]
         return max(epsilon_of(mu2, delta), 1 / EPSILON), delta
 
-    def _asked(self, request: ReleaseRequest) -> str:
-        alike = request.protection == self.terms.protection
-        return f"{request.promise}" + ("" if alike else f" for {request.protection}")
+    def _describe(self, request: ReleaseRequest) -> str:
+        is_same = request.protection == self.terms.protection
+        return f"{request.promise}" + ("" if is_same else f" for {request.protection}")
 
-    def refusal(self, asked: object, why: str, code: str, hint: str = "") -> BudgetError:
-        """Return a refusal: the request, the amount left, and the reason."""
+    def refusal(self, amount: object, why: str, code: str, hint: str = "") -> BudgetError:
+        """Return the error that refuses a request: its amount, the amount left, and the reason."""
         left = self.format(self.left, is_left=True)
-        refused = f'dataset "{self.dataset}": requested {asked}; left {left}; {why}'
-        return BudgetError(refused, code=code, hint=hint)
+        message = f'dataset "{self.dataset}": requested {amount}; left {left}; {why}'
+        return BudgetError(message, code=code, hint=hint)
 
     def format(self, amount: Amount, *, is_left: bool = False) -> str:
         """Return an amount as text: an amount left is rounded down, any other is rounded up."""
@@ -141,15 +140,15 @@ class StatementLine:
     @classmethod
     def of(cls, entry: LedgerEntry) -> "StatementLine":
         """Return the line of an entry; its texts are untrusted."""
-        said = entry.said
-        what = {"charge": str(said.get("what")), "commit": f"release of entry {said.get('charge')}"}
+        body = entry.body
+        what = {"charge": str(body.get("what")), "commit": f"release of entry {body.get('charge')}"}
         if entry.kind == "declare":
-            reason = f": {said.get('reason')}" if said.get("reason") else ""
+            reason = f": {body.get('reason')}" if body.get("reason") else ""
             what["declare"] = f"total of {entry.promise()}{reason}"
         return cls(
             entry=entry.number,
-            at=str(said.get("at")),
-            author=str(said.get("author")),
+            at=str(body.get("at")),
+            author=str(body.get("author")),
             kind=entry.kind,
             what=what[entry.kind],
             cost=entry.cost,

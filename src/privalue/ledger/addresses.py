@@ -20,7 +20,7 @@ TIME_LIMITS = {  # of every connection: in seconds, the last one in milliseconds
     "tcp_user_timeout": 20_000,
 }
 # SQLSTATE: connection lost; server stopped, crashed or not ready; too many connections.
-_AWAY = ("08", "57P01", "57P02", "57P03", "53300")
+_UNANSWERED = ("08", "57P01", "57P02", "57P03", "53300")
 # A failure to connect has no SQLSTATE, only a message; the server's own begin with FATAL.
 _REFUSED = re.compile("FATAL|no password supplied|not support SSL|SSL error|certificate")
 _NOT_READY = re.compile(
@@ -55,7 +55,7 @@ def may_hold_password(text: str) -> bool:
     return _LIKE_A_SECRET.search(text) is not None and _PLAIN_PAGE.fullmatch(text) is None
 
 
-def not_shown(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
+def malformed_address(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
     """Return the error for a text that is neither an existing file nor a well-formed address."""
     return error(
         f"the address given as {what} is malformed, and no file has that name; it is not shown, "
@@ -72,11 +72,11 @@ def divide_address(text: str) -> tuple[str, str | None]:
     """
     parts = _URL.fullmatch(text)
     if parts is None:
-        raise not_shown("data", DataError)
-    address, request = parts.groups()
-    if "@" in (request or "") and not QUERY.match(request):  # it may be the end of a password
-        raise not_shown("data", DataError)
-    return address, request
+        raise malformed_address("data", DataError)
+    address, query = parts.groups()
+    if "@" in (query or "") and not QUERY.match(query):  # it may be the end of a password
+        raise malformed_address("data", DataError)
+    return address, query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class PostgresServer:
         """Open a connection that notices a dead network."""
         return self.driver.connect(self._address, client_encoding="utf8", **TIME_LIMITS | options)
 
-    def masked(self, message: str) -> str:
+    def mask_secrets(self, message: str) -> str:
         """Return a driver's message without user and password."""
         for secret in self._secrets:
             message = message.replace(secret, "***")
@@ -111,7 +111,7 @@ def postgres_server(
     """
     parts = _URL.fullmatch(address)
     if parts is None or parts[2] is not None:
-        raise not_shown(what, error)
+        raise malformed_address(what, error)
     try:
         driver: Any = import_module("psycopg")
     except ImportError:
@@ -119,21 +119,21 @@ def postgres_server(
             f"the {what} in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
         ) from None
     try:
-        given = driver.conninfo.conninfo_to_dict(address)
+        parameters = driver.conninfo.conninfo_to_dict(address)
     except (driver.Error, ValueError):  # its message may quote the password
-        raise not_shown(what, error) from None
+        raise malformed_address(what, error) from None
     options = driver.pq.Conninfo.get_defaults()  # the environment's PGHOST and so on
-    usual = {each.keyword.decode(): each.val.decode() for each in options if each.val}
-    known = usual | {key: str(value) for key, value in given.items() if value}
-    host, database = known.get("host", "localhost"), known.get("dbname", "")
-    port = "" if known.get("port", "5432") == "5432" else f":{known['port']}"
+    defaults = {option.keyword.decode(): option.val.decode() for option in options if option.val}
+    settings = defaults | {key: str(value) for key, value in parameters.items() if value}
+    host, database = settings.get("host", "localhost"), settings.get("dbname", "")
+    port = "" if settings.get("port", "5432") == "5432" else f":{settings['port']}"
     place = f"postgresql://{f'[{host}]' if ':' in host else host}{port}/{database}"
     if "@" in place or not place.isprintable() or re.fullmatch(r"[:\d,]*", port) is None:
-        raise not_shown(what, error)
-    user, password = str(given.get("user", "")), str(given.get("password", ""))
+        raise malformed_address(what, error)
+    user, password = str(parameters.get("user", "")), str(parameters.get("password", ""))
     quoted = [f"{mark}{user}{mark}" for mark in ('"', "'")] if user else []
-    hidden = (*quoted, password) if len(password) > 2 else tuple(quoted)
-    return PostgresServer(driver=driver, place=place, _address=address, _secrets=hidden)
+    secrets = (*quoted, password) if len(password) > 2 else tuple(quoted)
+    return PostgresServer(driver=driver, place=place, _address=address, _secrets=secrets)
 
 
 def is_unanswered(problem: Exception, driver: Any) -> bool:
@@ -146,6 +146,6 @@ def is_unanswered(problem: Exception, driver: Any) -> bool:
         return False
     state = getattr(problem, "sqlstate", None)
     if state is not None:
-        return str(state).startswith(_AWAY)
+        return str(state).startswith(_UNANSWERED)
     message = str(problem)
     return _REFUSED.search(message) is None or _NOT_READY.search(message) is not None

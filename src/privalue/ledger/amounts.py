@@ -56,7 +56,7 @@ class Amount(NamedTuple):
         return f"epsilon {_format(self.epsilon, EPSILON)}, delta {_format(self.delta, DELTA)}"
 
 
-NOTHING = Amount()
+ZERO = Amount()
 
 
 def cost_of(epsilon: float, delta: float) -> Amount:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from privalue.core import OperatingSystemEntropy
 from privalue.errors import LedgerError, UsageError
-from privalue.ledger.amounts import NOTHING, Amount, cost_of
+from privalue.ledger.amounts import ZERO, Amount, cost_of
 from privalue.ledger.store import AMOUNTS, GENESIS, Execute, Store
 from privalue.ledger.terms import Protection
 
@@ -38,7 +38,7 @@ class Balance(NamedTuple):
     """The total of a dataset, and the amount spent."""
 
     total: Amount
-    spent: Amount = NOTHING
+    spent: Amount = ZERO
     releases: int = 0  # charges so far
 
     def after(self, cost: Amount) -> "Balance":
@@ -47,7 +47,7 @@ class Balance(NamedTuple):
 
 
 class LedgerEntry(NamedTuple):
-    """An entry of the database; ``said`` is its body, which is untrusted."""
+    """An entry of the database; its body is untrusted."""
 
     number: int
     hash: str
@@ -55,23 +55,23 @@ class LedgerEntry(NamedTuple):
     dataset: str
     cost: Amount
     balance: Balance  # after this entry
-    said: Mapping[str, Any]
+    body: Mapping[str, Any]
 
     def promise(self, key: str = "promise") -> Amount:
-        """Return the epsilon and delta that the body states under a key."""
-        stated = self.said.get(key)
-        if not isinstance(stated, list) or [type(each) for each in stated] != [int, int]:
+        """Return the epsilon and delta under a key of the body."""
+        numbers = self.body.get(key)
+        if not isinstance(numbers, list) or [type(number) for number in numbers] != [int, int]:
             raise LedgerError(f"the ledger fails its check: entry {self.number} has no {key}")
-        return Amount(*stated)
+        return Amount(*numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRequest(Protection):
     """A request to charge a release; an identical request is charged once.
 
-    ``alpha`` is sigma over the sensitivity, if the release is nothing but Gaussian noise of one
-    public sigma. dp-lsw and dp-lsl have an alpha, too, but their sigma depends on the data: leave
-    it out.
+    ``alpha`` is the noise multiplier (sigma over the sensitivity), if the release is Gaussian noise
+    of one public sigma and nothing else. Leave out the alpha of dp-lsw and dp-lsl, whose sigma
+    depends on the data.
     """
 
     dataset: str
@@ -89,7 +89,7 @@ class ReleaseRequest(Protection):
         if self.study is not None:
             check_hash(self.study)
         if self.alpha is not None and not 0 < self.alpha < math.inf:
-            raise UsageError(f"alpha = {self.alpha!r}: it must be a number above 0")
+            raise UsageError(f"alpha = {self.alpha!r}: it must be a finite number above 0")
 
     @property
     def hash(self) -> str:
@@ -117,19 +117,19 @@ def study_hash(description: Mapping[str, Any]) -> str:
 
     It is the SHA-256 of JSON in UTF-8: keys sorted, no blanks, every double as the shortest decimal
     that reads back as the same double. [report] is left out, since it does not change the draw. A
-    side file counts by its content's hash and its kind, so that its name does not matter; they
-    stand outside of its section, where a table could be written that looks the same. A description
-    leaves out keys at their defaults, so that a key which a later version adds does not change the
-    hashes of earlier requests. Values computed from the keys (``Terms``) are left out: another
-    machine may round a logarithm differently, and would charge the request twice.
+    side file counts by its content's hash and its kind, so that its name does not matter; both are
+    outside of its section, where an inline table could look the same. A description omits keys at
+    their defaults, so that a key which a later version adds does not change the hashes of earlier
+    requests. Values computed from the keys (``Terms``) are left out: another machine may round a
+    logarithm differently, and would charge the request twice.
     """
-    counted = {name: keys for name, keys in description.items() if name != "report"}
-    for file in counted.pop("side_files", ()):
+    sections = {name: keys for name, keys in description.items() if name != "report"}
+    for file in sections.pop("side_files", ()):
         section, _, key = file["key"].removeprefix("[").partition("] ")
-        counted[section] = {**counted[section], key: None}
+        sections[section] = {**sections[section], key: None}
         content = {name: file[name] for name in ("sha256", "kind") if name in file}
-        counted[file["key"]] = content
-    return sha256(canonical(counted))
+        sections[file["key"]] = content
+    return sha256(canonical(sections))
 
 
 def parse_object(text: str) -> dict[str, Any]:
@@ -193,12 +193,12 @@ def last_entry(execute: Execute, where: str, *values: object) -> LedgerEntry | N
 def _entry(
     number: int, body: str, digest: str, kind: str, dataset: str, releases: int, *amounts: int
 ) -> LedgerEntry:
-    is_sound = type(body) is str and all(type(each) is int for each in (releases, *amounts))
+    is_sound = type(body) is str and all(type(number) is int for number in (releases, *amounts))
     if not is_sound or sha256(body) != digest:  # a damaged file may hold anything
         raise LedgerError(f"the ledger fails its check: entry {number} was changed")
     balance = Balance(Amount(*amounts[6:]), Amount(*amounts[3:6]), releases)
-    said = parse_object(body)
-    return LedgerEntry(number, digest, kind, dataset, Amount(*amounts[:3]), balance, said)
+    cost = Amount(*amounts[:3])
+    return LedgerEntry(number, digest, kind, dataset, cost, balance, parse_object(body))
 
 
 def last_head(execute: Execute) -> tuple[int, str]:
@@ -215,10 +215,10 @@ def append(
     kind: str,
     dataset: str,
     balance: Balance,
-    said: Mapping[str, Any],
-    cost: Amount = NOTHING,
+    content: Mapping[str, Any],
+    cost: Amount = ZERO,
 ) -> tuple[int, str]:
-    """Append an entry; return its number and hash."""
+    """Append an entry whose body has this content; return its number and hash."""
     number, previous = last_head(execute)
     body = canonical(
         {
@@ -231,7 +231,7 @@ def append(
             "salt": OperatingSystemEntropy().read(32).hex(),
             "releases": balance.releases,
             **dict(zip(AMOUNTS, (*cost, *balance.spent, *balance.total), strict=True)),
-            **said,
+            **content,
         }
     )
     digest = sha256(body)

@@ -50,7 +50,7 @@ def atomic_file(
         if replace:
             partial.replace(target)
         else:
-            _appear(partial, target)
+            _link_new(partial, target)
         with suppress(OSError):  # some folders cannot be opened or synced
             _sync(target.parent)
     finally:
@@ -89,15 +89,15 @@ def atomic_write(
     return target
 
 
-def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a file of at most ``most`` bytes.
+def read_whole(path: str | os.PathLike[str], limit: int) -> bytes:
+    """Return the content of a file of at most ``limit`` bytes.
 
     The checks are made on the open file, not on its name, so that replacing the file between check
     and read makes no difference.
 
     Args:
         path: the file.
-        most: the largest size, in bytes.
+        limit: the largest size, in bytes.
 
     Raises:
         OSError: it is not a regular file (EINVAL), is too large (EFBIG), or the system refused;
@@ -112,16 +112,16 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
             raise OSError(errno.EINVAL, _IRREGULAR) from None
         raise
     try:
-        about = os.fstat(handle)
-        if stat.S_ISDIR(about.st_mode):
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
             raise OSError(errno.EISDIR, "it is a folder")
-        if not stat.S_ISREG(about.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, _IRREGULAR)
-        if about.st_size > most:
-            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes, the most that is read")
+        if status.st_size > limit:
+            raise OSError(errno.EFBIG, f"it is larger than {limit:,} bytes, the most that is read")
         with open(handle, "rb", closefd=False) as file:
-            content = file.read(about.st_size + 1)
-        if len(content) > about.st_size:  # or its size is reported as 0, as in /proc
+            content = file.read(status.st_size + 1)
+        if len(content) > status.st_size:  # or its size is reported as 0, as in /proc
             raise OSError(errno.EFBIG, "it grows while it is read")
         return content
     finally:
@@ -137,8 +137,8 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _appear(partial: Path, target: Path) -> None:
-    """Give a finished file its name, unless that exists: a rename would replace the old file."""
+def _link_new(partial: Path, target: Path) -> None:
+    """Link a finished file to its name, unless that exists: a rename would replace the old file."""
     try:
         os.link(partial, target)
     except OSError:  # it exists, or no hard links do here: reserve the name, then replace it

@@ -25,9 +25,9 @@ from privalue.errors import StudyError, UsageError
 from privalue.ledger.amounts import EPSILON, LARGEST, MU2
 
 _SLACK = 1 - 1e-9  # of a total's alpha: a release of the whole total fits despite rounding
-_LEAST_EPSILON, _LARGEST_EPSILON = 0.001, 20.0  # the range in which alpha is certified
-_LARGEST_PURE = 20 * EPSILON  # the mu^2 of a larger epsilon exceeds every total
-_LEAST_MU, _LARGEST_MU = 1e-6, 100.0  # of another tool's release; the largest exceeds every total
+_MIN_EPSILON, _MAX_EPSILON = 0.001, 20.0  # the range in which alpha is certified
+_MAX_PURE = 20 * EPSILON  # the mu^2 of a larger epsilon exceeds every total
+_MIN_MU, _MAX_MU = 1e-6, 100.0  # of another tool's release; the largest exceeds every total
 _PI = Decimal("3.14159265358979323846264338327950288419716939937511")  # rounded up
 
 
@@ -53,12 +53,12 @@ def mu2_of_alpha(alpha: float, steps: int) -> int:
 
 def alpha_of_mu(mu: float) -> float:
     """Return the double 1/mu, rounded down so that the cost is never rounded down."""
-    if not _LEAST_MU <= mu <= _LARGEST_MU:  # NaN fails, too
-        allowed = f"it must be a number from {_LEAST_MU:g} to {_LARGEST_MU:g}"
+    if not _MIN_MU <= mu <= _MAX_MU:  # NaN fails, too
+        allowed = f"it must be a number from {_MIN_MU:g} to {_MAX_MU:g}"
         raise UsageError(allowed, code="out-of-range", argument=("mu", mu))
-    named = Fraction(repr(float(mu)))  # the decimal as written, as for all amounts
+    exact = Fraction(repr(float(mu)))  # the decimal as written, as for all amounts
     alpha = 1 / float(mu)
-    while Fraction(alpha) * named > 1:
+    while Fraction(alpha) * exact > 1:
         alpha = math.nextafter(alpha, 0)
     return alpha
 
@@ -72,13 +72,13 @@ def mu2_of_pure(epsilon: int) -> int:
     Args:
         epsilon: in units, over all steps.
     """
-    if epsilon > _LARGEST_PURE:
+    if epsilon > _MAX_PURE:
         return LARGEST + 1
     mu = -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon / EPSILON)))
     mu2 = max(1, math.ceil(MU2 * Fraction(mu) ** 2))
-    raised = 1
+    increment = 1
     while not covers_pure(mu2, epsilon):
-        mu2, raised = mu2 + raised, 2 * raised
+        mu2, increment = mu2 + increment, 2 * increment
     return mu2
 
 
@@ -157,10 +157,10 @@ def affordable(mu2: int, delta: float) -> float | None:
     def fits(epsilon: float) -> bool:
         return mu2_of_alpha(gaussian(epsilon, delta).alpha, 1) <= mu2
 
-    if not fits(_LEAST_EPSILON):
+    if not fits(_MIN_EPSILON):
         return None
-    epsilon = min(epsilon_of(mu2, delta), _LARGEST_EPSILON)
+    epsilon = min(epsilon_of(mu2, delta), _MAX_EPSILON)
     rounding = Context(prec=6, rounding=ROUND_FLOOR)
-    while epsilon > _LEAST_EPSILON and not fits(epsilon):  # a certified alpha is slightly larger
+    while epsilon > _MIN_EPSILON and not fits(epsilon):  # a certified alpha is slightly larger
         epsilon = float(rounding.create_decimal(repr(epsilon * (1 - 2e-6))))
-    return max(epsilon, _LEAST_EPSILON)
+    return max(epsilon, _MIN_EPSILON)

@@ -14,7 +14,7 @@ from privalue.core import OperatingSystemEntropy
 from privalue.errors import BudgetError, LedgerError, UsageError
 from privalue.ledger import entries, gaussian
 from privalue.ledger.account import Account, StatementLine
-from privalue.ledger.addresses import may_hold_password, names_server, not_shown
+from privalue.ledger.addresses import malformed_address, may_hold_password, names_server
 from privalue.ledger.amounts import Amount, total_of
 from privalue.ledger.entries import Balance, LedgerEntry, ReleaseRequest, append, last_entry, sha256
 from privalue.ledger.store import AbsentLedgerError, Execute, PostgresStore, SqliteStore, Store
@@ -26,7 +26,7 @@ _PAGE = 500  # lines of a statement in one transaction, so that writers do not w
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """An entry that spent an amount, irrevocably, for one draw."""
+    """An entry that spends an amount, irrevocably, for one draw."""
 
     number: int  # of the entry
     head: str  # hash of the entry, which the release states
@@ -35,10 +35,10 @@ class Charge:
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierCharge:
-    """What became of an identical earlier request that was charged."""
+    """The earlier charge of an identical request, and its release."""
 
-    release: str | None  # text; None if it is under way, was lost, or is another tool's
-    why_not_again: str
+    release: str | None  # its text; None if it is under way, was lost, or is another tool's
+    reason: str  # why the request is not charged again, and what to do
 
 
 class Ledger:
@@ -67,7 +67,7 @@ class Ledger:
     ) -> Account:
         """Set the total of a dataset (people, not files); create the ledger if there is none.
 
-        To declare the same total again changes nothing.
+        Declaring the same total again changes nothing.
 
         Args:
             dataset: a name for these people.
@@ -75,13 +75,13 @@ class Ledger:
             delta: of all releases together.
             unit: "trajectory" or "person": the unit that the total protects.
             neighbours: "replace-one" or "add-remove": the neighbouring relation.
-            max_trajectories_per_person: you assert that no person has more; releases for single
-                trajectories can be converted to a total for persons only with it.
+            max_trajectories_per_person: you assert that no person has more; without it, releases
+                for single trajectories cannot be converted to a total for persons.
             accounting: "plain" adds up epsilon and delta. "gaussian" adds up mu^2, which allows
                 more releases for the same promise; for dp-ssp, and for pure epsilon-DP.
-            replace: change an existing total, on the record. The accounting never changes, and the
-                unit and relation only while nothing is spent.
-            reason: why, for the record.
+            replace: change an existing total, in a new entry. The accounting never changes, and
+                the unit and relation only while nothing is spent.
+            reason: the reason to record.
 
         Raises:
             BudgetError: another total exists and ``replace`` is false, or more is already spent.
@@ -99,15 +99,15 @@ class Ledger:
         total = terms.total(promise)
         self._store.create()
         with self._store.transaction(write=True) as execute:
-            known = _account(execute, dataset)
-            if known is not None:
-                if (known.promise, known.terms) == (promise, terms):
-                    return known
-                largest = _require_replaceable(known, terms, promise, total, replace)
-            said = {"promise": promise[:2], "largest": largest[:2], "reason": reason}
-            balance = Balance(total) if known is None else known.balance._replace(total=total)
-            append(self._store, execute, "declare", dataset, balance, said | vars(terms))
-            return _required(execute, dataset)
+            account = _find_account(execute, dataset)
+            if account is not None:
+                if (account.promise, account.terms) == (promise, terms):
+                    return account
+                largest = _require_replaceable(account, terms, promise, total, replace)
+            content = {"promise": promise[:2], "largest": largest[:2], "reason": reason}
+            balance = Balance(total) if account is None else account.balance._replace(total=total)
+            append(self._store, execute, "declare", dataset, balance, content | vars(terms))
+            return _require_account(execute, dataset)
 
     def account(self, dataset: str, *, head: str | None = None) -> Account:
         """Return the account of a dataset: its total, and the amounts spent and left.
@@ -122,7 +122,7 @@ class Ledger:
         """
         entries.check_name(dataset)
         with self._transaction() as execute:
-            account = _required(execute, dataset)
+            account = _require_account(execute, dataset)
             if head and last_entry(execute, "hash = ? AND dataset = ?", head, dataset) is None:
                 raise LedgerError(f"the ledger {self.place} lacks the head {head}")
             return account
@@ -133,7 +133,7 @@ class Ledger:
             names = execute(
                 "SELECT DISTINCT dataset FROM ledger_entries WHERE kind = 'declare'"
             ).fetchall()
-            return [_required(execute, name) for (name,) in sorted(names)]
+            return [_require_account(execute, name) for (name,) in sorted(names)]
 
     def find(self, request: ReleaseRequest) -> EarlierCharge | None:
         """Return the earlier charge of an identical request, or None.
@@ -142,8 +142,8 @@ class Ledger:
             LedgerError: its stored release was changed or removed.
         """
         with self._transaction() as execute:
-            entry = _charge_of(execute, request)
-            return None if entry is None else _earlier(execute, entry)
+            entry = _find_charge(execute, request)
+            return None if entry is None else _read_earlier_charge(execute, entry)
 
     def charge(self, request: ReleaseRequest, *, token: str) -> Charge:
         """Spend the cost of a release, before its noise is drawn.
@@ -159,17 +159,17 @@ class Ledger:
         """
         # Hashed, since readers of the ledger must not learn the token; with the process id, since a
         # forked process has the same token and must not draw again.
-        mine = sha256(f"{token} {os.getpid()}")
+        digest = sha256(f"{token} {os.getpid()}")
         with self._transaction(write=True) as execute:
-            account = _required(execute, request.dataset)
-            earlier = _charge_of(execute, request)
+            account = _require_account(execute, request.dataset)
+            earlier = _find_charge(execute, request)
             if earlier is not None:
-                if earlier.said.get("token") == mine and _commit_of(execute, earlier) is None:
+                if earlier.body.get("token") == digest and _find_commit(execute, earlier) is None:
                     return Charge(number=earlier.number, head=earlier.hash, dataset=account.dataset)
-                why = _why_not_again(execute, earlier)
+                why = _describe_earlier(execute, earlier)
                 raise account.refusal(request.promise, why, "already-charged")
             price = account.price(request)
-            said = {
+            content = {
                 "request": request.hash,
                 "promise": request.promise[:2],
                 **vars(request.protection),
@@ -177,11 +177,11 @@ class Ledger:
                 "steps": account.terms.steps(request.protection),
                 "what": request.what,
                 "is_foreign": request.study is None,
-                "token": mine,
+                "token": digest,
             }
             balance = account.balance.after(price)
             number, head = append(
-                self._store, execute, "charge", request.dataset, balance, said, price
+                self._store, execute, "charge", request.dataset, balance, content, price
             )
         return Charge(number=number, head=head, dataset=request.dataset)
 
@@ -196,14 +196,14 @@ class Ledger:
         delta: float | None = None,
         mu: float | None = None,
     ) -> Account:
-        """Charge a release of another tool; return the account after it.
+        """Charge a release of another tool; return the account after the charge.
 
         Call it before that tool draws its noise, and release nothing if it raises. The caller is
         responsible for the numbers: the ledger only adds them up.
 
         Args:
             dataset: its name.
-            what: a description, e.g. "OpenDP: admissions by month"; the same is charged only once.
+            what: a description, e.g. "OpenDP: admissions by month"; each is charged only once.
             unit: "trajectory" or "person": the unit that the other tool protects.
             neighbours: "replace-one" or "add-remove": its neighbouring relation.
             epsilon: of the release, with its delta.
@@ -216,7 +216,7 @@ class Ledger:
         alpha = None
         if mu is not None:
             if epsilon is not None or delta is not None:
-                raise UsageError("mu stands in place of epsilon and delta; give one or the other")
+                raise UsageError("mu replaces epsilon and delta; give one or the other")
             alpha = gaussian.alpha_of_mu(mu)
             epsilon, delta = self.account(dataset).promise_of(alpha)
         elif epsilon is None or delta is None:
@@ -234,7 +234,7 @@ class Ledger:
         return self.account(dataset)
 
     def commit(self, charge: Charge, release: str) -> None:
-        """Store the release of a charge; to store the same release again changes nothing.
+        """Store the release of a charge; storing the same release again changes nothing.
 
         Raises:
             LedgerError: this ledger has no such charge, or the charge has another release.
@@ -250,17 +250,17 @@ class Ledger:
             fault = release_fault(release, entry)
             if fault is not None:
                 raise LedgerError(f"this is not the release of entry {entry.number}: {fault}")
-            stored = _commit_of(execute, entry)
-            if stored is not None:
-                if stored.said.get("release") == digest:
+            commit = _find_commit(execute, entry)
+            if commit is not None:
+                if commit.body.get("release") == digest:
                     return
                 why = "this one was charged and cannot be stored; find out who stored the other"
                 raise LedgerError(f"there is another release for entry {entry.number}: {why}")
-            if _release_text(execute, digest) is None:  # a stray row must not stand in its way
+            if _read_release(execute, digest) is None:  # a stray row may hold it already
                 execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
-            balance = _required(execute, entry.dataset).balance
-            said = {"charge": entry.number, "release": digest}
-            append(self._store, execute, "commit", entry.dataset, balance, said)
+            balance = _require_account(execute, entry.dataset).balance
+            content = {"charge": entry.number, "release": digest}
+            append(self._store, execute, "commit", entry.dataset, balance, content)
 
     def statement(self, dataset: str) -> Iterator[StatementLine]:
         """Yield the statement of account of a dataset, line by line, the oldest first."""
@@ -282,14 +282,14 @@ class Ledger:
     def verify(
         self, *, heads: Iterable[str] = (), releases: Mapping[str, str] | None = None
     ) -> Verified:
-        """Check everything, page by page, so that writers do not wait.
+        """Check every entry, page by page, so that writers do not wait.
 
         Args:
             heads: hashes, stored elsewhere, that the ledger must contain.
             releases: texts that the ledger must contain, by their names in messages.
 
         Raises:
-            LedgerError: the first thing that is wrong.
+            LedgerError: the first fault.
         """
         return verify(self._store, [entries.check_hash(head) for head in heads], releases or {})
 
@@ -324,90 +324,90 @@ def open_ledger(location: str | Path | Ledger, *, wait: float = 30.0) -> Ledger:
         if names_server(text):
             return Ledger(PostgresStore(text, wait))
         if may_hold_password(text):
-            raise not_shown("ledger", LedgerError)
+            raise malformed_address("ledger", LedgerError)
     return Ledger(SqliteStore(Path(text), wait))
 
 
-def _account(execute: Execute, dataset: str) -> Account | None:
+def _find_account(execute: Execute, dataset: str) -> Account | None:
     newest = last_entry(execute, "dataset = ?", dataset)
-    declared = last_entry(execute, "dataset = ? AND kind = 'declare'", dataset)
-    if newest is None or declared is None:
+    declaration = last_entry(execute, "dataset = ? AND kind = 'declare'", dataset)
+    if newest is None or declaration is None:
         return None
     try:
         return Account(
             dataset=dataset,
-            terms=BudgetTerms.of(declared.said),
-            promise=declared.promise(),
-            largest=declared.promise("largest"),
+            terms=BudgetTerms.of(declaration.body),
+            promise=declaration.promise(),
+            largest=declaration.promise("largest"),
             balance=newest.balance,
             head=entries.last_head(execute)[1],
         )
     except (KeyError, UsageError):
-        failed = f"the ledger fails its check: entry {declared.number} declares no total"
-        raise LedgerError(failed) from None
+        message = f"the ledger fails its check: entry {declaration.number} declares no total"
+        raise LedgerError(message) from None
 
 
-def _required(execute: Execute, dataset: str) -> Account:
-    account = _account(execute, dataset)
+def _require_account(execute: Execute, dataset: str) -> Account:
+    account = _find_account(execute, dataset)
     if account is None:
-        missing = f'dataset "{dataset}": no total is declared for it; declare one first'
-        raise BudgetError(missing, code="not-declared")
+        message = f'dataset "{dataset}": no total is declared for it; declare one first'
+        raise BudgetError(message, code="not-declared")
     return account
 
 
 def _require_replaceable(
-    known: Account, terms: BudgetTerms, promise: Amount, total: Amount, replace: bool
+    account: Account, terms: BudgetTerms, promise: Amount, total: Amount, replace: bool
 ) -> Amount:
     """Return the largest promise after a new total; refuse a total that cannot replace the old."""
     why, hint = None, ""
     if not replace:
         why, hint = "a total is not replaced by default", "{replace} replaces it"
-    elif terms.accounting != known.terms.accounting:
+    elif terms.accounting != account.terms.accounting:
         why = "the accounting of a dataset never changes; take another name"
-    elif known.balance.releases and terms != known.terms:
+    elif account.balance.releases and terms != account.terms:
         why = "the amount spent was counted for these"
-    elif not known.spent.fits(total):
-        why = f"more is spent: {known.format(known.spent)}"
+    elif not account.spent.fits(total):
+        why = f"more is spent: {account.format(account.spent)}"
     if why is not None:
-        stands = f"its total is {known.promise} for {known.terms} ({known.terms.accounting})"
-        raise known.refusal(
-            f"a total of {promise} for {terms}", f"{stands}; {why}", "total-refused", hint
+        current = f"its total is {account.promise} for {account.terms} ({account.terms.accounting})"
+        raise account.refusal(
+            f"a total of {promise} for {terms}", f"{current}; {why}", "total-refused", hint
         )
-    return promise.maximum(known.largest) if known.balance.releases else promise
+    return promise.maximum(account.largest) if account.balance.releases else promise
 
 
-def _charge_of(execute: Execute, request: ReleaseRequest) -> LedgerEntry | None:
+def _find_charge(execute: Execute, request: ReleaseRequest) -> LedgerEntry | None:
     where = "dataset = ? AND request = ? AND kind = 'charge'"
     return last_entry(execute, where, request.dataset, request.hash)
 
 
-def _commit_of(execute: Execute, charge: LedgerEntry) -> LedgerEntry | None:
+def _find_commit(execute: Execute, charge: LedgerEntry) -> LedgerEntry | None:
     return last_entry(execute, "charge = ? AND kind = 'commit'", charge.number)
 
 
-def _release_text(execute: Execute, digest: str) -> str | None:
+def _read_release(execute: Execute, digest: str) -> str | None:
     row = execute("SELECT text FROM ledger_releases WHERE hash = ?", (digest,)).fetchone()
     return None if row is None else str(row[0])
 
 
-def _earlier(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
-    """Return a charge with the text of its release, after checking that text."""
-    stored, text = _commit_of(execute, entry), None
-    if stored is not None:
-        digest = str(stored.said.get("release"))
-        text = _release_text(execute, digest) or ""
+def _read_earlier_charge(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
+    """Return a charge with the text of its release, which is checked."""
+    commit, text = _find_commit(execute, entry), None
+    if commit is not None:
+        digest = str(commit.body.get("release"))
+        text = _read_release(execute, digest) or ""
         fault = release_fault(text, entry) if sha256(text) == digest else "it was changed"
         if fault is not None:
             raise LedgerError(f"the release of entry {entry.number} cannot be used: {fault}")
-    return EarlierCharge(release=text, why_not_again=_why_not_again(execute, entry))
+    return EarlierCharge(release=text, reason=_describe_earlier(execute, entry))
 
 
-def _why_not_again(execute: Execute, earlier: LedgerEntry) -> str:
-    """Return the reason why a request is not charged again, and what to do."""
-    by = f"charged at {earlier.said.get('at')} by {earlier.said.get('author')}"
-    if _commit_of(execute, earlier) is not None:
+def _describe_earlier(execute: Execute, earlier: LedgerEntry) -> str:
+    """Return why a request is not charged again, and what to do."""
+    by = f"charged at {earlier.body.get('at')} by {earlier.body.get('author')}"
+    if _find_commit(execute, earlier) is not None:
         return f"the identical request was {by}, and its release is on record; ask for it again"
-    if earlier.said.get("is_foreign"):
+    if earlier.body.get("is_foreign"):
         return f"the same was {by} (entry {earlier.number}); say what is new about it"
     return (
         f"the identical request was {by} (entry {earlier.number}), and has no release yet: finish "

@@ -19,15 +19,15 @@ from privalue.ledger.entries import sha256
 from privalue.ledger.files import atomic_write, partial_name, read_whole
 from privalue.ledger.ledger import Charge
 
-NAME = "release.outbox"  # in the folder that the release goes to
+OUTBOX_NAME = "release.outbox"  # in the folder that the release goes to
 _FORMAT = 1
 _LARGEST = 1 << 36  # bytes
-_AT_ONCE = 1 << 20
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paid:
-    """A release that was drawn, with the charge that paid for it."""
+class Envelope:
+    """A charged release, with what is needed to store and to publish it."""
 
     ledger: str  # location of the ledger, without user and password
     charge: Charge
@@ -38,15 +38,15 @@ class Paid:
 
     @property
     def needs_address(self) -> bool:
-        """Return whether the ledger is on a server: its address with the user is not stored."""
+        """Return whether the ledger is on a server, whose address with the user is not stored."""
         return "://" in self.ledger
 
 
 class Outbox:
     """A file that holds a release from its charge until it is published.
 
-    As a context manager it removes the file if the block succeeds; after an error a filled file
-    stays.
+    A context manager: if the block succeeds it removes the file; after an error a filled file
+    remains.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Outbox:
         study: str | Path | None = None,
         justification: str | None = None,
     ) -> None:
-        """Name the file; nothing is written yet.
+        """Name the file, without writing it.
 
         Args:
             path: of the outbox.
@@ -72,10 +72,10 @@ class Outbox:
             "folder": os.path.abspath(self.path.parent),
         }
         self._partial = partial_name(self.path)
-        self._has_made_folder = False
+        self._created_folder = False
 
     def preallocate(self, size: int) -> None:
-        """Write a placeholder into the same folder, as large as the release can be.
+        """Write a placeholder of the release's largest size into the same folder.
 
         Args:
             size: the largest size of the release, in bytes.
@@ -85,30 +85,30 @@ class Outbox:
         """
         folder = self.path.parent
         try:
-            self._has_made_folder = not folder.exists()
+            self._created_folder = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             with os.fdopen(handle, "wb") as file:
-                for start in range(0, size, _AT_ONCE):
-                    file.write(bytes(min(_AT_ONCE, size - start)))
+                for start in range(0, size, _BLOCK):
+                    file.write(bytes(min(_BLOCK, size - start)))
                 file.flush()
                 os.fsync(handle)
         except OSError as problem:
             why = f"of up to {size:,} bytes: {problem.strerror}; nothing was charged"
             raise UsageError(f"{folder} cannot take the release, {why}") from None
 
-    def fill(self, paid: Paid) -> bool:
-        """Write the release, which is on the disk when this returns.
+    def fill(self, envelope: Envelope) -> bool:
+        """Write the release to the disk, and wait until it is there.
 
-        If its folder fails nevertheless, it is written to a folder for temporary files.
+        If the folder fails nevertheless, a temporary folder takes the file, and ``path`` changes.
 
         Returns:
-            Whether the release is on the disk, at ``path``. Nothing is raised, since the release
-            still has to be stored in the ledger.
+            Whether the release is on the disk, at ``path``. Nothing is raised, since the ledger
+            still has to store the release.
         """
-        header = {**asdict(paid), **self._pages, "privalue_outbox": _FORMAT}
-        header["text"] = sha256(paid.text)
-        parts = (json.dumps(header, sort_keys=True) + "\n", paid.text)
+        header = {**asdict(envelope), **self._pages, "privalue_outbox": _FORMAT}
+        header["text"] = sha256(envelope.text)
+        parts = (json.dumps(header, sort_keys=True) + "\n", envelope.text)
         with suppress(OSError):
             atomic_write(self.path, parts, mode=0o600, replace=False, partial=self._partial)
             self.is_filled = True
@@ -120,7 +120,7 @@ class Outbox:
         return self.is_filled
 
     @classmethod
-    def read(cls, path: str | Path) -> Paid:
+    def read(cls, path: str | Path) -> Envelope:
         """Return the content of an outbox.
 
         Raises:
@@ -133,17 +133,17 @@ class Outbox:
             if fields.pop("privalue_outbox") != _FORMAT:
                 raise ValueError
             charge = Charge(**fields.pop("charge"))
-            paid = Paid(**fields, charge=charge, text=text.decode())
-            texts = [paid.ledger, charge.dataset, charge.head]
-            texts += filter(None, (paid.study, paid.justification, paid.folder))
+            envelope = Envelope(**fields, charge=charge, text=text.decode())
+            texts = [envelope.ledger, charge.dataset, charge.head]
+            texts += filter(None, (envelope.study, envelope.justification, envelope.folder))
             is_plain = all(type(text) is str and "\0" not in text for text in texts)
-            if not is_plain or sha256(paid.text) != digest or type(charge.number) is not int:
+            if not is_plain or sha256(envelope.text) != digest or type(charge.number) is not int:
                 raise ValueError
         except OSError as problem:
             raise DataError(f"{path} cannot be read: {problem.strerror}") from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise DataError(f"{path} is not an outbox, or not all of it is there") from None
-        return paid
+            raise DataError(f"{path} is not an outbox, or is incomplete") from None
+        return envelope
 
     def __enter__(self) -> Self:
         return self
@@ -154,6 +154,6 @@ class Outbox:
                 self.path.unlink()
         with suppress(OSError):
             self._partial.unlink()
-        if self._has_made_folder:
+        if self._created_folder:
             with suppress(OSError):  # the folder is not empty
                 self.path.parent.rmdir()

@@ -1,6 +1,6 @@
--- A ledger in PostgreSQL, made in the first schema of the search path. What is hashed is `body`;
--- every other column is derived from it, so that it cannot say anything else. The rules hold for
--- whoever writes, whatever SQL they send. sqlite.sql has the same rules.
+-- A ledger in PostgreSQL, in the first schema of the search path. `body` is hashed, and the
+-- database generates the other columns from it, so that they cannot differ from it. The rules hold
+-- for every writer, whatever SQL they send. sqlite.sql has the same rules.
 
 CREATE TABLE ledger_entries (
     sequence BIGINT PRIMARY KEY CHECK (sequence > 0),
@@ -57,7 +57,7 @@ CREATE TABLE ledger_releases (
     CHECK (hash = encode(sha256(convert_to(text, 'UTF8')), 'hex'))
 );
 
--- A request is paid for once, and a charge has one release.
+-- A request is charged once, and a charge has one release.
 CREATE UNIQUE INDEX ledger_requests ON ledger_entries (dataset, request) WHERE kind = 'charge';
 
 CREATE UNIQUE INDEX ledger_commits ON ledger_entries (charge) WHERE kind = 'commit';
@@ -66,7 +66,7 @@ CREATE INDEX ledger_datasets ON ledger_entries (dataset, sequence);
 
 CREATE INDEX ledger_totals ON ledger_entries (dataset, sequence) WHERE kind = 'declare';
 
--- The search path of whoever makes the tables is kept: whoever inserts may have another.
+-- The function keeps the search path of the tables' creator: a writer may have another.
 CREATE FUNCTION ledger_follows() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
 IF (

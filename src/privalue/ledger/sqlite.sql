@@ -1,5 +1,5 @@
--- A ledger in SQLite. What is hashed is `body`; every other column is derived from it, so that it
--- cannot say anything else. The rules hold for whoever writes, whatever SQL they send.
+-- A ledger in SQLite. `body` is hashed, and the database generates the other columns from it, so
+-- that they cannot differ from it. The rules hold for every writer, whatever SQL they send.
 -- Statements end with a semicolon and an empty line. postgresql.sql has the same rules.
 
 CREATE TABLE ledger_entries (
@@ -62,7 +62,7 @@ CREATE TABLE ledger_entries (
 
 CREATE TABLE ledger_releases (hash TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL);
 
--- A request is paid for once, and a charge has one release.
+-- A request is charged once, and a charge has one release.
 CREATE UNIQUE INDEX ledger_requests ON ledger_entries (dataset, request) WHERE kind = 'charge';
 
 CREATE UNIQUE INDEX ledger_commits ON ledger_entries (charge) WHERE kind = 'commit';
@@ -113,7 +113,7 @@ CREATE TRIGGER ledger_follows AFTER INSERT ON ledger_entries WHEN (
 ) IS NOT TRUE
 BEGIN SELECT RAISE(ABORT, 'this does not follow from the last entries'); END;
 
--- INSERT OR REPLACE removes what is in its way, and no trigger for DELETE sees that.
+-- INSERT OR REPLACE deletes rows in conflict without firing triggers for DELETE.
 CREATE TRIGGER ledger_entries_replace BEFORE INSERT ON ledger_entries WHEN (
     NEW.sequence IS NOT coalesce((SELECT max(sequence) FROM ledger_entries), 0) + 1
     OR EXISTS (SELECT 1 FROM ledger_entries WHERE hash = NEW.hash)

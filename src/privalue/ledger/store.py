@@ -1,7 +1,7 @@
 """Store entries in SQLite or PostgreSQL; the database itself enforces the rules of a ledger.
 
-The hashed content of an entry is ``body``. The database derives the other columns from it, so that
-they cannot differ from it. Its rules hold for every writer, whatever SQL they send:
+The column ``body`` is hashed. The database generates the other columns from it, so that they cannot
+differ from it. Its rules hold for every writer, whatever SQL they send:
 
 - an entry follows the last one, by its number and the previous hash (primary key, trigger);
 - spent = spent before + cost, and only a ``declare`` changes the total (trigger);
@@ -29,7 +29,7 @@ from privalue.core import OperatingSystemEntropy
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger.addresses import is_unanswered, postgres_server
 from privalue.ledger.amounts import Amount
-from privalue.ledger.signals import let_through
+from privalue.ledger.signals import deliver_signals
 
 GENESIS = "0" * 64  # the previous hash of the first entry
 AMOUNTS = [f"{what}_{part}" for what in ("cost", "spent", "total") for part in Amount._fields]
@@ -53,10 +53,10 @@ class UnknownOutcomeError(UnavailableError):
     """The connection was lost during the commit: whether the entry was recorded is unknown."""
 
 
-def _locked(place: str, wait: float) -> UnavailableError:
-    """Return the error if another writer does not finish in time."""
-    locked = f"is locked by another process, and stayed so for {wait:g} s"
-    return UnavailableError(f"the ledger {place} {locked}; nothing was recorded; try again")
+def _lock_error(place: str, wait: float) -> UnavailableError:
+    """Return the error for a lock that another writer does not release in time."""
+    why = f"is locked by another process, and stayed so for {wait:g} s"
+    return UnavailableError(f"the ledger {place} {why}; nothing was recorded; try again")
 
 
 class SqliteStore:
@@ -103,23 +103,23 @@ class SqliteStore:
             ) as connection:
                 self._begin(connection, "BEGIN IMMEDIATE" if write else "BEGIN")
                 yield connection.execute
-                self._when_free(connection, "COMMIT")  # waits for readers
+                self._retry(connection, "COMMIT")  # waits for readers
         except (sqlite3.Error, UnicodeError) as problem:  # a damaged page may hold any bytes
-            raise self._explained(problem) from problem
+            raise self._translate(problem) from problem
 
     def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
         """Begin a transaction, with a rollback journal."""
         durable = ("PRAGMA synchronous = EXTRA", "PRAGMA fullfsync = ON")  # flushes drive caches
-        self._when_free(connection, *durable, begin, "SELECT 1 FROM sqlite_master")  # takes a lock
+        self._retry(connection, *durable, begin, "SELECT 1 FROM sqlite_master")  # takes a lock
         if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             how = "PRAGMA journal_mode = DELETE switches it back"
             raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
 
-    def _when_free(self, connection: sqlite3.Connection, *statements: str) -> None:
-        """Execute statements as soon as no other lock blocks them; all waiters are equal.
+    def _retry(self, connection: sqlite3.Connection, *statements: str) -> None:
+        """Execute statements as soon as no lock blocks them; no writer has priority.
 
-        SQLite's own busy handler pauses longer the longer a writer has waited, which is unfair, and
-        signals do not interrupt it.
+        SQLite's own busy handler pauses the longer, the longer a writer has waited, which is
+        unfair, and signals do not interrupt it.
         """
         until = time.monotonic() + self._wait
         while True:
@@ -132,7 +132,7 @@ class SqliteStore:
                     raise
             if connection.in_transaction and statements != ("COMMIT",):
                 connection.execute("ROLLBACK")
-            let_through()
+            deliver_signals()
             time.sleep(0.001 + OperatingSystemEntropy().read(1)[0] / 64_000)  # 1 to 5 ms
 
     def author(self, execute: Execute) -> str:
@@ -143,27 +143,27 @@ class SqliteStore:
             return f"user {os.geteuid()}"
 
     def fault(self) -> str | None:
-        """Return the fault that SQLite's own check finds, or that rules are missing."""
+        """Return the first fault by SQLite's own check, or of its rules; None if it has none."""
         with self.transaction() as execute:
             ((message, *_), *_) = execute("PRAGMA integrity_check(1)").fetchall()
-            kept = {sql for (sql,) in execute("SELECT sql FROM sqlite_master").fetchall()}
+            rules = {sql for (sql,) in execute("SELECT sql FROM sqlite_master").fetchall()}
         if message != "ok":
             return f"it is damaged: {' '.join(str(message).split())}; restore a copy"
-        return None if kept >= {*_sqlite_rules()} else "the rules of its tables were changed"
+        return None if rules >= {*_sqlite_rules()} else "the rules of its tables were changed"
 
-    def _explained(self, problem: Exception) -> LedgerError | UnavailableError:
+    def _translate(self, problem: Exception) -> LedgerError | UnavailableError:
         """Translate an error into one line that says what happened and what to do."""
         if _is_busy(problem):
-            return _locked(self.place, self._wait)
+            return _lock_error(self.place, self._wait)
         message = " ".join(str(problem).split())
         code = sqlite3.SQLITE_CORRUPT if isinstance(problem, UnicodeError) else _code(problem)
-        explained = _SQLITE_SAYS.get(code, "failed ({})")
+        template = _SQLITE_ERRORS.get(code, "failed ({})")
         if "no such table" in message:
-            explained = "holds no ledger; give another file"
-        return LedgerError(f"the ledger {self.place} {explained.format(message)}")
+            template = "holds no ledger; give another file"
+        return LedgerError(f"the ledger {self.place} {template.format(message)}")
 
 
-_SQLITE_SAYS = {
+_SQLITE_ERRORS = {
     **dict.fromkeys(
         (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
         "could not use its disk ({}: is it full?); make room, and try again",
@@ -192,7 +192,7 @@ def _sqlite_rules() -> list[str]:
     """Return the statements that create the tables, their indexes and triggers."""
     statements = _SQLITE.read_text("utf-8").split(";\n\n")
     return [
-        re.sub("^(--.*\\n)+", "", each.strip()).strip().removesuffix(";") for each in statements
+        re.sub("^(--.*\\n)+", "", text.strip()).strip().removesuffix(";") for text in statements
     ]
 
 
@@ -211,7 +211,7 @@ class PostgresStore:
 
     def create(self) -> None:
         """Create the tables in one transaction, unless they exist."""
-        with self._connected() as connection, connection.transaction():
+        with self._connection() as connection, connection.transaction():
             _limit(connection, self._wait)
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._LOCK,))
             exists, schema, encoding = connection.execute(
@@ -220,8 +220,8 @@ class PostgresStore:
             ).fetchone()
             if encoding != "UTF8":
                 how = "create one with ENCODING 'UTF8' TEMPLATE template0"
-                said = f"the database {self.place} has the encoding {encoding}; {how}"
-                raise ServerEncodingError(said)
+                why = f"the database {self.place} has the encoding {encoding}; {how}"
+                raise ServerEncodingError(why)
             if not exists:
                 # The triggers keep this path; the session's temporary tables come last.
                 connection.execute(f"SET LOCAL search_path = {schema}, pg_temp")
@@ -230,7 +230,7 @@ class PostgresStore:
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Execute]:
         """Yield a function that executes statements; undone unless the block ends well."""
-        with self._connected() as connection:
+        with self._connection() as connection:
             if write:
                 self._lock(connection)
             else:
@@ -240,9 +240,9 @@ class PostgresStore:
             try:
                 connection.execute("COMMIT")
             except self._driver.OperationalError as problem:
-                lost = "was lost, and whether it recorded this is unknown"
+                why = "was lost, and whether it recorded this is unknown"
                 raise UnknownOutcomeError(
-                    f"the server of the ledger {self.place} {lost}"
+                    f"the server of the ledger {self.place} {why}"
                 ) from problem
 
     def _lock(self, connection: Any) -> None:
@@ -261,13 +261,13 @@ class PostgresStore:
                 if time.monotonic() > until:
                     raise
             connection.execute("ROLLBACK")
-            let_through()
+            deliver_signals()
         if fsync == "off":
             raise LedgerError(f"the server of the ledger {self.place} has fsync = off; turn it on")
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        """Yield a connection, and translate the errors of the driver."""
+    def _connection(self) -> Iterator[Any]:
+        """Yield a connection; translate errors of the driver."""
         errors = self._driver.errors
         try:
             with closing(self._server.connect(autocommit=True)) as connection:
@@ -275,24 +275,24 @@ class PostgresStore:
         except errors.UndefinedTable as problem:
             raise AbsentLedgerError(f"there is no ledger {self.place}") from problem
         except errors.LockNotAvailable as problem:
-            raise _locked(self.place, self._wait) from problem
+            raise _lock_error(self.place, self._wait) from problem
         except self._driver.Error as problem:
-            message = self._server.masked(str(problem).partition("\n")[0])
+            message = self._server.mask_secrets(str(problem).partition("\n")[0])
             ended = isinstance(problem, errors.IdleInTransactionSessionTimeout)
             if ended or is_unanswered(problem, self._driver):
-                said = f"does not answer ({message}); nothing was recorded; try again"
-                raise UnavailableError(f"the server of the ledger {self.place} {said}") from problem
-            said = f"refused this ({message}); nothing was recorded"
-            raise LedgerError(f"the ledger {self.place} {said}") from problem
+                why = f"does not answer ({message}); nothing was recorded; try again"
+                raise UnavailableError(f"the server of the ledger {self.place} {why}") from problem
+            why = f"refused this ({message}); nothing was recorded"
+            raise LedgerError(f"the ledger {self.place} {why}") from problem
 
     def author(self, execute: Execute) -> str:
         """Return the name of the database's user."""
         return str(execute("SELECT session_user").fetchone()[0])
 
     def fault(self) -> str | None:
-        """Return that rules are missing, or None."""
+        """Return the fault that rules are missing, or None."""
         rules = _POSTGRES.read_text("utf-8")
-        made = sum(map(rules.count, ("CHECK (", "CREATE TRIGGER", "UNIQUE", "PRIMARY KEY")))
+        expected = sum(map(rules.count, ("CHECK (", "CREATE TRIGGER", "UNIQUE", "PRIMARY KEY")))
         with self.transaction() as execute:
             (count,) = execute(
                 "SELECT count(*) FROM (SELECT conrelid FROM pg_constraint WHERE contype = 'c'"
@@ -301,7 +301,7 @@ class PostgresStore:
                 " AS rules (id) WHERE id IN"
                 " ('ledger_entries'::regclass, 'ledger_releases'::regclass)"
             ).fetchone()
-        return None if count == made else "the rules of its tables were changed"
+        return None if count == expected else "the rules of its tables were changed"
 
 
 Store = SqliteStore | PostgresStore

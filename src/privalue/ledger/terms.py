@@ -1,4 +1,4 @@
-"""Define whom a total protects, and compute the cost of a release.
+"""Define the protection of a total, and compute the cost of a release.
 
 ::
 
@@ -27,7 +27,7 @@ from privalue.ledger.amounts import DELTA, EPSILON, Amount
 
 PLAIN, GAUSSIAN = "plain", "gaussian"
 LARGEST_BOUND = 1_000_000  # of the trajectories of a person
-_HOPELESS = 42 * EPSILON  # e^42 > 1e18: even one unit of delta becomes a delta of 1
+_LARGEST_EXPONENT = 42 * EPSILON  # e^42 > 1e18: even one unit of delta becomes a delta of 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Protection:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetTerms(Protection):
-    """Whom a dataset's total protects, and how its costs add up."""
+    """The unit that a dataset's total protects, and how its costs add up."""
 
     max_trajectories_per_person: int | None = None  # None: no bound was asserted
     accounting: str = PLAIN  # plain: epsilon and delta add up; Gaussian: mu^2 adds up
@@ -60,23 +60,23 @@ class BudgetTerms(Protection):
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_one_of("accounting", self.accounting, (PLAIN, GAUSSIAN))
-        most, why = self.max_trajectories_per_person, None
-        if most is not None and self.unit == "trajectory":
+        bound, why = self.max_trajectories_per_person, None
+        if bound is not None and self.unit == "trajectory":
             why = "it is for totals whose unit is a person; leave it out"
-        elif most is not None and not (type(most) is int and 1 <= most <= LARGEST_BOUND):
+        elif bound is not None and not (type(bound) is int and 1 <= bound <= LARGEST_BOUND):
             why = f"it must be a whole number from 1 to {LARGEST_BOUND}"
         if why is not None:
-            raise UsageError(why, argument=("max_trajectories_per_person", most))
+            raise UsageError(why, argument=("max_trajectories_per_person", bound))
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> "BudgetTerms":
-        """Return the terms that an entry states; raise KeyError or UsageError if it has none."""
-        return cls(**{field.name: said[field.name] for field in fields(cls)})
+    def of(cls, body: Mapping[str, Any]) -> "BudgetTerms":
+        """Return the terms in the body of an entry; raise KeyError or UsageError if it has none."""
+        return cls(**{field.name: body[field.name] for field in fields(cls)})
 
     def __str__(self) -> str:
-        most = self.max_trajectories_per_person
-        vouched = "" if most is None else f", at most {most} trajectories a person"
-        return f"{self.protection}{vouched}"
+        bound = self.max_trajectories_per_person
+        limit = "" if bound is None else f", at most {bound} trajectories a person"
+        return f"{self.protection}{limit}"
 
     @property
     def is_gaussian(self) -> bool:
@@ -84,11 +84,11 @@ class BudgetTerms(Protection):
         return self.accounting == GAUSSIAN
 
     def total(self, promise: Amount) -> Amount:
-        """Return the total amount that all releases may spend together under a promise."""
+        """Return the amount that all releases together may spend under a promise."""
         return Amount(mu2=gaussian.mu2_total(*promise.as_floats())) if self.is_gaussian else promise
 
     def allows(self, total: Amount, promise: Amount) -> bool:
-        """Return False if a total is more than a promise allows, proved by bounds."""
+        """Return whether a total is no more than a promise allows; False is proved by bounds."""
         if not self.is_gaussian:
             return total == promise
         return total == Amount(mu2=total.mu2) and not gaussian.is_refuted(
@@ -100,14 +100,14 @@ class BudgetTerms(Protection):
 
         Args:
             promise: epsilon and delta of the release.
-            steps: of its relation, for one of the total's.
-            alpha: sigma over the sensitivity, if it is Gaussian noise of one public sigma.
+            steps: k, of its relation for one of the total's.
+            alpha: the noise multiplier, if the release is Gaussian noise of one public sigma.
 
         Raises:
-            BudgetError: a Gaussian total cannot count it, or its alpha is too small.
+            BudgetError: a Gaussian total cannot count the release, or its alpha is too small.
         """
         if not self.is_gaussian:
-            return over_steps(promise, steps)
+            return group_privacy_cost(promise, steps)
         if alpha is not None:
             if not gaussian.is_certified(alpha, *promise.as_floats()):
                 raise BudgetError(f"alpha = {alpha!r} is too small for {promise}")
@@ -123,7 +123,7 @@ class BudgetTerms(Protection):
     def covers(self, cost: Amount, promise: Amount, steps: int, alpha: float | None) -> bool:
         """Return whether a stored price is not below the exact one."""
         if not self.is_gaussian:
-            return over_steps(promise, steps).fits(cost)
+            return group_privacy_cost(promise, steps).fits(cost)
         if alpha is not None:
             return gaussian.mu2_of_alpha(alpha, steps) <= cost.mu2
         return not promise.delta and gaussian.covers_pure(cost.mu2, steps * promise.epsilon)
@@ -132,7 +132,7 @@ class BudgetTerms(Protection):
         """Return k: how many steps of the release's relation lead to any neighbour of the total's.
 
         Raises:
-            BudgetError: no number of steps does, or none that is known.
+            BudgetError: no number of steps does, or it has no known bound.
         """
         if release == self.protection:
             return 1
@@ -167,7 +167,7 @@ def _require_one_of(name: str, value: object, allowed: tuple[str, str]) -> None:
         raise UsageError(f'it must be "{one}" or "{other}"', argument=(name, value))
 
 
-def over_steps(promise: Amount, steps: int) -> Amount:
+def group_privacy_cost(promise: Amount, steps: int) -> Amount:
     """Return the group-privacy cost of (eps, delta) over k steps.
 
     The cost is (k eps, delta (e^{k eps} - 1)/(e^eps - 1)), with delta rounded up to a unit. For
@@ -177,7 +177,7 @@ def over_steps(promise: Amount, steps: int) -> Amount:
     epsilon = steps * promise.epsilon
     if steps == 1 or promise.delta == 0:
         return Amount(epsilon, promise.delta)
-    if epsilon - promise.epsilon >= _HOPELESS:
+    if epsilon - promise.epsilon >= _LARGEST_EXPONENT:
         return Amount(epsilon, DELTA)
     with localcontext(Context(prec=60, rounding=ROUND_CEILING)):
         one = Decimal(promise.epsilon) / EPSILON

@@ -13,12 +13,12 @@ from typing import Any
 
 from privalue.errors import LedgerError, PrivalueError, UsageError
 from privalue.ledger import entries
-from privalue.ledger.amounts import NOTHING, Amount, cost_of
+from privalue.ledger.amounts import ZERO, Amount, cost_of
 from privalue.ledger.entries import Balance, LedgerEntry, last_entry, parse_object, sha256
 from privalue.ledger.store import AMOUNTS, GENESIS, Store
 from privalue.ledger.terms import BudgetTerms, Protection
 
-_PAGE, _FEW = 2_000, 50  # entries, and releases, in memory at a time
+_PAGE, _BATCH = 2_000, 50  # entries, and releases, in memory at a time
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _COMMON = {"format", "previous", "kind", "dataset", "at", "author", "salt", "releases", *AMOUNTS}
 _PROMISE = {"promise", "unit", "neighbours"}
@@ -50,7 +50,7 @@ class _Dataset:
 
 @dataclass
 class _Walk:
-    """The state of all datasets after the entries so far."""
+    """The state of the ledger after the entries so far."""
 
     number: int = 0
     head: str = GENESIS
@@ -59,33 +59,33 @@ class _Walk:
 
     def check(self, entry: LedgerEntry) -> None:
         """Check the next entry; raise ValueError if it does not follow from the earlier entries."""
-        if entry.number != self.number + 1 or entry.said.get("previous") != self.head:
+        if entry.number != self.number + 1 or entry.body.get("previous") != self.head:
             raise ValueError("it does not follow the one before it")
         _check_form(entry)
-        known = self.datasets.get(entry.dataset)
+        dataset = self.datasets.get(entry.dataset)
         if entry.kind == "declare":
-            known = self.datasets[entry.dataset] = _declared(entry, known)
-        elif known is None:
+            dataset = self.datasets[entry.dataset] = _apply_declaration(entry, dataset)
+        elif dataset is None:
             raise ValueError("its dataset has no total")
         elif entry.kind == "charge":
-            _check_price(entry, known.terms)
-            known.balance = known.balance.after(entry.cost)
-            if not entry.said["is_foreign"]:
+            _check_price(entry, dataset.terms)
+            dataset.balance = dataset.balance.after(entry.cost)
+            if not entry.body["is_foreign"]:
                 self.unpublished[entry.number] = entry.dataset
-        elif self.unpublished.pop(entry.said["charge"], None) != entry.dataset:
+        elif self.unpublished.pop(entry.body["charge"], None) != entry.dataset:
             raise ValueError("its charge does not exist, or has another release")
-        if entry.kind != "charge" and entry.cost != NOTHING:
+        if entry.kind != "charge" and entry.cost != ZERO:
             raise ValueError("it costs something")
-        if entry.balance != known.balance or not entry.balance.spent.fits(entry.balance.total):
+        if entry.balance != dataset.balance or not entry.balance.spent.fits(entry.balance.total):
             raise ValueError("its balance is wrong or overdrawn")
         self.number, self.head = entry.number, entry.hash
 
 
 def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> Verified:
-    """Walk the whole ledger; raise LedgerError with the first thing that is wrong.
+    """Walk the whole ledger; raise LedgerError with the first fault.
 
     Args:
-        store: of the ledger.
+        store: the store of the ledger.
         heads: hashes that the ledger must contain.
         releases: texts that the ledger must contain, by their names in messages.
     """
@@ -97,47 +97,47 @@ def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> V
             try:
                 walk.check(entry)
             except (ValueError, KeyError, TypeError, ArithmeticError, PrivalueError) as problem:
-                raise _failed(store, f"entry {entry.number}: {problem}") from None
+                raise _failure(store, f"entry {entry.number}: {problem}") from None
         is_more = len(page) == _PAGE
     if walk.number == 0:
-        raise _failed(store, "entry 1 is missing")
+        raise _failure(store, "entry 1 is missing")
     _check_releases(store)
     fault = store.fault()
     if fault is not None:
-        raise _failed(store, fault)
-    _require_on_record(store, heads, releases)
+        raise _failure(store, fault)
+    _check_evidence(store, heads, releases)
     return Verified(entries=walk.number, head=walk.head)
 
 
-def _failed(store: Store, why: str) -> LedgerError:
+def _failure(store: Store, why: str) -> LedgerError:
     return LedgerError(f"the ledger {store.place} fails its check: {why}")
 
 
 def _check_form(entry: LedgerEntry) -> None:
     """Raise ValueError unless an entry has exactly the fields that ``append`` writes."""
-    said = entry.said
-    if said.get("format") != entries.FORMAT:
+    body = entry.body
+    if body.get("format") != entries.FORMAT:
         raise ValueError("it is of another format")
-    if said.keys() != _KEYS[entry.kind] or sha256(entries.canonical(said)) != entry.hash:
+    if body.keys() != _KEYS[entry.kind] or sha256(entries.canonical(body)) != entry.hash:
         raise ValueError("it has another form")
-    stated = [said[name] for name in ("kind", "dataset", "releases", *AMOUNTS)]
+    columns = [body[name] for name in ("kind", "dataset", "releases", *AMOUNTS)]
     total, spent, releases = entry.balance
-    if stated != [entry.kind, entry.dataset, releases, *entry.cost, *spent, *total]:
+    if columns != [entry.kind, entry.dataset, releases, *entry.cost, *spent, *total]:
         raise ValueError("its columns differ from its body")
-    promises = [entry.promise(key) for key in ("promise", "largest") if key in said]
-    if any(type(number) is not int or number < 0 for number in [*stated[2:], *sum(promises, ())]):
+    promises = [entry.promise(key) for key in ("promise", "largest") if key in body]
+    if any(type(number) is not int or number < 0 for number in [*columns[2:], *sum(promises, ())]):
         raise ValueError("an amount is not a whole number")
     entries.check_name(entry.dataset)
-    for name in {"previous", "salt", "request", "release", "token"} & said.keys():
-        entries.check_hash(said[name])
-    if _TIME.fullmatch(said["at"]) is None:
+    for name in {"previous", "salt", "request", "release", "token"} & body.keys():
+        entries.check_hash(body[name])
+    if _TIME.fullmatch(body["at"]) is None:
         raise ValueError("its time is not a time")
-    datetime.fromisoformat(said["at"])
+    datetime.fromisoformat(body["at"])
 
 
-def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
+def _apply_declaration(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
     """Return the state of a dataset after a declaration."""
-    terms, promise = BudgetTerms.of(entry.said), entry.promise()
+    terms, promise = BudgetTerms.of(entry.body), entry.promise()
     now = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
     if before is not None:
         now.balance = before.balance._replace(total=entry.balance.total)
@@ -156,16 +156,16 @@ def _declared(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
 
 def _check_price(entry: LedgerEntry, terms: BudgetTerms) -> None:
     """Raise ValueError if a charge costs less than its promise."""
-    said = entry.said
-    alpha = None if said["alpha"] is None else float(said["alpha"])
-    if alpha is not None and not (0 < alpha < math.inf and repr(alpha) == said["alpha"]):
+    body = entry.body
+    alpha = None if body["alpha"] is None else float(body["alpha"])
+    if alpha is not None and not (0 < alpha < math.inf and repr(alpha) == body["alpha"]):
         raise ValueError("its alpha is not a positive number")
-    steps = terms.steps(Protection(unit=said["unit"], neighbours=said["neighbours"]))
-    if said["steps"] != steps:
+    steps = terms.steps(Protection(unit=body["unit"], neighbours=body["neighbours"]))
+    if body["steps"] != steps:
         raise ValueError("its number of steps is wrong")
     if not terms.covers(entry.cost, entry.promise(), steps, alpha):
         raise ValueError("its price is too low")
-    if said["is_foreign"] and said["request"] != sha256(said["what"]):
+    if body["is_foreign"] and body["request"] != sha256(body["what"]):
         raise ValueError("its request is not the hash of its text")
 
 
@@ -174,25 +174,25 @@ def release_fault(text: str, charge: LedgerEntry) -> str | None:
 
     Args:
         text: JSON that states the hash of its charge as ``ledger_head``, and its promise.
-        charge: the entry that paid for it.
+        charge: the entry of the charge.
     """
-    said = parse_object(text)
-    if charge.said.get("is_foreign"):
+    fields = parse_object(text)
+    if charge.body.get("is_foreign"):
         return "the charge is for a release of another tool"
-    if said.get("ledger_head") != charge.hash:
+    if fields.get("ledger_head") != charge.hash:
         return "it states another charge, or none"
-    if "privacy" not in said:
+    if "privacy" not in fields:
         return None
     try:
-        privacy = said["privacy"]
-        stated: list[Any] = [*cost_of(privacy["epsilon"], privacy["delta"])[:2]]
-        stated += [privacy["unit"], privacy["neighbours"]]
+        privacy = fields["privacy"]
+        claim: list[Any] = [*cost_of(privacy["epsilon"], privacy["delta"])[:2]]
+        claim += [privacy["unit"], privacy["neighbours"]]
         # Its price on a Gaussian total depends on alpha.
-        stated += [repr(said["noise"]["alpha"]) if said.get("mechanism") == "dp-ssp" else None]
-        paid = [*charge.said["promise"], *map(charge.said.get, ("unit", "neighbours", "alpha"))]
+        claim += [repr(fields["noise"]["alpha"]) if fields.get("mechanism") == "dp-ssp" else None]
+        expected = [*charge.body["promise"], *map(charge.body.get, ("unit", "neighbours", "alpha"))]
     except (KeyError, TypeError, UsageError):
         return "it does not state its promise"
-    return None if stated == paid else "its promise differs from the charge's"
+    return None if claim == expected else "its promise differs from the charge's"
 
 
 def _check_releases(store: Store) -> None:
@@ -203,7 +203,7 @@ def _check_releases(store: Store) -> None:
             rows = execute(
                 "SELECT e.charge, e.release, r.text FROM ledger_entries AS e"
                 " LEFT JOIN ledger_releases AS r ON r.hash = e.release"
-                f" WHERE e.kind = 'commit' AND e.charge > ? ORDER BY e.charge LIMIT {_FEW}",
+                f" WHERE e.kind = 'commit' AND e.charge > ? ORDER BY e.charge LIMIT {_BATCH}",
                 (after,),
             ).fetchall()
             for after, digest, text in rows:
@@ -212,16 +212,16 @@ def _check_releases(store: Store) -> None:
                 if charge is not None and isinstance(text, str) and sha256(text) == digest:
                     fault = release_fault(text, charge)
                 if fault is not None:
-                    raise _failed(store, f"the release of entry {after}: {fault}")
-        is_more = len(rows) == _FEW
+                    raise _failure(store, f"the release of entry {after}: {fault}")
+        is_more = len(rows) == _BATCH
 
 
-def _require_on_record(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> None:
+def _check_evidence(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> None:
     with store.transaction() as execute:
         for head in heads:
             if last_entry(execute, "hash = ?", head) is None:
                 why = "an old copy was put back, its last entries were removed, or it is another"
-                raise _failed(store, f"it lacks the head {head}: {why}")
+                raise _failure(store, f"it lacks the head {head}: {why}")
         for name, text in releases.items():
             head = str(parse_object(text).get("ledger_head"))
             if head == "None":
@@ -231,6 +231,6 @@ def _require_on_record(store: Store, heads: Iterable[str], releases: Mapping[str
                 )
             charge = last_entry(execute, "hash = ? AND kind = 'charge'", head)
             number = 0 if charge is None else charge.number
-            stored = last_entry(execute, "charge = ? AND kind = 'commit'", number)
-            if stored is None or stored.said.get("release") != sha256(text):
-                raise _failed(store, f"no entry commits {name}, a release with the head {head}")
+            commit = last_entry(execute, "charge = ? AND kind = 'commit'", number)
+            if commit is None or commit.body.get("release") != sha256(text):
+                raise _failure(store, f"no entry commits {name}, a release with the head {head}")

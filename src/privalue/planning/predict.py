@@ -25,7 +25,7 @@ from privalue.core import (
     lsw,
 )
 from privalue.errors import StudyError
-from privalue.estimate import noisy_weights, theta_of
+from privalue.estimate import importance_sums, theta_of
 from privalue.planning.sentences import say
 from privalue.planning.synthetic import SEED, Synthetic
 from privalue.study import Study, declared_size, resolve, ridge_of
@@ -196,7 +196,7 @@ def _bounds(mechanism: Mechanism, draw: Draw) -> tuple[float, float]:
 
 def _policy_values(study: Study, mechanism: Ope, released: Vector) -> Vector:
     """Return the target's value from sums of weights and of weighted returns."""
-    noisy, (low, high) = noisy_weights(mechanism, released), study.values.return_bounds
+    noisy, (low, high) = importance_sums(mechanism, released), study.values.return_bounds
     share = np.divide(
         noisy.weighted, noisy.weights, out=np.zeros(len(noisy.weights)), where=noisy.weights > 0
     )

@@ -7,7 +7,7 @@ from os.path import exists, isfile
 from pathlib import Path
 
 from privalue.errors import DataError
-from privalue.ledger.addresses import QUERY, may_hold_password, names_server, not_shown
+from privalue.ledger.addresses import QUERY, malformed_address, may_hold_password, names_server
 
 _QUERIES = {("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation"), ("pyspark", "DataFrame")}
 
@@ -44,7 +44,7 @@ def require_showable(data: str | Path) -> None:
     """
     text = str(data)
     if may_hold_password(text) and not exists(split_query(text)[0]) and not _finds_something(text):
-        raise not_shown("data", DataError)
+        raise malformed_address("data", DataError)
 
 
 def _finds_something(pattern: str) -> bool:

@@ -44,7 +44,7 @@ class PostgresServer(CursorDatabase):
         try:
             yield
         except (self._driver.Error, UnicodeError) as problem:
-            said = self._server.masked(one_line(problem))
+            said = self._server.mask_secrets(one_line(problem))
             if is_unanswered(problem, self._driver):
                 raise UnavailableError(word("server-silent", place=place, problem=said)) from None
             raise data_error("unreadable", place=place, problem=said) from None
