@@ -19,7 +19,7 @@ from privalue.core.calibration import (
     published,
 )
 from privalue.core.contributions import ARRAYS, COUNTERS, Contributions, Covered, Statistics
-from privalue.core.design import Design, Matrix, dense, lsl, lsw
+from privalue.core.design import Design, Matrix, lsl, lsw
 from privalue.core.kernel import GRID_STEPS, Integers, Vector, jit, unit_hash
 from privalue.core.limits import MOST_LEVELS, MOST_TRAJECTORIES, Limits, PublicSize
 from privalue.core.mechanisms import (
@@ -50,7 +50,7 @@ __all__ = [
     "Calibration", "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits",
     "Lsl", "LslSensitivity", "LslTerms", "Lsw", "LswSensitivity", "LswTerms", "Matrix", "Mechanism",
     "Ope", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
-    "Ssp", "SspTerms", "Statistics", "Terms", "Vector", "add_noise", "compile_draw", "dense",
+    "Ssp", "SspTerms", "Statistics", "Terms", "Vector", "add_noise", "compile_draw",
     "divergence", "draw", "exact_alpha", "gaussian", "jit", "largest_beta", "lsl", "lsw",
     "privacy_profile", "published", "sealed", "stage_alphas", "unit_hash", "visit_sensitivity",
 ]  # fmt: skip

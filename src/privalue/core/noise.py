@@ -383,14 +383,13 @@ def uniform_below(bound: int, words: Iterator[int]) -> int:
     favour small integers.
     """
     bits = (bound - 1).bit_length()
-    count = -(-bits // _BITS)
     while True:
-        drawn = 0
-        for _ in range(count):
-            drawn = drawn << _BITS | next(words)
-        drawn >>= count * _BITS - bits
-        if drawn < bound:
-            return drawn
+        number = 0
+        for _ in range(-(-bits // _BITS)):
+            number = number << _BITS | next(words)
+        number >>= -bits % _BITS  # what the last word has more
+        if number < bound:
+            return number
 
 
 def _survives_ratio(p: int, q: int, words: Iterator[int]) -> bool:

@@ -399,6 +399,4 @@ def _breakpoints(counts: Integers, per_person: int, floor: int) -> Integers:
 
 def _q_largest(values: Vector, q: int) -> Vector:
     """Return the q largest values, in any order; all of them if q is too large."""
-    if q >= len(values):
-        return values
-    return np.partition(values, len(values) - q)[len(values) - q :]
+    return values if q >= len(values) else np.partition(values, -q)[-q:]

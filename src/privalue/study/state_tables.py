@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import Matrix, Vector, dense
+from privalue.core import Matrix, Vector
 from privalue.study.messages import refusal
 from privalue.study.names import (
     KeyNames,
@@ -255,7 +255,7 @@ def _read_matrix(section: Any, names: KeyNames, files: SideFiles) -> Matrix | No
     key, given = "[features] matrix", section.matrix
     if hasattr(given, "iloc") and type(given.index).__name__ != "RangeIndex":
         each = [label if isinstance(label, tuple) else (label,) for label in given.index]
-        rows = dense(to_matrix(key, given, len(each), names.what))
+        rows = np.asarray(to_matrix(key, given, len(each), names.what))
         given = place_rows(key, [tuple(map(str, label)) for label in each], rows, names)
     matrix = to_matrix(key, given, names.count, names.what)
     described = f"{matrix.shape[0]} x {matrix.shape[1]} array"
@@ -276,7 +276,7 @@ def _shrink_targets(section: Any, matrix: Matrix | None, keys: int | PairNames) 
     states, dimension = features.shape
     if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
         raise refusal("shrink-too-large", dimension, states, MOST_TARGETS, MOST_ENTRIES)
-    phi = dense(features)
+    phi = features if isinstance(features, np.ndarray) else features.toarray()
     phi = phi / np.maximum(np.abs(phi).max(axis=0), np.finfo(float).tiny)
     spreads = phi.std(axis=0)
     phi = phi - phi.mean(axis=0)
