@@ -164,6 +164,8 @@ class Mechanism(ABC):
     """What all mechanisms have in common; every attribute is public."""
 
     stages: Mapping[str, float]  # alpha of each stage, in the order in which they are drawn
+    law: NoiseLaw  # of the values, where no stage comes before them
+    largest_numbers: Vector  # that could be drawn as values: what fails on them fails beforehand
 
     def __init__(self, terms: Terms, calibration: Calibration) -> None:
         self.terms, self.design, self.calibration = terms, terms.design, calibration
@@ -176,13 +178,9 @@ class Mechanism(ABC):
         Nothing raises, whatever the statistics are: it is called after the charge.
         """
 
-    @abstractmethod
     def public_noise(self, released: Draw) -> NoiseLaw:
-        """Return what is public of the noise of the values."""
-
-    @abstractmethod
-    def largest_numbers(self) -> Vector:
-        """Return the largest values that could be drawn: what fails on them fails beforehand."""
+        """Return what is public of the noise of the values, by what was released before them."""
+        return self.law
 
 
 # A caller may have turned warnings into errors, and an error after the charge would depend on
@@ -219,9 +217,8 @@ def add_noise(at: Perturbation, entropy: Entropy) -> Vector:
 
 def compile_draw() -> None:
     """Compile every kernel that ``draw`` calls, before a charge: afterwards nothing may fail."""
-    for sigma in (1.0, 2.0**80):  # of many grid steps: the second word of a number is needed
-        source = OperatingSystemEntropy()
-        noise.gaussian_on_grid(np.zeros(1), sigma=sigma, grid=1.0, entropy=source)
+    # Noise of so many grid steps needs the second word of a number, and with it every kernel.
+    noise.gaussian_on_grid(np.zeros(1), sigma=2.0**80, grid=1.0, entropy=OperatingSystemEntropy())
 
 
 # DP-SSP. Returns are clamped to an interval I = [a, b], the return bounds or what a stage before
@@ -291,6 +288,7 @@ class StatisticsNoise:
         self.steps_grid = public_grid(float(self.of_steps.min()))
         self.counts_grid = public_grid(float(self.of_counts.min()))
         self.step = (high - low) / GRID_STEPS  # of a return, on its grid
+        self.law = NoiseLaw("gaussian", grid=self.steps_grid * self.step, sigma=self.sigma)
         # The upper bound itself where the interval reaches it.
         upper = high if last == GRID_STEPS else low + last * self.step
         self.bounds = (low + first * self.step, upper)
@@ -307,10 +305,14 @@ class Ssp(Mechanism):
         self.stages = stage_alphas(self.calibration.alpha, terms.shares)
         self.rules = terms.rules
         self.noise = StatisticsNoise(terms, self.stages["values"], terms.limits.levels - 1)
+        self.law = self.noise.law
         # inf for a stage that is not asked for: it would release noise alone
         alpha = self.stages.get("bounds", math.inf)
         delta = sensitivity.block_sensitivity(terms.limits, np.ones(1), 1.0, 2.0) * (1 + 1e-15)
         self.bounds_sigma = alpha * delta * _ROUNDING
+        # As if everybody visited every state
+        most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * terms.size.most_count
+        self.largest_numbers = most + FAR * self.noise.deviations
 
     def noise_after(self, released: Draw) -> StatisticsNoise:
         """Return the noise of the values with returns clamped as a stage chose; public.
@@ -344,13 +346,7 @@ class Ssp(Mechanism):
 
     def public_noise(self, released: Draw) -> NoiseLaw:
         """Return what is public of the noise: of the sums, whose grid is in units of returns."""
-        noise = self.noise_after(released)
-        return NoiseLaw(law="gaussian", grid=noise.steps_grid * noise.step, sigma=noise.sigma)
-
-    def largest_numbers(self) -> Vector:
-        """Return what could be drawn if everybody visited every state."""
-        most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * self.terms.size.most_count
-        return np.asarray(most + FAR * self.noise.deviations)
+        return self.noise_after(released).law
 
 
 # DP-LSW and DP-LSL: a smooth bound of the local sensitivity, its calibration, the noise.
@@ -387,7 +383,9 @@ class SmoothMechanism(Mechanism):
         else:
             super().__init__(terms, exact(*promise, terms.beta))
         # From the least sigma over all data sets: that of this one would give itself away.
-        self.grid, self.largest_sigma = public_grid(self.sigma(least)), self.sigma(most)
+        self.law = NoiseLaw("gaussian", grid=public_grid(self.sigma(least)), sigma=None)
+        largest = self.largest_center + FAR * self.sigma(most)
+        self.largest_numbers = np.full(self.design.dimension, largest)
 
     def psi(self, counts: Integers) -> float:
         """Return psi_X by the counts: line 3 of [BGP16] Algorithms 1 and 2. PRIVATE."""
@@ -408,15 +406,7 @@ class SmoothMechanism(Mechanism):
     def perturb(self, statistics: Statistics, stage: str, released: Draw) -> Perturbation:
         """Follow [BGP16] Algorithms 1 and 2 up to the draw of eta. PRIVATE."""
         sigma = self.sigma(self.psi(statistics.counts))  # lines 3 and 4
-        return Perturbation(self.center(statistics), sigma, self.grid)
-
-    def public_noise(self, released: Draw) -> NoiseLaw:
-        """Return what is public of the noise; its scale is not."""
-        return NoiseLaw(law="gaussian", grid=self.grid, sigma=None)
-
-    def largest_numbers(self) -> Vector:
-        """Return what could be drawn at the largest centre with the largest noise."""
-        return np.full(self.design.dimension, self.largest_center + FAR * self.largest_sigma)
+        return Perturbation(self.center(statistics), sigma, self.law.grid)
 
 
 class Lsw(SmoothMechanism):
@@ -542,7 +532,12 @@ class Ope(Mechanism):
         self.scales = [float(scale) for scale in self.exact_scales]
         self.deviations = np.repeat(self.scales, limits.keys) * math.sqrt(2)
         low, high = limits.return_bounds
-        self.step = limits.clip * (high - low) / GRID_STEPS  # of weighted returns
+        step = limits.clip * (high - low) / GRID_STEPS  # of weighted returns
+        self.law = NoiseLaw("laplace", grid=step, sigma=float(self.deviations[0]) * step)
+        # As if everybody had the largest weight
+        sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(self.scales)]
+        most = np.repeat(sizes * terms.size.most_count, limits.keys)
+        self.largest_numbers = most + FAR * self.deviations
 
     def perturb(self, statistics: Statistics, stage: str, released: Draw) -> Perturbation:
         """Return what gets noise: weighted returns, weights, returns and sizes. PRIVATE."""
@@ -551,17 +546,6 @@ class Ope(Mechanism):
         center = np.concatenate(sums[: len(self.scales)])
         laplace = tuple(x for x in self.exact_scales for _ in range(len(statistics.counts)))
         return Perturbation(center, self.deviations, 1.0, laplace)
-
-    def public_noise(self, released: Draw) -> NoiseLaw:
-        """Return what is public of the noise: all of it, of the weighted returns."""
-        sigma = float(self.deviations[0]) * self.step
-        return NoiseLaw(law="laplace", grid=self.step, sigma=sigma)
-
-    def largest_numbers(self) -> Vector:
-        """Return what could be drawn if everybody had the largest weight."""
-        sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(self.scales)]
-        most = np.repeat(sizes * self.terms.size.most_count, self.terms.limits.keys)
-        return np.asarray(most + FAR * self.deviations)
 
 
 def weighted_block(terms: OpeTerms) -> tuple[Fraction, Fraction]:
