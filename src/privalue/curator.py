@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from privalue import core, errors, estimate, planning, simulation
-from privalue.core import compile_draw, draw
+from privalue.core import calibration, draw
 from privalue.ledger import (
     Charge,
     Ledger,
@@ -127,7 +127,7 @@ def rehearse(mechanism: core.Mechanism, study: Study) -> None:
 
     A failure here is caused by public numbers, before the charge; after it none is left to come.
     """
-    compile_draw()
+    core.mechanisms.compile_draw()
     try:
         estimate.rehearse(study, mechanism)
     except errors.StudyError:
@@ -150,7 +150,7 @@ class Diagnostics(core.Private):
     study: Study
     statistics: core.Statistics
     mechanism: core.Mechanism  # public
-    perturbation: core.Perturbation  # of the values, without the choice of an earlier stage
+    perturbation: core.mechanisms.Perturbation  # of the values, without an earlier stage's choice
     earlier: core.Draw  # of stages before the values, if their numbers had no noise
     theta: core.Vector  # before noise; empty for dp-ope
     noise_by_state: core.Vector  # the standard deviation of the noise in every value; likewise
@@ -694,7 +694,7 @@ def request_for(privacy: Guarantee, described: Mapping[str, Any]) -> ReleaseRequ
         delta=privacy.delta,
         unit=privacy.unit,
         neighbours=privacy.neighbours,
-        alpha=core.gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
+        alpha=calibration.gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
         what=f"{name[:200] or 'a study without a name'} {period}".rstrip(),
         study=study_hash(described),
     )

@@ -41,7 +41,7 @@ from oracles.ledgers import (
 from oracles.postgres import Server
 from oracles.release_driver import lose_an_answer
 from oracles.repeats import RACES
-from privalue.core import gaussian
+from privalue.core.calibration import gaussian
 from privalue.errors import BudgetError, LedgerError, UnavailableError
 from privalue.ledger import Amount, Charge, open_ledger, study_hash, uninterrupted
 from privalue.ledger.entries import canonical, sha256

@@ -16,8 +16,8 @@ from oracles import limits as usual
 from oracles import stages as slow
 from oracles.refusals import refused
 from oracles.studies import release_anyway, study
-from privalue.core import MECHANISMS, Contributions, draw, stage_alphas
-from privalue.core.mechanisms import StatisticsNoise
+from privalue.core import MECHANISMS, Contributions, draw
+from privalue.core.mechanisms import StatisticsNoise, stage_alphas
 from privalue.simulation import SeededForExperimentsOnly
 from privalue.study import declared_size, resolve
 

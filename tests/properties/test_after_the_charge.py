@@ -250,7 +250,7 @@ def watched(self, signature):
 
 Ledger.charge, Dispatcher.compile = charged, watched
 if sys.argv[2] == "unprepared":
-    curator.compile_draw = lambda: None
+    curator.core.mechanisms.compile_draw = lambda: None
 study = pv.Study(
     states=6, discount=0.9, epsilon=1.0, delta=1e-6, unit="trajectory", dataset="people",
     trajectories=3000,

@@ -466,7 +466,7 @@ def gaussian(epsilon: float, delta: float) -> Calibration:
 
 
 @functools.lru_cache
-def published(name: str, epsilon: float, delta: float, dimension: int) -> Calibration:
+def published_pair(name: str, epsilon: float, delta: float, dimension: int) -> Calibration:
     """Return the pair of a published lemma, rounded towards more noise.
 
     | ``nissim``   | [BGP16] Lemma 1, and line 2 of Algorithms 1 and 2                            |

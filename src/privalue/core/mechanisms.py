@@ -34,7 +34,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from privalue.core import noise, sensitivity
-from privalue.core.calibration import Calibration, exact, gaussian, published
+from privalue.core.calibration import Calibration, exact, gaussian, published_pair
 from privalue.core.contributions import Statistics
 from privalue.core.design import Design, lsl, lsl_float_error, lsw, lsw_float_error
 from privalue.core.kernel import GRID_STEPS, UNIT_ROUNDOFF, Integers, Vector
@@ -379,7 +379,7 @@ class SmoothMechanism(Mechanism):
         # A beta of the terms goes with exact calibration; the published pairs bring their own.
         promise = (terms.epsilon, terms.delta, terms.design.dimension)
         if terms.beta is None:
-            super().__init__(terms, published(terms.calibration, *promise))
+            super().__init__(terms, published_pair(terms.calibration, *promise))
         else:
             super().__init__(terms, exact(*promise, terms.beta))
         # From the least sigma over all data sets: that of this one would give itself away.

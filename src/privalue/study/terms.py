@@ -61,7 +61,7 @@ def resolve(study: Study, size: core.PublicSize, built: core.Design | None = Non
     built = design(study) if built is None else built
     if study.mechanism.name in SMOOTH and study.mechanism.calibration == "exact":
         # Refuses d that no beta serves, before what needs m is refused.
-        core.largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
+        core.calibration.largest_beta(study.privacy.epsilon, study.privacy.delta, built.dimension)
     try:
         terms = _TERMS[study.mechanism.name](
             study,
@@ -71,7 +71,7 @@ def resolve(study: Study, size: core.PublicSize, built: core.Design | None = Non
             size=size,
             design=built,
         )
-        if isinstance(terms, core.LswTerms | core.LslTerms):
+        if isinstance(terms, core.mechanisms.LswTerms | core.mechanisms.LslTerms):
             terms = replace(terms, beta=_beta(study, terms))
         core.MECHANISMS[terms.mechanism](terms)  # refuses constants that doubles cannot hold
     except (OverflowError, ZeroDivisionError):
@@ -82,10 +82,10 @@ def resolve(study: Study, size: core.PublicSize, built: core.Design | None = Non
 # The terms of each mechanism, with what all have in common
 
 
-def _ssp(study: Study, **common: Any) -> core.SspTerms:
+def _ssp(study: Study, **common: Any) -> core.mechanisms.SspTerms:
     """Return the terms of dp-ssp."""
     chosen, limits, m = study.mechanism, study.limits, common["size"].trajectories
-    alpha = core.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+    alpha = core.calibration.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     share = chosen.stage_shares["bounds"]
     if "stage_shares" not in chosen.given:
         share = heuristics.bounds_share(m, heuristics.bin_noise(study))
@@ -93,9 +93,9 @@ def _ssp(study: Study, **common: Any) -> core.SspTerms:
     shrinkage = chosen.shrinkage and not chosen.has_ridge  # a ridge takes its place
     to_one = shrinkage and study.features.kind == "tabular"
     shape = heuristics.choose_shape(limits, study.key_visits, m, alpha, shrinkage=to_one)
-    of_values = core.stage_alphas(alpha, shares)["values"]
+    of_values = core.mechanisms.stage_alphas(alpha, shares)["values"]
     rules = heuristics.BoundRule.of(limits, shape, of_values, shrinkage=shrinkage)
-    return core.SspTerms(
+    return core.mechanisms.SspTerms(
         **common,
         shape=shape,
         count_weight=heuristics.count_weight(limits),
@@ -104,10 +104,10 @@ def _ssp(study: Study, **common: Any) -> core.SspTerms:
     )
 
 
-def _lsw(study: Study, **common: Any) -> core.LswTerms:
+def _lsw(study: Study, **common: Any) -> core.mechanisms.LswTerms:
     """Return the terms of dp-lsw, without beta."""
     chosen = study.mechanism
-    return core.LswTerms(
+    return core.mechanisms.LswTerms(
         **common,
         calibration=chosen.calibration,
         beta=None,
@@ -117,22 +117,22 @@ def _lsw(study: Study, **common: Any) -> core.LswTerms:
     )
 
 
-def _lsl(study: Study, **common: Any) -> core.LslTerms:
+def _lsl(study: Study, **common: Any) -> core.mechanisms.LslTerms:
     """Return the terms of dp-lsl, without beta."""
     ridge = ridge_of(study, common["size"].trajectories)
     assert ridge is not None
     calibration = study.mechanism.calibration
-    return core.LslTerms(**common, calibration=calibration, beta=None, ridge=ridge)
+    return core.mechanisms.LslTerms(**common, calibration=calibration, beta=None, ridge=ridge)
 
 
-def _ope(study: Study, **common: Any) -> core.OpeTerms:
+def _ope(study: Study, **common: Any) -> core.mechanisms.OpeTerms:
     """Return the terms of dp-ope.
 
     m is the same for all neighbours where one trajectory is replaced, and there are no groups: the
     size of a group is private under every relation.
     """
     is_public = study.limits.counts_trajectories and study.limits.keys == 1
-    return core.OpeTerms(
+    return core.mechanisms.OpeTerms(
         **common,
         count_weight=0.5,
         value_weight=OPE_WEIGHTS[0],
@@ -144,7 +144,7 @@ _TERMS: Mapping[str, Callable[..., core.Terms]]
 _TERMS = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl, "dp-ope": _ope}
 
 
-def _beta(study: Study, terms: core.LswTerms | core.LslTerms) -> float | None:
+def _beta(study: Study, terms: core.mechanisms.LswTerms | core.mechanisms.LslTerms) -> float | None:
     """Return beta: as given, or with the least noise at counts guessed from public numbers.
 
     None where the paper's calibration says it.
