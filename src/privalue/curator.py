@@ -301,7 +301,7 @@ def noise_by_state(
         return sigma * planning.noise_factors(mechanism)
     noise, visits = mechanism.noise_after(earlier), np.maximum(statistics.counts, 1)
     centred = statistics.clamped_steps(noise.level) / visits - sum(noise.interval) / 2
-    spread = np.hypot(noise.of_steps, centred * noise.of_counts)
+    spread = np.hypot(noise.step_noise, centred * noise.count_noise)
     return np.asarray(spread * noise.step / visits)
 
 

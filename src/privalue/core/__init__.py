@@ -12,7 +12,7 @@ What several packages use has its name below. Formulas about public numbers are 
 """
 
 from privalue.core import calibration, mechanisms
-from privalue.core.contributions import ARRAYS, COUNTERS, Contributions, Covered, Statistics
+from privalue.core.contributions import ARRAYS, COUNTERS, BatchRange, Contributions, Statistics
 from privalue.core.design import Design, Matrix, lsl, lsw
 from privalue.core.kernel import GRID_STEPS, Integers, Vector, jit, unit_hash
 from privalue.core.limits import MOST_LEVELS, MOST_TRAJECTORIES, Limits, PublicSize
@@ -23,7 +23,7 @@ from privalue.core.sensitivity import LslSensitivity, LswSensitivity, visit_sens
 
 __all__ = [
     "ARRAYS", "COUNTERS", "GRID_STEPS", "MECHANISMS", "MOST_LEVELS", "MOST_TRAJECTORIES",
-    "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits", "Lsl",
+    "BatchRange", "Contributions", "Design", "Draw", "Entropy", "Integers", "Limits", "Lsl",
     "LslSensitivity", "Lsw", "LswSensitivity", "Matrix", "Mechanism", "Ope",
     "OperatingSystemEntropy", "Private", "PublicSize", "Ssp", "Statistics", "Terms", "Vector",
     "calibration", "draw", "jit", "lsl", "lsw", "mechanisms", "sealed", "unit_hash",

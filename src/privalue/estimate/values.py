@@ -129,8 +129,8 @@ def fit_draw(study: Study, mechanism: Ssp, draw: Draw) -> "Estimates":
         noise.bounds,
         sums=drawn[: mechanism.design.states] * noise.step,
         counts=drawn[mechanism.design.states :],
-        sum_noise=noise.of_steps * noise.step,
-        count_noise=noise.of_counts,
+        sum_noise=noise.step_noise * noise.step,
+        count_noise=noise.count_noise,
     )
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
     return fit_keys(study, mechanism.design, ratios, ridge)
