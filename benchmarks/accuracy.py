@@ -20,7 +20,8 @@ from rich.table import Table
 import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
-from privalue.core import MECHANISMS, Ssp, Statistics, draw, gaussian
+from privalue.core import MECHANISMS, Ssp, Statistics, draw
+from privalue.core.calibration import gaussian
 from privalue.estimate import Estimates, fit_draw
 from privalue.paper import chain_statistics
 from privalue.simulation import chain

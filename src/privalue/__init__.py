@@ -29,7 +29,7 @@ from privalue.version import VERSION as __version__  # noqa: N811
 # isort: off
 if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
     from privalue.releases import Release as Release
-    from privalue.core import Profile as Profile, privacy_profile as privacy_profile
+    from privalue.core.calibration import Profile as Profile, privacy_profile as privacy_profile
     from privalue.curator import (
         Diagnostics as Diagnostics,
         finish as finish,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells t
 # The public names by their modules, imported when a name is first used: importing all of them
 # takes longer than most uses of one.
 _NAMES = {
-    "core": ("Profile", "privacy_profile"),
+    "core.calibration": ("Profile", "privacy_profile"),
     "curator": ("Diagnostics", "finish", "inspect", "release"),
     "errors": (
         "BudgetError",

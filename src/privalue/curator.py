@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from privalue import core, errors, estimate, planning, simulation
-from privalue.core import compile_draw, draw
+from privalue.core import calibration, draw
 from privalue.ledger import (
     Charge,
     Envelope,
@@ -127,7 +127,7 @@ def rehearse(mechanism: core.Mechanism, study: Study) -> None:
 
     If public numbers make it fail, it fails here, before the charge.
     """
-    compile_draw()
+    core.mechanisms.compile_draw()
     try:
         estimate.rehearse(study, mechanism)
     except errors.StudyError:
@@ -150,7 +150,7 @@ class Diagnostics(core.Private):
     study: Study
     statistics: core.Statistics
     mechanism: core.Mechanism  # public
-    perturbation: core.Perturbation  # of the values, without the choice of an earlier stage
+    perturbation: core.mechanisms.Perturbation  # of the values, without an earlier stage's choice
     earlier: core.Draw  # of stages before the values, without noise
     theta: core.Vector  # before noise; empty for dp-ope
     noise_by_state: core.Vector  # the standard deviation of every value's noise; empty for dp-ope
@@ -301,7 +301,7 @@ def noise_by_state(
         return sigma * planning.noise_factors(mechanism)
     noise, visits = mechanism.noise_after(earlier), np.maximum(statistics.counts, 1)
     centred = statistics.clamped_steps(noise.level) / visits - sum(noise.interval) / 2
-    spread = np.hypot(noise.of_steps, centred * noise.of_counts)
+    spread = np.hypot(noise.step_noise, centred * noise.count_noise)
     return np.asarray(spread * noise.step / visits)
 
 
@@ -694,7 +694,7 @@ def request_for(privacy: Guarantee, description: Mapping[str, Any]) -> ReleaseRe
         delta=privacy.delta,
         unit=privacy.unit,
         neighbours=privacy.neighbours,
-        alpha=core.gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
+        alpha=calibration.gaussian(privacy.epsilon, privacy.delta).alpha if is_gaussian else None,
         what=f"{name[:200] or 'a study without a name'} {period}".rstrip(),
         study=study_hash(description),
     )

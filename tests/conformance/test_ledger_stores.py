@@ -41,7 +41,7 @@ from oracles.postgres import Server
 from oracles.refusals import refused
 from oracles.release_driver import lose_an_answer
 from oracles.repeats import RACES
-from privalue.core import gaussian
+from privalue.core.calibration import gaussian
 from privalue.errors import LedgerError
 from privalue.ledger import Amount, Charge, defer_signals, open_ledger, study_hash
 from privalue.ledger.entries import canonical, sha256

@@ -7,8 +7,7 @@ import pytest
 
 from oracles import literal
 from oracles.refusals import refused
-from privalue.core import privacy_profile, published
-from privalue.core.calibration import exact
+from privalue.core.calibration import exact, privacy_profile, published_pair
 
 GRID = [
     (epsilon, delta, d)
@@ -21,7 +20,7 @@ GRID = [
 @pytest.mark.parametrize("lemma", ["nissim", "appendix"])
 def test_the_constants_are_the_published_ones_rounded_towards_more_noise(lemma):
     for epsilon, delta, d in GRID:
-        found = published(lemma, epsilon, delta, d)
+        found = published_pair(lemma, epsilon, delta, d)
         alpha, beta = getattr(literal, lemma)(epsilon, delta, d)
         assert alpha <= found.alpha <= alpha * (1 + 1e-14)
         assert beta * (1 - 1e-14) <= found.beta <= beta * (1 + 1e-15)
@@ -40,21 +39,21 @@ def test_the_constants_are_the_published_ones_rounded_towards_more_noise(lemma):
 )
 def test_nissim_is_refused_where_lemma_1_fails(d, delta, first_failure):
     """The first epsilon at which the lemma fails, by SciPy's noncentral chi-squared law."""
-    published("nissim", first_failure - 0.001, delta, d)
+    published_pair("nissim", first_failure - 0.001, delta, d)
     with refused("calibration-does-not-hold"):
-        published("nissim", first_failure + 0.001, delta, d)
+        published_pair("nissim", first_failure + 0.001, delta, d)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 40, 300])
 @pytest.mark.parametrize("delta", [0.5, 0.1, 1e-3, 1e-9])
 def test_nissim_holds_up_to_epsilon_40(d, delta):
-    assert published("nissim", 40.0, delta, d).alpha > 0
+    assert published_pair("nissim", 40.0, delta, d).alpha > 0
 
 
 def test_appendix_is_refused_above_5():
-    published("appendix", 5.0, 0.1, 1)
+    published_pair("appendix", 5.0, 0.1, 1)
     with refused("calibration-does-not-hold"):
-        published("appendix", 5.001, 0.1, 1)
+        published_pair("appendix", 5.001, 0.1, 1)
 
 
 def hockey_stick_by_draws(epsilon, d, r, s, draws, generator):

@@ -15,7 +15,7 @@ from flint import acb, arb, ctx
 from oracles.divergence import by_chi_square, by_integral, exactly, shift_at, worst
 from oracles.refusals import refused
 from privalue.core import calibration as profile
-from privalue.core import divergence, exact_alpha, largest_beta, privacy_profile
+from privalue.core.calibration import divergence, exact_alpha, largest_beta, privacy_profile
 from privalue.core.kernel import UNIT_ROUNDOFF
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long

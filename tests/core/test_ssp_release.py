@@ -9,7 +9,7 @@ import pytest
 import privalue as pv
 from oracles.refusals import refused
 from oracles.studies import in_sections, release_anyway
-from privalue.core import divergence
+from privalue.core.calibration import divergence
 from privalue.releases import json_schema
 from privalue.report import describe_diagnostics
 

@@ -16,8 +16,8 @@ from oracles import limits as usual
 from oracles import stages as slow
 from oracles.refusals import refused
 from oracles.studies import release_anyway, study
-from privalue.core import MECHANISMS, Contributions, draw, stage_alphas
-from privalue.core.mechanisms import StatisticsNoise
+from privalue.core import MECHANISMS, Contributions, draw
+from privalue.core.mechanisms import StatisticsNoise, stage_alphas
 from privalue.simulation import SeededForExperimentsOnly
 from privalue.study import declared_size, resolve
 
@@ -134,7 +134,7 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
     assert found >= allowed * (1 - 1e-9)
     a, b = interval
     alpha = mechanism.stages["values"]
-    assert float(noise.of_steps[0]) >= alpha * allowed * (b - a)  # what is drawn, in grid steps
+    assert float(noise.step_noise[0]) >= alpha * allowed * (b - a)  # what is drawn, in grid steps
     if add_remove and a + b != 2 * held.centre_step:
         # planted: counted from the reference, and not from the middle of the interval
         wrong = (slow.values(u, keys, interval, weight, held.centre_step) for u in units)

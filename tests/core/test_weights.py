@@ -11,8 +11,8 @@ from scipy import stats
 from oracles import limits as usual
 from oracles import weights as slow
 from oracles.refusals import refused
-from privalue.core import GRID_STEPS, Contributions, Design, Limits, Ope, OpeTerms, PublicSize, draw
-from privalue.core.mechanisms import weighted_block
+from privalue.core import GRID_STEPS, Contributions, Design, Limits, Ope, PublicSize, draw
+from privalue.core.mechanisms import OpeTerms, weighted_block
 from privalue.simulation import SeededForExperimentsOnly
 
 BOUNDS = REWARDS = (-1.0, 3.0)

@@ -14,7 +14,7 @@ import pytest
 from fuzz import ledger_damage
 from fuzz.harness import SEED, Process, cases, command, problem_of
 from oracles.ledgers import WHOM, request
-from privalue.core import gaussian
+from privalue.core.calibration import gaussian
 from privalue.errors import LedgerError, PrivalueError
 from privalue.ledger import (
     Account,

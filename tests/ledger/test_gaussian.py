@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from oracles import squares as literal
-from privalue.core import gaussian
+from privalue.core.calibration import gaussian
 from privalue.errors import BudgetError
 from privalue.ledger import MU2, Amount, BudgetTerms, Protection, epsilon_of, mu2_of_alpha, terms
 from privalue.ledger.amounts import LARGEST, cost_of

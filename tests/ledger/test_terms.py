@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 from oracles import group_privacy
 from oracles.ledgers import charge, request
 from oracles.refusals import refused
-from privalue.core import gaussian
+from privalue.core.calibration import gaussian
 from privalue.errors import BudgetError
 from privalue.ledger import Amount, BudgetTerms, Protection, open_ledger, study_hash
 from privalue.ledger.terms import group_privacy_cost

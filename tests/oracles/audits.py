@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import privalue as pv
-from privalue.core import Ope, Ssp, divergence
+from privalue.core import Ope, Ssp, calibration
 from privalue.estimate import theta_of
 from privalue.planning.audit import Audit, audit_events
 
@@ -76,7 +76,7 @@ def true_delta(inspected, epsilon):
     if isinstance(mechanism, Ope) or "bounds" in mechanism.stages:
         return None
     distance = float(np.linalg.norm((here.center - there.center) / here.deviations))
-    return divergence(
+    return calibration.divergence(
         epsilon, len(here.center), float(np.max(there.deviations / here.deviations)), distance
     ).estimate
 

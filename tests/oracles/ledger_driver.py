@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 from oracles.ledgers import DATASET, DELTA, EPSILON, WHOM, charge, request, spend, text_of
-from privalue.core import gaussian
+from privalue.core.calibration import gaussian
 from privalue.errors import PrivalueError, UnavailableError
 from privalue.ledger import open_ledger, store, study_hash
 

@@ -5,7 +5,7 @@ import secrets
 import sqlite3
 from contextlib import closing
 
-from privalue.core import gaussian
+from privalue.core.calibration import gaussian
 from privalue.ledger import ReleaseRequest, open_ledger, study_hash
 
 DATASET = "people"

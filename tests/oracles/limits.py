@@ -3,7 +3,6 @@
 import sys
 from types import SimpleNamespace
 
-from privalue import core
 from privalue.core import Limits
 from privalue.core import sensitivity as sensitivities
 
@@ -61,12 +60,12 @@ def smooth_lsw(counts, weights, beta, *, pseudo_count=0.0, per_person=1, touched
     """psi^w; all states may be touched if it is left out."""
     changed = touched or len(counts)
     held = SimpleNamespace(max_trajectories_per_person=per_person, max_keys_changed=changed)
-    return core.LswSensitivity(held, weights, 0, pseudo_count).smooth(counts, beta)
+    return sensitivities.LswSensitivity(held, weights, 0, pseudo_count).smooth(counts, beta)
 
 
 def smooth_lsl(counts, weights, cap, beta, *, slope, offset, per_person=1):
     held = SimpleNamespace(max_trajectories_per_person=per_person)
-    return core.LslSensitivity(held, weights, cap, slope, offset).smooth(counts, beta)
+    return sensitivities.LslSensitivity(held, weights, cap, slope, offset).smooth(counts, beta)
 
 
 def count_weight(states, most_states=None, *, add_remove=False):
@@ -79,7 +78,7 @@ def count_weight(states, most_states=None, *, add_remove=False):
 def sensitivity(shape, *, count_weight, most_states=None, **unit):
     """Delta of DP-SSP, by plain arguments."""
     held = of_sums(max(len(shape), 1), most_states, **unit)
-    return core.visit_sensitivity(held, shape, count_weight)
+    return sensitivities.visit_sensitivity(held, shape, count_weight)
 
 
 def shape_weights(prior, states, *, expected_trajectories=None, alpha=None, shrinkage=True, **unit):

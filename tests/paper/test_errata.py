@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from oracles.limits import smooth_lsl, smooth_lsw
-from privalue.core import Design, privacy_profile, published
+from privalue.core import Design, calibration
 from privalue.paper import chain_statistics, theory
 from privalue.simulation import MarkovRewardProcess, parse_world
 from privalue.study import aggregation
@@ -26,7 +26,7 @@ def tabular(process, m, ridge=math.inf):
     states = process.states
     return theory.Setting(
         design=Design(phi=aggregation(states, 1), weights=np.ones(states)),
-        calibration=published("nissim", 0.1, 0.1, states),
+        calibration=calibration.published_pair("nissim", 0.1, 0.1, states),
         chances=process.visits.single,
         joint=process.visits.joint,
         trajectories=m,
@@ -191,9 +191,9 @@ def test_lemma_1_fails_from_some_epsilon_on(d, delta, first):
 
 def test_other_numbers_about_lemma_1():
     assert theory.lemma_1_delta(60.0, 0.1, 1).estimate == pytest.approx(0.17, abs=5e-3)
-    pair = published("nissim", 0.1, 0.1, 40)
+    pair = calibration.published_pair("nissim", 0.1, 0.1, 40)
     assert theory.lemma_1_delta(0.1, 0.1, 40).estimate == pytest.approx(1.5e-22, rel=0.03, abs=0)
-    twice = privacy_profile(pair.alpha, 2 * pair.beta, 40, 0.1)
+    twice = calibration.privacy_profile(pair.alpha, 2 * pair.beta, 40, 0.1)
     assert twice.estimate == pytest.approx(2.1e-16, rel=0.03, abs=0)
     counts = 2500 * np.arange(1, 41)
     strict, plain = (smooth_lsw(counts, np.ones(40), b) for b in (pair.beta, 2 * pair.beta))
@@ -225,7 +225,7 @@ def test_max_for_min_costs_noise_but_no_privacy(m, ridge, ratio):
 def test_sigma_tells_neighbours_apart():
     counts = 250 * np.arange(1, 41)
     near = counts + (np.arange(40) < 39)  # one starts in state 0 and not in state 39
-    pair = published("nissim", 0.1, 0.1, 40)
+    pair = calibration.published_pair("nissim", 0.1, 0.1, 40)
     one, other = (
         pair.alpha * math.sqrt(smooth_lsw(n, np.ones(40), pair.beta)) for n in (counts, near)
     )

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privalue.cli import app
-from privalue.core import published
+from privalue.core.calibration import published_pair
 from privalue.paper import EXPERIMENTS, theory
 from privalue.paper.experiments import EXACT, PSEUDO, SSP_PLAIN, SSP_PRIOR, our_methods
 from privalue.paper.methods import (
@@ -103,7 +103,7 @@ def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m, scale, fits):
     """docs/errata.md: between two sums over binomials. Planted: noise that is a tenth too small."""
     described = theory.Setting(
         design=design_of(Features()),
-        calibration=published("nissim", EPSILON, DELTA, 40),
+        calibration=published_pair("nissim", EPSILON, DELTA, 40),
         chances=world().visits,
         trajectories=m,
         largest=1.0,

@@ -8,7 +8,7 @@ import scipy.linalg as sl
 
 from oracles import literal
 from oracles import theory as slow
-from privalue.core import Calibration, Design
+from privalue.core import Design, calibration
 from privalue.core.sensitivity import TOLERANCE
 from privalue.paper import theory
 
@@ -16,7 +16,7 @@ PHI = np.array([[1.0, 0.0], [0.5, 2.0], [0.0, 1.5]])
 RHO = np.array([1.0, 0.25, 0.6])
 WORLD = [(0.3, {0}), (0.25, {0, 1}), (0.2, {1, 2}), (0.05, {0, 1, 2}), (0.2, set())]
 SINGLE, JOINT = slow.visit_probabilities(WORLD, 3)
-CALIBRATION = Calibration(alpha=1.7, beta=0.03)
+CALIBRATION = calibration.Calibration(alpha=1.7, beta=0.03)
 
 
 def setting(**changed):

@@ -209,7 +209,7 @@ def test_nothing_that_could_be_drawn_fails(study, data):
         most = np.repeat([GRID_STEPS / 2, 1.0], study.names.count) * size.most_count
         ends = np.array([-far, 0 * far, 1e-9 * far, far, most, -most, most + far, -most - far])
     else:
-        sigma = mechanism.largest_sigma
+        sigma = mechanism.sigma(mechanism.local.extremes()[1])
         most = mechanism.largest_center
         ends = np.array([-64 * sigma, 0.0, sigma, most, -most, most + 64 * sigma])
         ends = np.repeat(ends[:, None], mechanism.design.dimension, axis=1)
@@ -250,7 +250,7 @@ def watched(self, signature):
 
 Ledger.charge, Dispatcher.compile = charged, watched
 if sys.argv[2] == "unprepared":
-    curator.compile_draw = lambda: None
+    curator.core.mechanisms.compile_draw = lambda: None
 study = pv.Study(
     states=6, discount=0.9, epsilon=1.0, delta=1e-6, unit="trajectory", dataset="people",
     trajectories=3000,

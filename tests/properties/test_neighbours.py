@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.reading import statistics as gathered
 from oracles.studies import study
-from privalue.core import Mechanism, Perturbation
 from privalue.curator import prepare
 from privalue.study import public_size
 
@@ -83,7 +82,7 @@ def alpha_of(inspected):
     return inspected.mechanism.calibration.alpha
 
 
-def assert_conditions_of_lemma_1(mechanism: Mechanism, here: Perturbation, there: Perturbation):
+def assert_conditions_of_lemma_1(mechanism, here, there):
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
     moved = float(np.linalg.norm(here.center - there.center))
     assert moved <= min(here.deviations, there.deviations) / alpha * (1 + 1e-9)

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oracles.divergence import BITS, by_chi_square, exactly
-from privalue.core import divergence, exact_alpha, largest_beta, privacy_profile
+from privalue.core.calibration import divergence, exact_alpha, largest_beta, privacy_profile
 
 
 def logarithmic(low: float, high: float):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oracles import literal
 from oracles import theory as slow
-from privalue.core import Calibration, Design
+from privalue.core import Design, calibration
 from privalue.paper import theory
 
 STATES = 3
@@ -41,7 +41,7 @@ def settings_of_worlds(draw):
     least = float(np.linalg.norm(phi, 2) ** 2 * weights.max())
     setting = theory.Setting(
         design=Design(phi=phi, weights=weights),
-        calibration=Calibration(alpha=1.0, beta=draw(BETA)),
+        calibration=calibration.Calibration(alpha=1.0, beta=draw(BETA)),
         chances=np.minimum(single, 1.0),
         joint=np.minimum(joint, 1.0),
         trajectories=draw(st.integers(1, 6)),
@@ -113,7 +113,7 @@ ONE = Design(phi=np.ones((1, 1)), weights=np.ones(1))
 def alone(p, m, beta, ridge=1.01):
     return theory.Setting(
         design=ONE,
-        calibration=Calibration(alpha=1.0, beta=beta),
+        calibration=calibration.Calibration(alpha=1.0, beta=beta),
         chances=np.array([p]),
         joint=np.array([[p]]),
         trajectories=m,

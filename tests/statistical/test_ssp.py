@@ -19,7 +19,7 @@ from oracles.estimates import estimate, noisy_statistics
 from oracles.limits import count_weight, sensitivity, shape_weights
 from oracles.repeats import crossed, repeats
 from oracles.worlds import first_visits
-from privalue.core import Design, exact_alpha
+from privalue.core import Design, calibration
 from privalue.estimate import normal_quantile
 from privalue.estimate.values import CLIPPING_LEVEL
 from privalue.paper import chain_statistics
@@ -76,8 +76,9 @@ def noise_of(found, shape=None, most=None):
     omega = np.ones(states) if shape is None else shape
     weight = count_weight(states, most)
     delta = sensitivity(omega, most_states=most, count_weight=weight)
-    sigma = exact_alpha(EPSILON, DELTA, 1, 0.0) * delta * (found.bounds[1] - found.bounds[0])
-    return sigma / omega, sigma / omega / (weight * (found.bounds[1] - found.bounds[0]))
+    low, high = found.bounds
+    sigma = calibration.exact_alpha(EPSILON, DELTA, 1, 0.0) * delta * (high - low)
+    return sigma / omega, sigma / omega / (weight * (high - low))
 
 
 def release(found, generator, *, times=None, shape=None):
@@ -366,7 +367,7 @@ def test_the_chain_of_the_paper(declared):
     """m = 10^4, uniform start, N = 40, epsilon = delta = 0.1: RMSE against the exact values."""
     text = ("chain", 10**4)
     found = data(*text)
-    alpha = exact_alpha(EPSILON, DELTA, 1, 0.0)
+    alpha = calibration.exact_alpha(EPSILON, DELTA, 1, 0.0)
     assert noise_of(found)[0] == pytest.approx(2.84692 * math.sqrt(40), rel=1e-3)
     size = {"expected_trajectories": 10**4, "alpha": alpha} if declared else {}
     plain, drawn = (shape_weights(found.prior, 40, **size, shrinkage=s) for s in (False, True))

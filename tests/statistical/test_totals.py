@@ -15,7 +15,7 @@ from benchmarks.worlds import grid, random_chain
 from oracles.estimates import estimate, noisy_statistics
 from oracles.repeats import crossed
 from oracles.worlds import first_visits
-from privalue.core import Design, exact_alpha
+from privalue.core import Design, calibration
 from privalue.paper import chain_statistics
 from privalue.simulation import parse_world, simulate_episodes
 from privalue.study import aggregation
@@ -135,7 +135,7 @@ def covered(found, budget, *, times=1, cluster_size=1, fit=None, ridge=None, wro
     reach = found.bounds[1] - found.bounds[0]
     # A trajectory may visit every state: a sensitivity of L R sqrt(N), at this weight of counts.
     weight = np.sqrt(3) / 2
-    sigma = exact_alpha(*budget, 1, 0.0) * times * reach * np.sqrt(states)
+    sigma = calibration.exact_alpha(*budget, 1, 0.0) * times * reach * np.sqrt(states)
     generator = np.random.default_rng(29)
     design = Design(phi=aggregation(states, 1), weights=np.ones(states)) if fit is None else fit
     middle = sum(found.bounds) / 2

@@ -7,7 +7,7 @@ import pytest
 
 import privalue as pv
 from oracles.limits import count_weight, limits, sensitivity, smooth_lsw
-from privalue.core import exact_alpha, published
+from privalue.core.calibration import exact_alpha, published_pair
 from privalue.study.heuristics import BoundRule, choose_beta, choose_shape
 
 ROOT = math.sqrt(3) / 2
@@ -113,7 +113,7 @@ def test_without_a_prior_beta_is_ready_for_rarer_states():
         def psi(beta, guess=guess, ones=ones):
             return smooth_lsw(guess, ones, beta)
 
-        paper = published("nissim", 0.1, 0.1, states)
+        paper = published_pair("nissim", 0.1, 0.1, states)
         least, ready = (choose_beta(0.1, 0.1, states, psi, room) for room in (0.0, 0.05))
         alphas = [exact_alpha(0.1, 0.1, states, beta) for beta in (least, ready)]
         assert noise((alphas[1], ready)) < noise((paper.alpha, paper.beta))

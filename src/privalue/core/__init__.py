@@ -6,51 +6,26 @@ how much noise is drawn, or what leaves besides. That code is here, in the order
 out, every row checked), the mechanisms (centre, sigma, grid), ``draw`` (numbers out). It imports
 NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and pages may be wrong
 without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
+
+What several packages use has its name below. Formulas about public numbers are taken from
+``calibration``, and from ``mechanisms`` what a single package needs to make terms or to audit.
 """
 
-from privalue.core.calibration import (
-    Calibration,
-    Profile,
-    divergence,
-    exact_alpha,
-    gaussian,
-    largest_beta,
-    privacy_profile,
-    published,
-)
-from privalue.core.contributions import ARRAYS, COUNTERS, Contributions, Covered, Statistics
-from privalue.core.design import Design, Matrix, dense, lsl, lsw
+from privalue.core import calibration, mechanisms
+from privalue.core.contributions import ARRAYS, COUNTERS, BatchRange, Contributions, Statistics
+from privalue.core.design import Design, Matrix, lsl, lsw
 from privalue.core.kernel import GRID_STEPS, Integers, Vector, jit, unit_hash
 from privalue.core.limits import MOST_LEVELS, MOST_TRAJECTORIES, Limits, PublicSize
-from privalue.core.mechanisms import (
-    MECHANISMS,
-    Draw,
-    Lsl,
-    LslTerms,
-    Lsw,
-    LswTerms,
-    Mechanism,
-    Ope,
-    OpeTerms,
-    Perturbation,
-    Ssp,
-    SspTerms,
-    Terms,
-    add_noise,
-    compile_draw,
-    draw,
-    stage_alphas,
-)
+from privalue.core.mechanisms import MECHANISMS, Draw, Lsl, Lsw, Mechanism, Ope, Ssp, Terms, draw
 from privalue.core.noise import Entropy, OperatingSystemEntropy
 from privalue.core.private import Private, sealed
 from privalue.core.sensitivity import LslSensitivity, LswSensitivity, visit_sensitivity
 
 __all__ = [
     "ARRAYS", "COUNTERS", "GRID_STEPS", "MECHANISMS", "MOST_LEVELS", "MOST_TRAJECTORIES",
-    "Calibration", "Contributions", "Covered", "Design", "Draw", "Entropy", "Integers", "Limits",
-    "Lsl", "LslSensitivity", "LslTerms", "Lsw", "LswSensitivity", "LswTerms", "Matrix", "Mechanism",
-    "Ope", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize",
-    "Ssp", "SspTerms", "Statistics", "Terms", "Vector", "add_noise", "compile_draw", "dense",
-    "divergence", "draw", "exact_alpha", "gaussian", "jit", "largest_beta", "lsl", "lsw",
-    "privacy_profile", "published", "sealed", "stage_alphas", "unit_hash", "visit_sensitivity",
+    "BatchRange", "Contributions", "Design", "Draw", "Entropy", "Integers", "Limits", "Lsl",
+    "LslSensitivity", "Lsw", "LswSensitivity", "Matrix", "Mechanism", "Ope",
+    "OperatingSystemEntropy", "Private", "PublicSize", "Ssp", "Statistics", "Terms", "Vector",
+    "calibration", "draw", "jit", "lsl", "lsw", "mechanisms", "sealed", "unit_hash",
+    "visit_sensitivity",
 ]  # fmt: skip

@@ -83,7 +83,7 @@ _Complex = NDArray[np.complexfloating[Any, Any]]
 
 
 class Profile(NamedTuple):
-    """Hold a number between proven bounds, lower <= true value <= upper, and the best guess."""
+    """A number between proven bounds, lower <= true value <= upper, and its best estimate."""
 
     lower: float
     estimate: float
@@ -139,8 +139,8 @@ def largest_beta(epsilon: float, delta: float, d: int) -> float:
     _require_promise(epsilon, delta, d)
 
     def excess(log_beta: float) -> float:
-        found = _worst(math.inf, math.exp(log_beta), d, epsilon, _QUICK)
-        return math.log(max(found.estimate, _TINY) / (delta * (1 - _ROOM)))
+        worst = _worst(math.inf, math.exp(log_beta), d, epsilon, _QUICK)
+        return math.log(max(worst.estimate, _TINY) / (delta * (1 - _ROOM)))
 
     root: float = scipy.optimize.brentq(excess, math.log(1e-12), math.log(100), xtol=1e-7)
     return math.exp(root) * (1 - 1e-4)
@@ -177,12 +177,12 @@ def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[floa
     Returns:
         The true delta between bounds.
     """
-    found = []
+    profiles = []
     for tau in {-beta, 0.0, beta}:
         shift_ratio = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2 = min(1/r, 1)^2/alpha^2
         loss = _Loss(d / 2, tau, math.expm1(-tau), shift_ratio, epsilon)
-        found.append(loss.divergence(*effort))
-    return Profile(*map(max, zip(*found, strict=True)))  # the largest of each bound
+        profiles.append(loss.divergence(*effort))
+    return Profile(*map(max, zip(*profiles, strict=True)))  # the largest of each bound
 
 
 # Sections 3 to 6: one divergence
@@ -190,7 +190,7 @@ def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[floa
 
 @dataclass(frozen=True)
 class _Loss:
-    """Describe the privacy loss of N(0, I_d) against N(s e_1, r^2 I_d), and the level epsilon."""
+    """The privacy loss of N(0, I_d) against N(s e_1, r^2 I_d), and the level epsilon."""
 
     half: float  # d/2
     tau: float
@@ -225,14 +225,16 @@ class _Loss:
         integrand is positive and bell-shaped, and nothing cancels. c stays where rounding is small.
         ln f is convex there, so bisection of its slope finds the minimum.
         """
-        near = self.w > 1e-60  # otherwise the pole of f, z = 1/w, is out of the way
-        pole = 1 / self.w if near else math.inf
+        has_pole = self.w > 1e-60  # otherwise the pole of f, z = 1/w, is out of the way
+        pole = 1 / self.w if has_pole else math.inf
         most = math.log(2.0**30 / (self.half * abs(self.tau) + self.epsilon + _TINY))
 
         def point(x: float) -> float:
-            return pole / (1 + math.exp(-x)) if near else math.exp(x)
+            return pole / (1 + math.exp(-x)) if has_pole else math.exp(x)
 
-        low, high = (-60 - max(0.0, math.log(pole)), 30.0) if near else (-60.0, min(60.0, most))
+        low, high = -60.0, min(60.0, most)
+        if has_pole:
+            low, high = -60 - max(0.0, math.log(pole)), 30.0
         while high - low > 0.01:
             middle = (low + high) / 2
             low, high = (low, middle) if self.slope(point(middle)) > 0 else (middle, high)
@@ -275,8 +277,8 @@ class _Loss:
         # Section 4: the sum over all j is D plus positive terms, so that it is an upper bound for
         # every h. It exceeds D by at most ``extra``, which only the lower bound has to subtract.
         # Chernoff's bound, D <= c f(c), stands beside it.
-        apart = 1 - math.log(width) - log_d
-        h = 2 * math.pi * min(c / apart, (c2 - c) / max(apart + top2 + math.log(c2), 1.0))
+        exponent = 1 - math.log(width) - log_d
+        h = 2 * math.pi * min(c / exponent, (c2 - c) / max(exponent + top2 + math.log(c2), 1.0))
         h = math.ldexp(1.0, math.frexp(h)[1] - 1)  # a power of two: the nodes are exact
         extra = 1 / np.expm1(2 * math.pi * c / h)
         extra += c2 * np.exp(top2 + error[1]) / np.expm1(2 * math.pi * (c2 - c) / h)
@@ -329,18 +331,19 @@ class _Loss:
         z = c + 1j * y
         value, error = self.log_f(z)
         modulus = np.exp(value.real + error - top) * abs(z * (1 + z))
-        plain = modulus / (math.pi * y)
+        modulus_bound = modulus / (math.pi * y)
         gap = 2 * abs(np.sin(h * theta / 2))
         phase_curvature = self.shift_ratio * math.exp(-self.tau) / (2 * np.float64(self.w) ** 2)
         phase_bound = self.half + 2 + phase_curvature / (abs(self.w) * y)
         turns = phase_bound**2 + 2 * phase_bound
-        summed = modulus * turns * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
+        weighted_bound = modulus * turns * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
         slack = 2 * (h * phase_error + 16 * UNIT_ROUNDOFF) / gap
         if not slack < 0.01:  # the phase hardly turns between nodes: the weight is uncertain
-            summed[:] = np.inf
-        cut = 1.05 * np.fmin(plain, summed)  # 1.05 covers the rounding of the bounds themselves
+            weighted_bound[:] = np.inf
+        # 1.05 covers the rounding of the bounds themselves.
+        cut = 1.05 * np.fmin(modulus_bound, weighted_bound)
         at = int(np.argmax(cut <= aim)) if (cut <= aim).any() else -1
-        if summed[at] < plain[at]:
+        if weighted_bound[at] < modulus_bound[at]:
             return int(steps[at]), 1 / (1 - np.exp(1j * h * theta)), float(cut[at]), float(slack)
         return int(steps[at]), 1.0, float(cut[at]), 0.0
 
@@ -400,8 +403,8 @@ def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
     """
 
     def excess(log_alpha: float) -> float:
-        found = _worst(math.exp(log_alpha), beta, d, epsilon, _QUICK)
-        return math.log(max(found.estimate, _TINY) / (delta * (1 - 2 * _MARGIN)))
+        worst = _worst(math.exp(log_alpha), beta, d, epsilon, _QUICK)
+        return math.log(max(worst.estimate, _TINY) / (delta * (1 - 2 * _MARGIN)))
 
     # A guess from the tails of the case beta = 0; steps to either side bracket the root.
     tail = math.sqrt(-2 * math.log(delta))
@@ -413,16 +416,17 @@ def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
         high += 0.5
     # Secants; an end that stays twice counts half (the rule of Illinois). SciPy's optimisers take
     # longer to import than a small release, and dp-ssp needs nothing else of them.
-    found, moved = at_high, ""
-    while found < -1e-7 and high - low > 1e-9:
+    excess_at_high, last_moved = at_high, ""
+    while excess_at_high < -1e-7 and high - low > 1e-9:
         middle = min(max(high - at_high * (high - low) / (at_high - at_low), low), high)
         at_middle = excess(middle)
         if at_middle > 0:
-            at_high /= 2 if moved == "low" else 1
-            low, at_low, moved = middle, at_middle, "low"
+            at_high /= 2 if last_moved == "low" else 1
+            low, at_low, last_moved = middle, at_middle, "low"
         else:
-            at_low /= 2 if moved == "high" else 1
-            high, at_high, found, moved = middle, at_middle, at_middle, "high"
+            at_low /= 2 if last_moved == "high" else 1
+            high, at_high, last_moved = middle, at_middle, "high"
+            excess_at_high = at_middle
     return math.exp(high)
 
 
@@ -466,7 +470,7 @@ def gaussian(epsilon: float, delta: float) -> Calibration:
 
 
 @functools.lru_cache
-def published(name: str, epsilon: float, delta: float, dimension: int) -> Calibration:
+def published_pair(name: str, epsilon: float, delta: float, dimension: int) -> Calibration:
     """Return the pair of a published lemma, rounded towards more noise.
 
     | ``nissim``   | [BGP16] Lemma 1, and line 2 of Algorithms 1 and 2                            |
@@ -488,10 +492,10 @@ def published(name: str, epsilon: float, delta: float, dimension: int) -> Calibr
         dimension: d, how many coordinates get noise.
     """
     log, tail = math.log(2 / delta), math.sqrt(2 * math.log(4 / delta))
-    across = 5 * (math.sqrt(dimension) + tail) ** 2
+    spread = 5 * (math.sqrt(dimension) + tail) ** 2
     pairs = {
         "nissim": (5 * math.sqrt(2 * log) / epsilon, epsilon / (4 * (dimension + log))),
-        "appendix": (15 * tail / epsilon, 2 * math.log(2) * epsilon / across),
+        "appendix": (15 * tail / epsilon, 2 * math.log(2) * epsilon / spread),
     }
     alpha, beta = pairs[name]
     alpha, beta = alpha * (1 + _ROUNDING), beta * (1 - _ROUNDING)

@@ -57,11 +57,11 @@ from privalue.errors import BoundaryError, DataError
 _TYPES = ({"int64"}, {"int64", "int32"}, {"int32"}, {"float64", "float32"}, {"float64"})
 
 
-def _nothing() -> Integers:
+def _empty() -> Integers:
     return np.zeros(0, dtype=np.int64)
 
 
-class Covered(NamedTuple):
+class BatchRange(NamedTuple):
     """The range of units of a batch, by the ids of its first and last unit. PRIVATE.
 
     No other batch may have a unit in this range whose hash is in the span.
@@ -85,11 +85,11 @@ class Statistics(Private):
     # Whole numbers, of each key, in grid steps where they are sums
     counts: Integers  # the trajectories that visit it
     return_steps: Integers  # their returns less F_lo
-    level_counts: Integers = field(default_factory=_nothing)  # the counts, by (level, side of ref)
-    level_steps: Integers = field(default_factory=_nothing)  # the sums, likewise; or both empty
-    largest_levels: Integers = field(default_factory=_nothing)  # trajectories, by largest level
-    weight_steps: Integers = field(default_factory=_nothing)  # of rho; empty without weights
-    weighted_steps: Integers = field(default_factory=_nothing)  # of rho (G - c), likewise
+    level_counts: Integers = field(default_factory=_empty)  # the counts, by (level, side of ref)
+    level_steps: Integers = field(default_factory=_empty)  # the sums, likewise; or both empty
+    largest_levels: Integers = field(default_factory=_empty)  # trajectories, by largest level
+    weight_steps: Integers = field(default_factory=_empty)  # of rho; empty without weights
+    weighted_steps: Integers = field(default_factory=_empty)  # of rho (G - c), likewise
     # Counters get no noise, and none leaves: nothing bounds the sensitivity of most. m and U are
     # published without noise only where they are the same for all neighbours (``PublicSize``).
     trajectories: int  # m: those that count
@@ -100,9 +100,9 @@ class Statistics(Private):
     surplus_trajectories: int = 0  # beyond the first L of a unit
     surplus_visits: int = 0  # beyond the first H keys of a trajectory
     units_dropped: int = 0  # for a row that is invalid, where the study says so
-    rows_left_out: int = 0  # that belong to nobody
+    rows_left_out: int = 0  # without a readable unit
     weights_clipped: int = 0  # trajectories whose weight is above C
-    covered: tuple[Covered, ...] = ()
+    batch_ranges: tuple[BatchRange, ...] = ()
 
     def __post_init__(self) -> None:
         # Copied and read-only, so that counts cannot change after they were checked.
@@ -127,7 +127,7 @@ class Statistics(Private):
             inside &= self.weight_steps <= most
         if not inside.all():
             raise BoundaryError("sums", 0)
-        _require_disjoint(self.covered)
+        _require_disjoint(self.batch_ranges)
 
     def _public_shape(self) -> str:
         return f"states={len(self.counts)}"
@@ -139,9 +139,9 @@ class Statistics(Private):
         """
         if self.limits != other.limits:
             raise DataError("statistics of different state spaces or return bounds do not add up")
-        names = (*NUMBERS, "covered")
-        added = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return Statistics(limits=self.limits, **added)
+        names = (*NUMBERS, "batch_ranges")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Statistics(limits=self.limits, **sums)
 
     def __eq__(self, other: object) -> bool:
         """Return whether all numbers are equal, regardless of batches."""
@@ -214,11 +214,11 @@ _LAYOUT = np.zeros(0, dtype=[(name, np.int8) for name in (*_RULES, *_SUMS)])
 class Contributions(Private):
     """Sum up the bounded contributions of units, batch by batch; memory O(N + longest unit)."""
 
-    __slots__ = ("_covered", "_limits", "_refused", "_sums")
+    __slots__ = ("_batch_ranges", "_limits", "_refused", "_sums")
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._refused = limits, False
-        self._covered: list[Covered] = []
+        self._batch_ranges: list[BatchRange] = []
         keys, of_weights = limits.keys, limits.keys if limits.clip else 0
         cells = (keys if limits.levels > 1 else 0, 2 * limits.levels)
         arrays = (keys, keys, cells, cells, limits.levels, of_weights, of_weights)
@@ -253,12 +253,12 @@ class Contributions(Private):
         Raises:
             BoundaryError: a check of the rows failed. Nothing can be added any more.
         """
-        limits, (rows, by_row, words) = self._limits, ids.shape
+        limits, (rows, ids_per_row, words) = self._limits, ids.shape
         ratios = np.zeros(0) if ratios is None else ratios
-        flat_ids = ids.reshape(rows, by_row * words)
+        flat_ids = ids.reshape(rows, ids_per_row * words)
         columns: list[NDArray[Any]] = [flat_ids, steps, keys, rewards, ratios]
         lengths = [rows, rows, rows, rows, rows if limits.clip else 0]
-        if [len(column) for column in columns] != lengths or by_row * words == 0:
+        if [len(column) for column in columns] != lengths or ids_per_row * words == 0:
             raise BoundaryError("length", 0)
         # The kernel relies on lengths and types. A conversion here could round a reward or wrap a
         # key around.
@@ -274,9 +274,9 @@ class Contributions(Private):
         for array in arrays:
             array.setflags(write=False)
         # Recorded before the sums, so that units count as covered if the kernel is interrupted.
-        unit_ids = 1 if limits.unit == "person" else by_row
+        unit_ids = 1 if limits.unit == "person" else ids_per_row
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
-        self._covered.append(Covered(span, first, last))
+        self._batch_ranges.append(BatchRange(span, first, last))
         rules = Rules(*(getattr(limits, name) for name in _RULES))
         reason, row = kernel.gather(*arrays, unit_ids * words, span, _LAYOUT, rules, self._sums)
         if reason:
@@ -301,10 +301,10 @@ class Contributions(Private):
         numbers["rows_left_out"] = rows_left_out
         if self._limits.unit != "person":
             numbers["persons"] = 0
-        return Statistics(limits=self._limits, covered=tuple(self._covered), **numbers)
+        return Statistics(limits=self._limits, batch_ranges=tuple(self._batch_ranges), **numbers)
 
 
-def _require_disjoint(covered: tuple[Covered, ...]) -> None:
+def _require_disjoint(batches: tuple[BatchRange, ...]) -> None:
     """Raise unless no two batches can share a unit: spans are apart, or equal with ranges apart.
 
     Equal units have equal hashes, so spans that are apart share none; within one span, ranges of
@@ -312,16 +312,16 @@ def _require_disjoint(covered: tuple[Covered, ...]) -> None:
     order suffice: the kernel checked first <= last, so both conditions carry over to all pairs.
     """
     # One number of ids in all batches, and spans of hashes that exist, or nothing compares.
-    spans = all(0 <= low < high <= WHOLE_SPAN[1] for (low, high), _, _ in covered)
-    if not spans or len({len(batch.first) for batch in covered}) > 1:
+    spans = all(0 <= low < high <= WHOLE_SPAN[1] for (low, high), _, _ in batches)
+    if not spans or len({len(batch.first) for batch in batches}) > 1:
         raise BoundaryError("span", 0)
-    words = max((len(word) for batch in covered for word in batch.first + batch.last), default=0)
+    words = max((len(word) for batch in batches for word in batch.first + batch.last), default=0)
 
-    def padded(unit: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    def pad(unit: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         """Return ids with zeros up to the most words: one id may come in batches of any width."""
         return tuple((*one, *(0,) * (words - len(one))) for one in unit)
 
-    ranges = sorted((span, padded(first), padded(last)) for span, first, last in covered)
+    ranges = sorted((span, pad(first), pad(last)) for span, first, last in batches)
     for (span, _, last), (other, first, _) in pairwise(ranges):
         if not (span[1] <= other[0] or (span == other and last < first)):
             raise BoundaryError("twice", 0)

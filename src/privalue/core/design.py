@@ -115,7 +115,7 @@ class Features:
     @cached_property
     def _factors(self) -> tuple[Vector, Vector]:
         """Return Q and R of a dense matrix."""
-        q, r = scipy.linalg.qr(dense(self.matrix), mode="economic")
+        q, r = scipy.linalg.qr(np.asarray(self.matrix), mode="economic")
         return np.asarray(q), np.asarray(r)
 
     @property
@@ -236,11 +236,6 @@ class Design:
         """Refuse a design that floating point cannot solve, by public quantities alone."""
         if not self.solver_error <= 0.05:
             raise refusal("features-ill-conditioned", design=self)
-
-
-def dense(matrix: Matrix) -> Vector:
-    """Return the matrix as a dense array."""
-    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
 
 
 def lsw(mean_returns: Vector, design: Design) -> Vector:

@@ -105,8 +105,8 @@ class Limits:
         A unit counts for at most H keys in each of L trajectories, and L trajectories need not
         share keys (docs/proofs/dp-lsw.md, "q is 2HL, not 2H").
         """
-        one = self.max_states_per_trajectory * self.max_trajectories_per_person
-        return min(self.keys, one if self.add_remove else 2 * one)
+        keys_of_unit = self.max_states_per_trajectory * self.max_trajectories_per_person
+        return min(self.keys, keys_of_unit if self.add_remove else 2 * keys_of_unit)
 
     @property
     def centre_step(self) -> int:
@@ -129,9 +129,9 @@ class Limits:
         zero = min(max(0.0, low), high)
         away = max(most - zero, zero - least) / (high - low) * GRID_STEPS
         reach = math.ceil(min(away + 2, furthest))  # for the roundings of returns, and of ref
-        aligned = [2 * -(-reach >> doublings) for doublings in range(self.levels, 0, -1)]
-        enough = [bound for bound in aligned if bound << self.levels - 1 >= furthest]
-        return enough[0] if enough else 2 * -(-furthest >> self.levels)
+        radii = [2 * -(-reach >> doublings) for doublings in range(self.levels, 0, -1)]
+        sufficient = [radius for radius in radii if radius << self.levels - 1 >= furthest]
+        return sufficient[0] if sufficient else 2 * -(-furthest >> self.levels)
 
     def clamping_interval(self, level: int) -> tuple[int, int]:
         """Return [ref - B_j, ref + B_j] within the bounds, B_j = 2^j B_0, in grid steps."""

@@ -34,7 +34,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from privalue.core import noise, sensitivity
-from privalue.core.calibration import Calibration, exact, gaussian, published
+from privalue.core.calibration import Calibration, exact, gaussian, published_pair
 from privalue.core.contributions import Statistics
 from privalue.core.design import Design, lsl, lsl_float_error, lsw, lsw_float_error
 from privalue.core.kernel import GRID_STEPS, UNIT_ROUNDOFF, Integers, Vector
@@ -164,25 +164,23 @@ class Mechanism(ABC):
     """What all mechanisms have in common; every attribute is public."""
 
     stages: Mapping[str, float]  # alpha of each stage, in the order in which they are drawn
+    law: NoiseLaw  # of the values, where no stage comes before them
+    largest_numbers: Vector  # that could be drawn as values: what fails on them fails beforehand
 
     def __init__(self, terms: Terms, calibration: Calibration) -> None:
         self.terms, self.design, self.calibration = terms, terms.design, calibration
         self.stages = {"values": calibration.alpha}
 
     @abstractmethod
-    def perturb(self, statistics: Statistics, stage: str, released: Draw) -> Perturbation:
+    def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise in a stage, by what was released before it. PRIVATE.
 
         Nothing raises, whatever the statistics are: it is called after the charge.
         """
 
-    @abstractmethod
-    def public_noise(self, released: Draw) -> NoiseLaw:
-        """Return what is public of the noise of the values."""
-
-    @abstractmethod
-    def largest_numbers(self) -> Vector:
-        """Return the largest values that could be drawn: what fails on them fails beforehand."""
+    def public_noise(self, earlier: Draw) -> NoiseLaw:
+        """Return what is public of the noise of the values, by what was released before them."""
+        return self.law
 
 
 # A caller may have turned warnings into errors, and an error after the charge would depend on
@@ -191,8 +189,8 @@ class Mechanism(ABC):
 def draw(mechanism: Mechanism, statistics: Statistics, entropy: Entropy) -> Draw:
     """Draw the noise, once: the one place where private numbers become public ones.
 
-    Each call is a release of its own: whoever calls it twice with the same statistics spends
-    epsilon and delta twice. Each stage goes by the statistics and by what was released before it.
+    Each call is a release of its own: two calls with the same statistics spend epsilon and delta
+    twice. Each stage goes by the statistics and by what was released before it.
 
     Args:
         mechanism: with its public constants.
@@ -204,10 +202,10 @@ def draw(mechanism: Mechanism, statistics: Statistics, entropy: Entropy) -> Draw
     """
     if statistics.limits != mechanism.terms.limits:  # noise and data are held to the same
         raise BoundaryError("limits", 0)
-    released: dict[str, Vector] = {}
+    numbers: dict[str, Vector] = {}
     for name in mechanism.stages:
-        released[name] = add_noise(mechanism.perturb(statistics, name, released), entropy)
-    return released
+        numbers[name] = add_noise(mechanism.perturb(statistics, name, numbers), entropy)
+    return numbers
 
 
 def add_noise(at: Perturbation, entropy: Entropy) -> Vector:
@@ -219,9 +217,8 @@ def add_noise(at: Perturbation, entropy: Entropy) -> Vector:
 
 def compile_draw() -> None:
     """Compile every kernel that ``draw`` calls, before a charge: afterwards nothing may fail."""
-    for sigma in (1.0, 2.0**80):  # of many grid steps: the second word of a number is needed
-        source = OperatingSystemEntropy()
-        noise.gaussian_on_grid(np.zeros(1), sigma=sigma, grid=1.0, entropy=source)
+    # Noise of so many grid steps needs the second word of a number, and with it every kernel.
+    noise.gaussian_on_grid(np.zeros(1), sigma=2.0**80, grid=1.0, entropy=OperatingSystemEntropy())
 
 
 # DP-SSP. Returns are clamped to an interval I = [a, b], the return bounds or what a stage before
@@ -230,7 +227,7 @@ def compile_draw() -> None:
 # | symbol                        | here            | shape | public      |
 # |-------------------------------|-----------------|-------|-------------|
 # | n_s                           | ``counts``      | N     | **private** |
-# | T_s = S_s - c n_s             | ``centred``     | N     | **private** |
+# | T_s = S_s - c n_s             | ``centred_sums`` | N    | **private** |
 # | I = [a, b]                    | ``interval``    |       | yes, in grid steps |
 # | omega_s                       | ``shape``       | N     | yes         |
 # | c_w, in units of R            | ``weight``      |       | yes         |
@@ -266,8 +263,8 @@ def stage_alphas(alpha: float, shares: Mapping[str, float]) -> dict[str, float]:
     if not (set(shares) == {"bounds"} and min(parts.values()) > 0):
         raise refusal("stage-shares-invalid", shares=dict(shares))
     alphas = {name: alpha / math.sqrt(part) * (1 + 2**-50) for name, part in parts.items()}
-    spent = sum(1 / Fraction(each) ** 2 for each in alphas.values())
-    if spent > 1 / Fraction(alpha) ** 2:  # no assertion: python -O would leave it out
+    total = sum(1 / Fraction(stage_alpha) ** 2 for stage_alpha in alphas.values())
+    if total > 1 / Fraction(alpha) ** 2:  # no assertion: python -O would leave it out
         raise refusal("stage-shares-too-large")
     return alphas
 
@@ -284,13 +281,14 @@ class StatisticsNoise:
         self.squared_sensitivity = delta**2  # in units of R^2
         share = (last - first) / GRID_STEPS  # R of the whole range
         self.sigma = alpha * delta * ((high - low) * share) * _ROUNDING
-        self.of_counts = alpha * delta / weight / shape * _ROUNDING
-        self.of_steps = alpha * delta * (last - first) / shape * _ROUNDING
-        self.deviations = np.concatenate([self.of_steps, self.of_counts])
+        self.count_noise = alpha * delta / weight / shape * _ROUNDING
+        self.step_noise = alpha * delta * (last - first) / shape * _ROUNDING
+        self.deviations = np.concatenate([self.step_noise, self.count_noise])
         # One grid for all sums and one for all counts, each from the least noise among them.
-        self.steps_grid = public_grid(float(self.of_steps.min()))
-        self.counts_grid = public_grid(float(self.of_counts.min()))
+        self.steps_grid = public_grid(float(self.step_noise.min()))
+        self.counts_grid = public_grid(float(self.count_noise.min()))
         self.step = (high - low) / GRID_STEPS  # of a return, on its grid
+        self.law = NoiseLaw("gaussian", grid=self.steps_grid * self.step, sigma=self.sigma)
         # The upper bound itself where the interval reaches it.
         upper = high if last == GRID_STEPS else low + last * self.step
         self.bounds = (low + first * self.step, upper)
@@ -307,12 +305,16 @@ class Ssp(Mechanism):
         self.stages = stage_alphas(self.calibration.alpha, terms.shares)
         self.rules = terms.rules
         self.noise = StatisticsNoise(terms, self.stages["values"], terms.limits.levels - 1)
+        self.law = self.noise.law
         # inf for a stage that is not asked for: it would release noise alone
         alpha = self.stages.get("bounds", math.inf)
         delta = sensitivity.block_sensitivity(terms.limits, np.ones(1), 1.0, 2.0) * (1 + 1e-15)
         self.bounds_sigma = alpha * delta * _ROUNDING
+        # As if everybody visited every state
+        most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * terms.size.most_count
+        self.largest_numbers = most + FAR * self.noise.deviations
 
-    def noise_after(self, released: Draw) -> StatisticsNoise:
+    def noise_after(self, earlier: Draw) -> StatisticsNoise:
         """Return the noise of the values with returns clamped as a stage chose; public.
 
         Whatever a rule returns, the values get the noise that it calls for: it can cost accuracy,
@@ -320,14 +322,14 @@ class Ssp(Mechanism):
         nothing else; but what is paid for has to arrive, so a rule that fails chooses nothing, and
         returns are clamped as declared.
         """
-        if "bounds" in released and self.rules is not None:
+        if "bounds" in earlier and self.rules is not None:
             with suppress(Exception):
-                level = self.rules.choose_level(released["bounds"], self.bounds_sigma)
+                level = self.rules.choose_level(earlier["bounds"], self.bounds_sigma)
                 if level in range(self.terms.limits.levels):
                     return StatisticsNoise(self.terms, self.stages["values"], int(level))
         return self.noise
 
-    def perturb(self, statistics: Statistics, stage: str, released: Draw) -> Perturbation:
+    def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise in a stage, and the noise of each number. PRIVATE.
 
         T_s counts returns from the middle of the interval: from there none is further than R/2,
@@ -336,21 +338,15 @@ class Ssp(Mechanism):
         if stage == "bounds":
             grid = public_grid(self.bounds_sigma)
             return Perturbation(statistics.largest_levels, self.bounds_sigma, grid)
-        noise, counts = self.noise_after(released), statistics.counts
+        noise, counts = self.noise_after(earlier), statistics.counts
         middle = sum(noise.interval) // 2  # a whole step: both ends are even
-        centred = statistics.clamped_steps(noise.level) - counts * middle  # exact
+        centred_sums = statistics.clamped_steps(noise.level) - counts * middle  # exact
         grids = np.repeat([noise.steps_grid, noise.counts_grid], len(counts))
-        return Perturbation(np.concatenate([centred, counts]), noise.deviations, grids)
+        return Perturbation(np.concatenate([centred_sums, counts]), noise.deviations, grids)
 
-    def public_noise(self, released: Draw) -> NoiseLaw:
+    def public_noise(self, earlier: Draw) -> NoiseLaw:
         """Return what is public of the noise: of the sums, whose grid is in units of returns."""
-        noise = self.noise_after(released)
-        return NoiseLaw(law="gaussian", grid=noise.steps_grid * noise.step, sigma=noise.sigma)
-
-    def largest_numbers(self) -> Vector:
-        """Return what could be drawn if everybody visited every state."""
-        most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * self.terms.size.most_count
-        return np.asarray(most + FAR * self.noise.deviations)
+        return self.noise_after(earlier).law
 
 
 # DP-LSW and DP-LSL: a smooth bound of the local sensitivity, its calibration, the noise.
@@ -383,11 +379,13 @@ class SmoothMechanism(Mechanism):
         # A beta of the terms goes with exact calibration; the published pairs bring their own.
         promise = (terms.epsilon, terms.delta, terms.design.dimension)
         if terms.beta is None:
-            super().__init__(terms, published(terms.calibration, *promise))
+            super().__init__(terms, published_pair(terms.calibration, *promise))
         else:
             super().__init__(terms, exact(*promise, terms.beta))
         # From the least sigma over all data sets: that of this one would give itself away.
-        self.grid, self.largest_sigma = public_grid(self.sigma(least)), self.sigma(most)
+        self.law = NoiseLaw("gaussian", grid=public_grid(self.sigma(least)), sigma=None)
+        largest = self.largest_center + FAR * self.sigma(most)
+        self.largest_numbers = np.full(self.design.dimension, largest)
 
     def psi(self, counts: Integers) -> float:
         """Return psi_X by the counts: line 3 of [BGP16] Algorithms 1 and 2. PRIVATE."""
@@ -405,18 +403,10 @@ class SmoothMechanism(Mechanism):
     def center(self, statistics: Statistics) -> Vector:
         """Return what gets noise. PRIVATE."""
 
-    def perturb(self, statistics: Statistics, stage: str, released: Draw) -> Perturbation:
+    def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Follow [BGP16] Algorithms 1 and 2 up to the draw of eta. PRIVATE."""
         sigma = self.sigma(self.psi(statistics.counts))  # lines 3 and 4
-        return Perturbation(self.center(statistics), sigma, self.grid)
-
-    def public_noise(self, released: Draw) -> NoiseLaw:
-        """Return what is public of the noise; its scale is not."""
-        return NoiseLaw(law="gaussian", grid=self.grid, sigma=None)
-
-    def largest_numbers(self) -> Vector:
-        """Return what could be drawn at the largest centre with the largest noise."""
-        return np.full(self.design.dimension, self.largest_center + FAR * self.largest_sigma)
+        return Perturbation(self.center(statistics), sigma, self.law.grid)
 
 
 class Lsw(SmoothMechanism):
@@ -477,8 +467,8 @@ class Lsl(SmoothMechanism):
         design, limits, ridge = terms.design, terms.limits, terms.ridge
         cap, rho, norm = terms.size.most_count, design.weights, design.norm
         heaviest, largest = float(rho.max()), limits.largest_return
-        self.factor, sharp = 1.0, terms.local_sensitivity()
-        self.local = sharp
+        self.factor, sharp_bound = 1.0, terms.local_sensitivity()
+        self.local = sharp_bound
         self.rounding = lsl_float_error(design, limits, ridge, cap)
         # ||theta_X^lambda|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho
         self.largest_center = largest * math.sqrt(cap * float(rho.sum()) / (2 * ridge))
@@ -487,11 +477,11 @@ class Lsl(SmoothMechanism):
             if not ridge > smallest * (1 + 1e-9):
                 raise refusal("ridge-too-small", ridge=ridge, smallest=smallest)
             room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
-            self.factor = 2 * limits.max_trajectories_per_person * sharp.reach * norm / room
+            self.factor = 2 * limits.max_trajectories_per_person * sharp_bound.reach * norm / room
             # ||theta_X|| <= F_abs sqrt(sum rho n)/sqrt(2 lambda), and the change of the return sums
             # weighted by rho is at most L M times the norm of the q largest rho.
-            slope = largest / sharp.reach * norm * heaviest / math.sqrt(2 * ridge)
-            offset = float(np.linalg.norm(np.sort(rho)[-sharp.max_keys_changed :]))
+            slope = largest / sharp_bound.reach * norm * heaviest / math.sqrt(2 * ridge)
+            offset = float(np.linalg.norm(np.sort(rho)[-sharp_bound.max_keys_changed :]))
             self.local = sensitivity.LslSensitivity(limits, rho, cap, slope, offset)
         super().__init__(terms)
 
@@ -507,7 +497,7 @@ class Lsl(SmoothMechanism):
 # | rho, in 2^30 steps of C     | ``weight_steps`` summed  | N | **private** |
 # | t = rho (G - c), in 2^30 steps of C R | ``weighted_steps`` summed | N | **private** |
 # | c_w, c_b, c_m               | ``terms``        |       | yes         |
-# | M, D                        | ``alone``, ``both`` |    | yes         |
+# | M, D                        | ``norm``, ``distance`` | | yes         |
 # | Delta                       | ``sensitivity``  |       | yes         |
 # | s                           | ``scales``       | parts | yes: of the noise, in steps |
 #
@@ -529,39 +519,33 @@ class Ope(Mechanism):
         if not (limits.clip and positive and 0 <= terms.size_weight <= 1e6 and terms.delta == 0):
             raise refusal("ope-terms-invalid", terms=terms)
         super().__init__(terms, Calibration(alpha=1 / terms.epsilon, beta=0.0))
-        alone, both = weighted_block(terms)
+        norm, distance = weighted_block(terms)
         if not limits.add_remove:  # one that is replaced may have another key
-            alone = max(alone if limits.keys == 1 else 2 * alone, both)
-        self.sensitivity = alone * limits.max_trajectories_per_person
+            norm = max(norm if limits.keys == 1 else 2 * norm, distance)
+        self.sensitivity = norm * limits.max_trajectories_per_person
         # A ledger charges the decimal that epsilon is written as: no more than that is spent.
-        spent = min(Fraction(terms.epsilon), Fraction(repr(float(terms.epsilon))))
+        epsilon = min(Fraction(terms.epsilon), Fraction(repr(float(terms.epsilon))))
         # In steps of each part, what one unit of the analysed vector is; nothing is rounded.
         steps = (GRID_STEPS, GRID_STEPS, GRID_STEPS, 1)
         units = (Fraction(step) / Fraction(w) for step, w in zip(steps, weights, strict=True) if w)
-        self.exact_scales = [self.sensitivity / spent * unit for unit in units]
+        self.exact_scales = [self.sensitivity / epsilon * unit for unit in units]
         self.scales = [float(scale) for scale in self.exact_scales]
         self.deviations = np.repeat(self.scales, limits.keys) * math.sqrt(2)
         low, high = limits.return_bounds
-        self.step = limits.clip * (high - low) / GRID_STEPS  # of weighted returns
+        step = limits.clip * (high - low) / GRID_STEPS  # of weighted returns
+        self.law = NoiseLaw("laplace", grid=step, sigma=float(self.deviations[0]) * step)
+        # As if everybody had the largest weight
+        sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(self.scales)]
+        most = np.repeat(sizes * terms.size.most_count, limits.keys)
+        self.largest_numbers = most + FAR * self.deviations
 
-    def perturb(self, statistics: Statistics, stage: str, released: Draw) -> Perturbation:
+    def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise: weighted returns, weights, returns and sizes. PRIVATE."""
-        centred = statistics.return_steps - statistics.counts * (GRID_STEPS // 2)
-        sums = (statistics.weighted_steps, statistics.weight_steps, centred, statistics.counts)
+        centred_sums = statistics.return_steps - statistics.counts * (GRID_STEPS // 2)
+        sums = (statistics.weighted_steps, statistics.weight_steps, centred_sums, statistics.counts)
         center = np.concatenate(sums[: len(self.scales)])
         laplace = tuple(x for x in self.exact_scales for _ in range(len(statistics.counts)))
         return Perturbation(center, self.deviations, 1.0, laplace)
-
-    def public_noise(self, released: Draw) -> NoiseLaw:
-        """Return what is public of the noise: all of it, of the weighted returns."""
-        sigma = float(self.deviations[0]) * self.step
-        return NoiseLaw(law="laplace", grid=self.step, sigma=sigma)
-
-    def largest_numbers(self) -> Vector:
-        """Return what could be drawn if everybody had the largest weight."""
-        sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(self.scales)]
-        most = np.repeat(sizes * self.terms.size.most_count, self.terms.limits.keys)
-        return np.asarray(most + FAR * self.deviations)
 
 
 def weighted_block(terms: OpeTerms) -> tuple[Fraction, Fraction]:
@@ -570,8 +554,8 @@ def weighted_block(terms: OpeTerms) -> tuple[Fraction, Fraction]:
     In units of C R. One trajectory adds at most M = 1/2 + c_w + c_b/2 + c_m, and two of one key
     differ by at most D = max(1, 1/2 + c_w) + c_b (docs/proofs/weights.md, lemma 1).
     """
-    given = (0.5, terms.count_weight, terms.value_weight, terms.size_weight)
-    half, w, b, m = map(Fraction, given)
+    weights = (0.5, terms.count_weight, terms.value_weight, terms.size_weight)
+    half, w, b, m = map(Fraction, weights)
     return half + w + half * b + m, max(Fraction(1), half + w) + b
 
 

@@ -121,15 +121,15 @@ def gaussian_on_grid(
     sigmas, grids = (np.full(len(center), x, dtype=np.float64) for x in (sigma, grid))
     _require_noise(center, sigmas, grids)
     whole, rest, scale = _in_doubles(center, sigmas, grids)
-    released = np.zeros(len(center))
+    numbers = np.zeros(len(center))
     stream, i = Stream.of(np.zeros(0, dtype=np.uint64), 0), 0
     while i < len(center):
         try:
-            i, negative, k, x = fill(stream, i, whole, rest, scale, grids, released)
+            i, negative, k, x = fill(stream, i, whole, rest, scale, grids, numbers)
             if i < len(center):  # in doubt
                 step, mu, spread = (Fraction(of[i].item()) for of in (grids, center, sigmas))
                 multiple = round_exactly(mu / step, spread / step, (negative, k, x), stream)
-                released[i] = float(min(max(multiple * step, -_LARGEST), _LARGEST))
+                numbers[i] = float(min(max(multiple * step, -_LARGEST), _LARGEST))
                 i += 1
         except IndexError:
             i, begin = stream.begin.tolist()
@@ -137,9 +137,9 @@ def gaussian_on_grid(
             stream = Stream.of(np.concatenate([stream.words[begin:], more]), i)
     # An infinity would be refused later, after the charge; the largest double is not. And 0 has no
     # sign, which would be that of the centre or of its noise.
-    released = np.clip(released, -sys.float_info.max, sys.float_info.max) + 0.0
-    released.setflags(write=False)
-    return released
+    numbers = np.clip(numbers, -sys.float_info.max, sys.float_info.max) + 0.0
+    numbers.setflags(write=False)
+    return numbers
 
 
 def discrete_laplace(scale: Fraction, entropy: Entropy) -> int:
@@ -154,7 +154,7 @@ def discrete_laplace(scale: Fraction, entropy: Entropy) -> int:
     if not isinstance(scale, Fraction) or scale <= 0:
         raise UsageError(f"scale is {scale!r}; it must be a Fraction above 0")
     t, s = scale.as_integer_ratio()
-    words = _words(entropy)
+    words = _read_words(entropy)
     while True:
         u = uniform_below(t, words)
         if not _survives_ratio(u, t, words):
@@ -176,12 +176,12 @@ def laplace_on_grid(
     The double nearest to each sum is a function of it alone: post-processing.
     """
     pairs = zip(center, scales, strict=True)
-    released = np.array([float(int(x) + discrete_laplace(scale, entropy)) for x, scale in pairs])
-    released.setflags(write=False)
-    return released
+    numbers = np.array([float(int(x) + discrete_laplace(scale, entropy)) for x, scale in pairs])
+    numbers.setflags(write=False)
+    return numbers
 
 
-def _words(source: Entropy) -> Iterator[int]:
+def _read_words(source: Entropy) -> Iterator[int]:
     """Yield the source's words of 64 bits: none skipped, none twice."""
     while True:
         yield from np.frombuffer(source.read(_SHORT_BLOCK), dtype="<u8").tolist()
@@ -202,8 +202,8 @@ def _require_noise(center: Vector | Integers, sigmas: Vector, grids: Vector) -> 
 class Stream(NamedTuple):
     """Random words, and how far they are used. A uniform number is the place of its first word.
 
-    ``after`` has, of each place, that of the next word of the same number, or 0: whoever needs to
-    know a number better draws the next word for it.
+    ``after`` has for each place that of the next word of the same number, or 0 as long as the
+    number is not needed to more bits: then its next word is drawn (``word_after``).
     """
 
     words: NDArray[np.uint64]
@@ -315,8 +315,8 @@ def standard_normal(stream):  # type: ignore[no-untyped-def]
 
 
 @jit
-def fill(stream, first, whole, rest, scale, grid, released):  # type: ignore[no-untyped-def]
-    """Fill ``released`` from place ``first`` on, until doubles leave a number in doubt.
+def fill(stream, first, whole, rest, scale, grid, numbers):  # type: ignore[no-untyped-def]
+    """Fill ``numbers`` from place ``first`` on, until doubles leave a number in doubt.
 
     The error of t is at most half of ``doubt`` (docs/proofs/noise.md, theorem 5): where t is
     further than that from a boundary between two multiples, whole numbers decide likewise.
@@ -328,7 +328,7 @@ def fill(stream, first, whole, rest, scale, grid, released):  # type: ignore[no-
         rest: what is left of the centre, in grid steps. PRIVATE.
         scale: sigma in grid steps; infinite where doubles do not do. PRIVATE.
         grid: of each coordinate.
-        released: written to.
+        numbers: written to.
 
     Returns:
         The coordinate in doubt and its Z, as ``standard_normal`` has it; or their number.
@@ -342,7 +342,7 @@ def fill(stream, first, whole, rest, scale, grid, released):  # type: ignore[no-
         doubt = 2.0**-50 * (scale[i] * (k + 2) + 1)
         if not abs(t - nearest) + doubt < 0.5:  # also where doubt is infinite
             return i, negative, k, x
-        released[i] = (whole[i] + nearest) * grid[i]
+        numbers[i] = (whole[i] + nearest) * grid[i]
     return len(whole), False, 0, 0
 
 
@@ -369,10 +369,10 @@ def round_exactly(
     while True:
         low, denominator = low << _BITS | int(stream.words[place]), denominator << _BITS
         below = -low - 1 if negative else low  # (-low - 1, -low) in place of (low, low + 1)
-        left = center + sigma * Fraction(below, denominator) + Fraction(1, 2)
-        right = left + sigma / denominator
-        if math.floor(left) == math.ceil(right) - 1:
-            return math.floor(left)
+        lower = center + sigma * Fraction(below, denominator) + Fraction(1, 2)
+        upper = lower + sigma / denominator
+        if math.floor(lower) == math.ceil(upper) - 1:
+            return math.floor(lower)
         place = int(word_after(stream, place))
 
 
@@ -383,14 +383,13 @@ def uniform_below(bound: int, words: Iterator[int]) -> int:
     favour small integers.
     """
     bits = (bound - 1).bit_length()
-    count = -(-bits // _BITS)
     while True:
-        drawn = 0
-        for _ in range(count):
-            drawn = drawn << _BITS | next(words)
-        drawn >>= count * _BITS - bits
-        if drawn < bound:
-            return drawn
+        number = 0
+        for _ in range(-(-bits // _BITS)):
+            number = number << _BITS | next(words)
+        number >>= -bits % _BITS  # what the last word has more
+        if number < bound:
+            return number
 
 
 def _survives_ratio(p: int, q: int, words: Iterator[int]) -> bool:

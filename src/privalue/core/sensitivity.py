@@ -117,15 +117,15 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
     end = ks.stop - 1 if isinstance(ks, range) else len(ks) - 1  # len(range) stops at 2^63
     at_end = phi(int(ks[end]))
     best = max(decay(0) * phi(int(ks[0])), decay(end) * at_end)
-    waiting = [(0, end, at_end)]  # intervals of places: both ends, and phi at the second
-    while waiting:
-        first, last, at_last = waiting.pop()
+    intervals = [(0, end, at_end)]  # of places: both ends, and phi at the second
+    while intervals:
+        first, last, at_last = intervals.pop()
         if last - first < 2 or decay(first + 1) * at_last <= best * (1 + _GAP):
             continue
         middle = (first + last) // 2
         at_middle = phi(int(ks[middle]))
         best = max(best, decay(middle) * at_middle)
-        waiting += [(middle, last, at_last), (first, middle, at_middle)]
+        intervals += [(middle, last, at_last), (first, middle, at_middle)]
     return best * (1 + _GAP + _ROUNDING)
 
 
@@ -156,16 +156,16 @@ class LswSensitivity:
         Returns:
             A number that is never too small, and too large by at most ``TOLERANCE``, relatively.
         """
-        per_person, matter = self.limits.max_trajectories_per_person, self.weights > 0
+        per_person, has_weight = self.limits.max_trajectories_per_person, self.weights > 0
         # A count below L acts as L: breaks below k = 0 change nothing.
-        counts, weights = np.maximum(counts[matter], per_person), self.weights[matter]
+        counts, weights = np.maximum(counts[has_weight], per_person), self.weights[has_weight]
 
         def phi(k: int) -> float:
             """Return top_q of the terms at distance k, without the factor L^2."""
             # Counts and k L are whole and far below 2^53, so that their difference is exact; kappa
             # comes last, and nothing cancels.
-            left = np.maximum(counts - k * per_person, per_person)
-            terms = weights / np.square(left + self.pseudo_count)
+            remaining = np.maximum(counts - k * per_person, per_person)
+            terms = weights / np.square(remaining + self.pseudo_count)
             return float(_q_largest(terms, self.limits.max_keys_changed).sum())
 
         breaks = _breakpoints(counts, per_person, per_person)
@@ -201,10 +201,10 @@ class LslSensitivity:
     def smooth(self, counts: Integers, beta: float) -> float:
         """Return psi^lambda, with the arguments and the precision of the others. PRIVATE."""
         per_person = self.limits.max_trajectories_per_person
-        capped = sum_of_capped_counts(counts, self.weights, self.cap, self.limits)
+        weighted_visits = sum_of_capped_counts(counts, self.weights, self.cap, self.limits)
 
         def phi(k: int) -> float:
-            return (self.slope * math.sqrt(capped(k)) + self.offset) ** 2
+            return (self.slope * math.sqrt(weighted_visits(k)) + self.offset) ** 2
 
         return branch_and_bound(range(-(-self.cap // per_person) + 1), phi, beta)
 
@@ -284,8 +284,8 @@ class RidgeSensitivity:
 
         def phi(k: int) -> float:
             """Return the squared change at distance k: so many units may have left."""
-            left = groups.rho * np.maximum(counts - k * self.per_person, 0)
-            return groups.change(self.ridge / 2 + groups.sums(left))
+            remaining = groups.rho * np.maximum(counts - k * self.per_person, 0)
+            return groups.change(self.ridge / 2 + groups.sums(remaining))
 
         return branch_and_bound(_breakpoints(counts, self.per_person, 0), phi, beta)
 
@@ -296,7 +296,7 @@ class RidgeSensitivity:
         so that both quotients, and the smaller one, never fall; from k = cap/L on nothing changes.
         """
         rho, norm, half = self.design.weights, self.design.norm, self.ridge / 2
-        capped = sum_of_capped_counts(counts, rho, self.cap, self.limits)
+        weighted_visits = sum_of_capped_counts(counts, rho, self.cap, self.limits)
         curvature, fall = self._curvature(counts)
         slope = norm * float(rho.max()) * self.limits.largest_return
         offset = self.reach * self.change()
@@ -310,7 +310,7 @@ class RidgeSensitivity:
             # The largest x/(x^2 + lambda/2) over x^2 >= mu: what bounds the norm of theta
             root = math.sqrt(mu(k))
             gain = 1 / math.sqrt(4 * half) if mu(k) <= half else root / (mu(k) + half)
-            return norm * (slope * math.sqrt(capped(k)) * gain + offset)
+            return norm * (slope * math.sqrt(weighted_visits(k)) * gain + offset)
 
         def phi(k: int) -> float:
             """Return phi_k/L^2: the smaller of two bounds of the change.
@@ -336,7 +336,7 @@ class RidgeSensitivity:
 
 
 class _Groups:
-    """Sort states by the group that indicator features put them into, the heaviest first.
+    """The states, sorted by the group that indicator features put them into, the heaviest first.
 
     At most q states change, and so at most q of a group: P_g is the sum of its q largest rho_s.
     """
@@ -379,11 +379,11 @@ def sum_of_capped_counts(
     first = np.flatnonzero(np.diff(counts[order], prepend=-1))
     distinct, mass = counts[order][first], np.add.reduceat(weights[order], first)
 
-    def capped(k: int) -> float:
+    def weighted_visits(k: int) -> float:
         visits = np.minimum(distinct + k * limits.max_trajectories_per_person, cap)
         return float((mass * visits).sum())
 
-    return capped
+    return weighted_visits
 
 
 def _breakpoints(counts: Integers, per_person: int, floor: int) -> Integers:
@@ -399,6 +399,4 @@ def _breakpoints(counts: Integers, per_person: int, floor: int) -> Integers:
 
 def _q_largest(values: Vector, q: int) -> Vector:
     """Return the q largest values, in any order; all of them if q is too large."""
-    if q >= len(values):
-        return values
-    return np.partition(values, len(values) - q)[len(values) - q :]
+    return values if q >= len(values) else np.partition(values, -q)[-q:]

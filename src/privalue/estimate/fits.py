@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 import scipy.sparse as sp
 
-from privalue.core import Design, Lsl, Lsw, Matrix, Vector, dense, lsw
+from privalue.core import Design, Lsl, Lsw, Matrix, Vector, lsw
 from privalue.estimate.ratios import Ratios
 
 
@@ -92,7 +92,7 @@ def fit_lsl(ratios: Ratios, design: Design, ridge: float) -> Fit:
     else:
         values, basis = scipy.linalg.eigh(values)
         theta = basis @ (basis.T @ right / np.maximum(values + floor, floor))
-        eigenvalue_variance = noise @ (dense(design.phi) @ basis) ** 4
+        eigenvalue_variance = noise @ np.asarray(design.phi @ basis) ** 4
     offsets = design.values(theta) - ratios.centre
     errors = np.square(ratios.sum_noise) + np.square(offsets * ratios.count_noise)
     inner = _gram(design, np.square(rho) * errors)
@@ -129,7 +129,7 @@ def _deviations(rows: Matrix, inverse: Vector, inner: Vector) -> Vector:
     if inverse.ndim == 1:
         variances = rows**2 @ (inner * np.square(inverse))
     else:
-        across = dense(rows) @ inverse
+        across = np.asarray(rows @ inverse)
         variances = np.maximum(np.einsum("ij,ij->i", across @ inner, across), 0.0)
     return np.asarray(np.sqrt(variances))
 

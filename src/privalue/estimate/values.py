@@ -75,7 +75,7 @@ def rehearse(study: Study, mechanism: Mechanism) -> None:
     """
     tabular = isinstance(mechanism, Ssp) and mechanism.design.is_tabular
     if not tabular or study.mechanism.has_ridge:
-        estimate(study, mechanism, {"values": mechanism.largest_numbers()})
+        estimate(study, mechanism, {"values": mechanism.largest_numbers})
 
 
 def theta_of(study: Study, mechanism: Ssp | Lsw | Lsl, draw: Draw) -> Vector:
@@ -129,8 +129,8 @@ def fit_draw(study: Study, mechanism: Ssp, draw: Draw) -> "Estimates":
         noise.bounds,
         sums=numbers[: mechanism.design.states] * noise.step,
         counts=numbers[mechanism.design.states :],
-        sum_noise=noise.of_steps * noise.step,
-        count_noise=noise.of_counts,
+        sum_noise=noise.step_noise * noise.step,
+        count_noise=noise.count_noise,
     )
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
     return fit_keys(study, mechanism.design, ratios, ridge)

@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 
-from privalue.core import gaussian, privacy_profile
+from privalue.core.calibration import gaussian, privacy_profile
 from privalue.errors import StudyError, UsageError
 from privalue.ledger.amounts import EPSILON, LARGEST, MU2
 

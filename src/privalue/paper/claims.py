@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from privalue.core import LswSensitivity, Vector, published
+from privalue.core import LswSensitivity, Vector
+from privalue.core.calibration import published_pair
 from privalue.paper import evidence, methods
 from privalue.paper.experiments import Curve, Results
 from privalue.paper.theory import paper_limits
@@ -234,7 +235,7 @@ def aggregation_helps(curves: Sequence[Curve]) -> Finding:
 
 
 def _betas() -> list[float]:
-    return [published("nissim", methods.EPSILON, methods.DELTA, d).beta for d in (40, 5)]
+    return [published_pair("nissim", methods.EPSILON, methods.DELTA, d).beta for d in (40, 5)]
 
 
 def beta_grows(_: Sequence[Curve], threshold: float) -> Finding:

@@ -31,17 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
-from privalue.core import (
-    Calibration,
-    Design,
-    Integers,
-    Limits,
-    LslSensitivity,
-    LswSensitivity,
-    Profile,
-    Vector,
-    privacy_profile,
-)
+from privalue.core import Design, Integers, Limits, LslSensitivity, LswSensitivity, Vector
+from privalue.core.calibration import Calibration, Profile, privacy_profile
 from privalue.errors import UsageError
 
 Noise = Literal["isotropic", "whitened"]
@@ -112,7 +103,7 @@ def lemma_1_delta(epsilon: float, delta: float, dimension: int) -> Profile:
     """Return the true delta of Lemma 1's constants (lem:Gaussian) for (epsilon, delta).
 
     alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))). The lemma claims
-    that it is at most delta for every epsilon; ``calibration.published`` refuses constants for
+    that it is at most delta for every epsilon; ``calibration.published_pair`` refuses constants for
     which it is not.
     """
     _require(0 < delta < 1, f"delta is {delta}; it must be above 0 and below 1")

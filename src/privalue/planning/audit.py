@@ -175,13 +175,13 @@ def _extreme_statistics(limits: core.Limits, people: _People, keys: int) -> core
 class _Pair:
     """The output distributions of a stage on two data sets, ``first`` and ``second``."""
 
-    def __init__(self, first: core.Perturbation, second: core.Perturbation) -> None:
-        self.first, self.second = first, second
-        scales = [float(scale) for scale in first.laplace] or first.deviations
-        self.units = np.broadcast_to(np.asarray(scales, dtype=np.float64), first.center.shape)
-        self.shift = (second.center.astype(np.float64) - first.center) / self.units
+    def __init__(self, *data_sets: core.mechanisms.Perturbation) -> None:
+        self.first, self.second = data_sets
+        scales = [float(scale) for scale in self.first.laplace] or self.first.deviations
+        self.units = np.broadcast_to(np.asarray(scales, dtype=np.float64), self.first.center.shape)
+        self.shift = (self.second.center.astype(np.float64) - self.first.center) / self.units
         # With Laplace noise, the distance in the coordinate that differs most; others only add.
-        self.distance = float(np.linalg.norm(self.shift, np.inf if first.laplace else 2))
+        self.distance = float(np.linalg.norm(self.shift, np.inf if self.first.laplace else 2))
 
     def exact_delta(self, epsilon: float) -> float:
         """Return the exact delta; with Laplace noise, that of the most shifted coordinate.
@@ -193,7 +193,7 @@ class _Pair:
         # The same ratio in every coordinate: scales are public, or there is one scale.
         ratio = float(np.max(self.second.deviations / self.first.deviations))
         return max(
-            core.divergence(epsilon, len(self.shift), scale, distance).estimate
+            core.calibration.divergence(epsilon, len(self.shift), scale, distance).estimate
             for scale, distance in ((ratio, self.distance), (1 / ratio, self.distance / ratio))
         )
 
@@ -220,13 +220,13 @@ class _Pair:
         hits = []
         for data in (self.second, self.first):
             scales = [data.laplace[k] * Fraction(share) for k in keys] if laplace else []
-            copies = core.Perturbation(
+            copies = core.mechanisms.Perturbation(
                 center=np.tile(np.asarray(data.center)[keys], draws),
                 deviations=np.tile(share * self.units[keys], draws),
                 grids=np.tile(np.broadcast_to(data.grids, shift.shape)[keys], draws),
                 laplace=tuple(scales * draws),
             )
-            samples = core.add_noise(copies, entropy).reshape(draws, len(keys))
+            samples = core.mechanisms.add_noise(copies, entropy).reshape(draws, len(keys))
             loss = (samples - self.first.center[keys]) / self.units[keys] @ self.shift[keys]
             hits.append(int(np.count_nonzero(loss > distance**2 / 2 + epsilon)))
         exact = self.exact_delta(epsilon)

@@ -50,8 +50,8 @@ class HalfWidth:
         assert isinstance(mechanism, Ssp)
         noise, (low, high) = mechanism.noise, study.values.return_bounds
         return cls(
-            sum_noise=noise.of_steps * noise.step,
-            count_noise=noise.of_counts,
+            sum_noise=noise.step_noise * noise.step,
+            count_noise=noise.count_noise,
             reach=high - low,
             trajectories_per_unit=study.limits.max_trajectories_per_person,
             z=normal_quantile(study.report.level),

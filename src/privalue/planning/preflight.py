@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 import scipy.sparse as sp
 
-from privalue.core import GRID_STEPS, Lsl, Lsw, Mechanism, Ope, PublicSize, Ssp, Vector, dense
+from privalue.core import GRID_STEPS, Lsl, Lsw, Mechanism, Ope, PublicSize, Ssp, Vector
 from privalue.errors import PrivalueWarning, StudyError, plural
 from privalue.estimate import normal_quantile
 from privalue.planning.half_width import HalfWidth
@@ -193,5 +193,5 @@ def noise_factors(mechanism: Lsw | Lsl) -> Vector:
         if root.ndim == 1:
             rows = sp.csr_array(sp.csr_array(rows).multiply(1 / root))
         else:
-            rows = scipy.linalg.solve_triangular(root, dense(rows).T, trans="T").T
+            rows = scipy.linalg.solve_triangular(root, np.asarray(rows).T, trans="T").T
     return np.asarray(np.sqrt((rows**2).sum(axis=1)))

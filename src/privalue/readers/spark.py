@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from privalue.core import ARRAYS, COUNTERS, Contributions, Covered, Limits, Statistics
+from privalue.core import ARRAYS, COUNTERS, BatchRange, Contributions, Limits, Statistics
 from privalue.errors import DataError, UsageError
 from privalue.readers import grouping
 from privalue.readers.conflicts import ConflictError, add_to_core
@@ -168,11 +168,11 @@ def add_up(output: pa.Table, limits: Limits) -> Statistics:
         raise DataError(message, code=code)
     total = Contributions(limits).finish()
     for note, arrays in tasks:
-        covered = tuple(
-            Covered(tuple(span), *(tuple(map(tuple, unit)) for unit in ends))
-            for span, *ends in note["covered"]
+        ranges = tuple(
+            BatchRange(tuple(span), *(tuple(map(tuple, unit)) for unit in ends))
+            for span, *ends in note["ranges"]
         )
-        total += Statistics(limits=limits, covered=covered, **arrays, **note["counters"])
+        total += Statistics(limits=limits, batch_ranges=ranges, **arrays, **note["counters"])
     return total
 
 
@@ -232,7 +232,7 @@ def add_buckets(
             add_to_core(rows, total, declaration, span=grouping.span_of(bucket, buckets))
         found = total.finish(rows_left_out=left_out)
         note["counters"] = {name: getattr(found, name) for name in COUNTERS}
-        note["covered"] = found.covered
+        note["ranges"] = found.batch_ranges
         arrays = {name: getattr(found, name) for name in ARRAYS}
     except ConflictError as problem:  # after the errors of single rows, which may have caused it
         note["errors"].append([math.inf, str(problem), problem.code])

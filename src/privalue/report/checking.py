@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import Ope, privacy_profile
+from privalue.core import Ope, calibration
 from privalue.curator import Prepared, prepare
 from privalue.planning import (
     Setting,
@@ -207,6 +207,6 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
         more["sigma"] = mechanism.public_noise({}).sigma
     elif mechanism is not None:
         alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
-        true = privacy_profile(alpha, beta, design.dimension, mechanism.terms.epsilon).upper
-        more |= {"beta": beta, "delta": true}
+        delta = calibration.privacy_profile(alpha, beta, design.dimension, mechanism.terms.epsilon)
+        more |= {"beta": beta, "delta": delta.upper}
     yield fact("study.noise", alpha, **more)

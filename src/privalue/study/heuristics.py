@@ -65,10 +65,10 @@ def choose_beta(
 
     def noise(log_beta: float) -> float:
         psi = predict_psi(math.exp(log_beta))
-        alpha = core.exact_alpha(epsilon, delta, dimension, math.exp(log_beta))
+        alpha = core.calibration.exact_alpha(epsilon, delta, dimension, math.exp(log_beta))
         return math.log(alpha) + 0.5 * math.log(max(psi, 1e-300))
 
-    highest = math.log(core.largest_beta(epsilon, delta, dimension)) - 1e-3
+    highest = math.log(core.calibration.largest_beta(epsilon, delta, dimension)) - 1e-3
     low, high = highest - math.log(1e4), highest
     for points in (25, 9, 9):
         grid = np.linspace(low, high, points).tolist()
@@ -203,7 +203,7 @@ def bin_noise(study: Sections) -> float:
 
     Replacing a trajectory changes two bins.
     """
-    alpha = core.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+    alpha = core.calibration.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     bins = 1 if study.privacy.neighbours == "add-remove" else 2
     most = study.privacy.max_trajectories_per_person or 1
     return alpha * most * math.sqrt(bins / STAGE_SHARES["bounds"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import Matrix, Vector, dense
+from privalue.core import Matrix, Vector
 from privalue.study.messages import refusal
 from privalue.study.names import (
     KeyNames,
@@ -255,7 +255,7 @@ def _read_matrix(section: Any, names: KeyNames, files: SideFiles) -> Matrix | No
     key, phi = "[features] matrix", section.matrix
     if hasattr(phi, "iloc") and type(phi.index).__name__ != "RangeIndex":
         labels = [label if isinstance(label, tuple) else (label,) for label in phi.index]
-        rows = dense(to_matrix(key, phi, len(labels), names.noun))
+        rows = np.asarray(to_matrix(key, phi, len(labels), names.noun))
         phi = order_rows(key, [tuple(map(str, label)) for label in labels], rows, names)
     matrix = to_matrix(key, phi, names.count, names.noun)
     name = f"{matrix.shape[0]} x {matrix.shape[1]} array"
@@ -276,7 +276,7 @@ def _shrink_targets(section: Any, matrix: Matrix | None, keys: int | PairNames) 
     states, dimension = features.shape
     if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
         raise refusal("shrink-too-large", dimension, states, MOST_TARGETS, MOST_ENTRIES)
-    phi = dense(features)
+    phi = features if isinstance(features, np.ndarray) else features.toarray()
     phi = phi / np.maximum(np.abs(phi).max(axis=0), np.finfo(float).tiny)
     spreads = phi.std(axis=0)
     phi = phi - phi.mean(axis=0)

@@ -57,20 +57,20 @@ def resolve(study: Study, size: core.PublicSize, cached: core.Design | None = No
             ``public_size(study, statistics)`` afterwards.
         cached: ``design(study)``, if the caller has computed it already.
     """
-    public_design = design(study) if cached is None else cached
+    public_design, privacy = design(study) if cached is None else cached, study.privacy
     if study.mechanism.name in SMOOTH and study.mechanism.calibration == "exact":
         # Refuse a dimension that has no feasible beta before a missing m is refused.
-        core.largest_beta(study.privacy.epsilon, study.privacy.delta, public_design.dimension)
+        core.calibration.largest_beta(privacy.epsilon, privacy.delta, public_design.dimension)
     try:
         terms = _TERMS[study.mechanism.name](
             study,
-            epsilon=study.privacy.epsilon,
-            delta=study.privacy.delta,
+            epsilon=privacy.epsilon,
+            delta=privacy.delta,
             limits=study.limits,
             size=size,
             design=public_design,
         )
-        if isinstance(terms, core.LswTerms | core.LslTerms):
+        if isinstance(terms, core.mechanisms.LswTerms | core.mechanisms.LslTerms):
             terms = replace(terms, beta=_beta(study, terms))
         core.MECHANISMS[terms.mechanism](terms)  # refuses constants beyond the range of doubles
     except (OverflowError, ZeroDivisionError):
@@ -81,10 +81,10 @@ def resolve(study: Study, size: core.PublicSize, cached: core.Design | None = No
 # The terms of each mechanism; ``common`` are the arguments that all share
 
 
-def _ssp(study: Study, **common: Any) -> core.SspTerms:
+def _ssp(study: Study, **common: Any) -> core.mechanisms.SspTerms:
     """Return the terms of dp-ssp."""
     mechanism, limits, m = study.mechanism, study.limits, common["size"].trajectories
-    alpha = core.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+    alpha = core.calibration.gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     share = mechanism.stage_shares["bounds"]
     if "stage_shares" not in mechanism.explicit_keys:
         share = heuristics.bounds_share(m, heuristics.bin_noise(study))
@@ -92,9 +92,9 @@ def _ssp(study: Study, **common: Any) -> core.SspTerms:
     shrinkage = mechanism.shrinkage and not mechanism.has_ridge  # a ridge replaces it
     to_one = shrinkage and study.features.kind == "tabular"
     shape = heuristics.choose_shape(limits, study.key_visits, m, alpha, shrinkage=to_one)
-    values_alpha = core.stage_alphas(alpha, shares)["values"]
+    values_alpha = core.mechanisms.stage_alphas(alpha, shares)["values"]
     rules = heuristics.BoundRule.of(limits, shape, values_alpha, shrinkage=shrinkage)
-    return core.SspTerms(
+    return core.mechanisms.SspTerms(
         **common,
         shape=shape,
         count_weight=heuristics.count_weight(limits),
@@ -103,10 +103,10 @@ def _ssp(study: Study, **common: Any) -> core.SspTerms:
     )
 
 
-def _lsw(study: Study, **common: Any) -> core.LswTerms:
+def _lsw(study: Study, **common: Any) -> core.mechanisms.LswTerms:
     """Return the terms of dp-lsw, without beta."""
     mechanism = study.mechanism
-    return core.LswTerms(
+    return core.mechanisms.LswTerms(
         **common,
         calibration=mechanism.calibration,
         beta=None,
@@ -116,22 +116,22 @@ def _lsw(study: Study, **common: Any) -> core.LswTerms:
     )
 
 
-def _lsl(study: Study, **common: Any) -> core.LslTerms:
+def _lsl(study: Study, **common: Any) -> core.mechanisms.LslTerms:
     """Return the terms of dp-lsl, without beta."""
     ridge = ridge_of(study, common["size"].trajectories)
     assert ridge is not None
     calibration = study.mechanism.calibration
-    return core.LslTerms(**common, calibration=calibration, beta=None, ridge=ridge)
+    return core.mechanisms.LslTerms(**common, calibration=calibration, beta=None, ridge=ridge)
 
 
-def _ope(study: Study, **common: Any) -> core.OpeTerms:
+def _ope(study: Study, **common: Any) -> core.mechanisms.OpeTerms:
     """Return the terms of dp-ope.
 
-    The number of trajectories is public under replace-one; with several starts it is released with
-    noise, since the size of each group is private under every neighbouring relation.
+    The number of trajectories is public where one trajectory is replaced. With several starts it is
+    released with noise, since the size of each group is private under every relation.
     """
     is_public = study.limits.counts_trajectories and study.limits.keys == 1
-    return core.OpeTerms(
+    return core.mechanisms.OpeTerms(
         **common,
         count_weight=0.5,
         value_weight=OPE_WEIGHTS[0],
@@ -143,7 +143,7 @@ _TERMS: Mapping[str, Callable[..., core.Terms]]
 _TERMS = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl, "dp-ope": _ope}
 
 
-def _beta(study: Study, terms: core.LswTerms | core.LslTerms) -> float | None:
+def _beta(study: Study, terms: core.mechanisms.LswTerms | core.mechanisms.LslTerms) -> float | None:
     """Return beta: explicit, or with the least noise at counts guessed from public numbers.
 
     None with the calibrations of the paper, which determine beta themselves.
