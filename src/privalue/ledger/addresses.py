@@ -132,8 +132,8 @@ def postgres_server(
         raise malformed_address(what, error)
     user, password = str(parameters.get("user", "")), str(parameters.get("password", ""))
     quoted = [f"{mark}{user}{mark}" for mark in ('"', "'")] if user else []
-    secrets = (*quoted, password) if len(password) > 2 else tuple(quoted)
-    return PostgresServer(driver=driver, place=place, _address=address, _secrets=secrets)
+    credentials = (*quoted, password) if len(password) > 2 else tuple(quoted)
+    return PostgresServer(driver=driver, place=place, _address=address, _secrets=credentials)
 
 
 def is_unanswered(problem: Exception, driver: Any) -> bool:

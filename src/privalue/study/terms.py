@@ -57,7 +57,8 @@ def resolve(study: Study, size: core.PublicSize, cached: core.Design | None = No
             ``public_size(study, statistics)`` afterwards.
         cached: ``design(study)``, if the caller has computed it already.
     """
-    public_design, privacy = design(study) if cached is None else cached, study.privacy
+    privacy = study.privacy
+    public_design = design(study) if cached is None else cached
     if study.mechanism.name in SMOOTH and study.mechanism.calibration == "exact":
         # Refuse a dimension that has no feasible beta before a missing m is refused.
         core.calibration.largest_beta(privacy.epsilon, privacy.delta, public_design.dimension)
