@@ -30,10 +30,9 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError, IndexEr
 
 def open_minari(data: Any, dialect: Dialect) -> Source | None:
     """Return the transitions of a Minari dataset, or None if ``data`` is not one."""
-    named_dataset = _open_dataset(data)
-    if named_dataset is None:
+    dataset, place = _open_dataset(data) or (None, "")
+    if dataset is None:
         return None
-    dataset, place = named_dataset
     if dataset.storage.FORMAT != "hdf5":
         raise data_error("minari-storage", place=place, kind=dataset.storage.FORMAT)
     require_no_rewards_of_ends(dialect)

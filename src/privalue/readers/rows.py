@@ -148,7 +148,7 @@ class Encoder:
             raise data_error("column-unreadable", where=where, name=name, problem=reason) from None
 
     def _convert(self, role: str, column: pa.Array, episode_ids: bool) -> Cells:
-        """Convert a column as its role asks."""
+        """Convert cells as their role asks."""
         ids, data = self._declaration.id_roles, self._data
         if episode_ids and role in {*ids, "step"}:
             positions = cells.whole_numbers(column)

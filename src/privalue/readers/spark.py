@@ -49,7 +49,7 @@ BatchReader = Callable[[Batches, Declaration], Iterator[Batch]]  # yields the ro
 FRAME = "the Spark dataframe"
 _ENCODED_SCHEMA = "bucket int, content binary"  # without a bucket, the content is a task's summary
 _SUMS_SCHEMA = "content binary"
-_DIVIDED_ROWS = 1 << 19  # at a time, into buckets
+_BUNDLE_ROWS = 1 << 19  # divided into buckets together
 _DEFAULT_BUCKETS = 200
 
 
@@ -195,7 +195,7 @@ def encode_buckets(
             rows = encoder(batch)
             left_out += rows.left_out
             pending += [rows] if len(rows) else []
-            if sum(map(len, pending)) >= _DIVIDED_ROWS:
+            if sum(map(len, pending)) >= _BUNDLE_ROWS:
                 yield divide()
                 pending = []
         if pending:

@@ -48,10 +48,9 @@ class Database(Protocol):
 
 def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> Source | None:
     """Return the rows of a table or a query, or None if ``data`` does not name a database."""
-    address = _resolve(data, decimal, threads, memory)
-    if address is None:
+    database, request = _resolve(data, decimal, threads, memory) or (None, None)
+    if database is None:
         return None
-    database, request = address
     with database.errors(database.place), database.connect() as connection:
         tables = [name for (name,) in connection.execute(database.tables).fetchall()]
         query = resolve_query(request, tables, database.place)
@@ -73,7 +72,7 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
 def _resolve(
     data: str | Path, decimal: str, threads: int, memory: int
 ) -> tuple[Database, str | None] | None:
-    """Return the database and the request after "::"; None if ``data`` is not a database."""
+    """Return the database, and the table or query after "::"; None if it is no database."""
     if is_on_server(data):
         address, request = divide_address(str(data))
         return PostgresServer(address, decimal), request
