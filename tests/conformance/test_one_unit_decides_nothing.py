@@ -374,9 +374,9 @@ def test_a_column_cast_to_text_is_caught(monkeypatch, tmp_path):
     real = cells.canonical_texts
 
     def by_column(column):
-        column = cells.plain(column)
+        column = cells.decode_column(column)
         if pa.types.is_decimal(column.type):
-            return column.cast(pa.string()), cells._nulls(column)
+            return column.cast(pa.string()), cells._null_status(column)
         return real(column)
 
     def decimals(rows):
@@ -399,7 +399,7 @@ def test_a_type_told_from_all_rows_is_caught(monkeypatch, tmp_path):
     real = cells.ids
 
     def inferring(column, id_type):
-        texts = cells.plain(column)
+        texts = cells.decode_column(column)
         if cells.is_text(texts.type):
             try:
                 return real(texts.cast(pa.int64()), id_type)

@@ -37,16 +37,16 @@ OK, MISSING, INVALID = range(3)
 LONGEST_ID = 255  # bytes
 TEXT = 2**63 - 1  # the first number of the key of an id that is not a whole number
 BLANKS = " \t\n\v\f\r"  # ASCII white space, which is stripped from cells
-NO_TEXT = b"\xff"  # a cell without a text; it is not UTF-8, and so invalid in every role
+NO_TEXT = b"\xff"  # stands for an object without a text; not UTF-8, and so invalid in every role
 
 Status = NDArray[np.uint8]
 
-_FEW = 32  # parts of at most this many cells are read in Python instead of being halved
+_FEW = 32  # parts of at most this many cells are parsed in Python instead of being halved
 _LONGEST_NUMBER = 400  # characters
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)  # in linear time
-_USUAL = r"^(0|-?[1-9][0-9]{0,17})$"
-_WORDS = {"true": "1", "false": "0"}
-_FINER = re.compile(r"[.,]\d{6}0*[1-9]", re.ASCII)  # than a microsecond
+_PLAIN_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"  # a whole number whose sort key is itself
+_BOOLEANS = {"true": "1", "false": "0"}
+_SUBMICROSECOND = re.compile(r"[.,]\d{6}0*[1-9]", re.ASCII)  # a time finer than a microsecond
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400 * 10**6  # microseconds
 _INT64 = (-(2**63), 2**63 - 1)
@@ -60,18 +60,18 @@ class Cells(NamedTuple):
 
     @property
     def failed(self) -> NDArray[np.bool_] | None:
-        """Return which cells have no value; None if all have a value."""
+        """Return which cells have no value, or None if every cell has one."""
         return self.status != OK if self.status.any() else None
 
     def mark(self, where: NDArray[np.bool_], status: int) -> "Cells":
-        """Return the same cells, with a new status for those of ``where`` that were ``OK``."""
+        """Return the same cells, with a new status for cells of ``where`` that were ``OK``."""
         if not where.any():
             return self
-        new = np.where(where & (self.status == OK), np.uint8(status), self.status)
-        return Cells(self.values, new)
+        marks = np.where(where & (self.status == OK), np.uint8(status), self.status)
+        return Cells(self.values, marks)
 
-    def within(self, low: float, high: float) -> "Cells":
-        """Return the same cells; numbers that are not from ``low`` to ``high`` are invalid."""
+    def restrict(self, low: float, high: float) -> "Cells":
+        """Return the same cells; numbers below ``low`` or above ``high`` are invalid."""
         if low <= self.values.min(initial=low) and self.values.max(initial=low) <= high:
             return self
         outside = (self.values < low) | (self.values > high)
@@ -79,42 +79,42 @@ class Cells(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """The markers of missing cells: the listed texts, and numbers equal to a listed text."""
+    """What marks a missing cell: the texts that the study lists, and numbers equal to them."""
 
     texts: pa.Array
     numbers: NDArray[np.float64]
 
     @classmethod
-    def of(cls, listed: Sequence[str], decimal: str = ".") -> "Missing":
-        """Return the markers for these texts, in cells of any type; a blank is always one.
+    def of(cls, markers: Sequence[str], decimal: str = ".") -> "Missing":
+        """Return these markers for cells of any type; a blank text is always one.
 
         A marker that is a number also matches equal numbers: whether a cell arrives as a text or as
         a number depends on its neighbours in the batch, and must make no difference.
         """
-        words = pa.array(sorted({text.strip(BLANKS) for text in listed} | {""}))
-        read = [_double(word) for word in _with_points(words, decimal).to_pylist()]
-        return cls(words, np.array([one for one in read if one is not None], float))
+        texts = pa.array(sorted({marker.strip(BLANKS) for marker in markers} | {""}))
+        numbers = map(_parse_double, _with_points(texts, decimal).to_pylist())
+        return cls(texts, np.array([number for number in numbers if number is not None], float))
 
-    def mark(self, found: Cells) -> Cells:
+    def mark(self, cells: Cells) -> Cells:
         """Mark numbers that stand for missing cells."""
         if len(self.numbers) == 0:
-            return found
-        return found.mark(np.isin(found.values, self.numbers), MISSING)
+            return cells
+        return cells.mark(np.isin(cells.values, self.numbers), MISSING)
 
 
 # Texts as numbers
 
 
 def _with_points(texts: pa.Array, decimal: str) -> pa.Array:
-    """Return texts with a point for their decimal mark; original points become invalid."""
+    """Return texts with points as decimal marks; a text with a point of its own is invalid."""
     if decimal == ".":
         return texts
     return pc.replace_substring(pc.replace_substring(texts, ".", "?"), decimal, ".")
 
 
-def _whole(text: str) -> int | None:
-    """Return the whole number that a text represents, if any: 3, 3.0, 1e+05, true."""
-    text = _WORDS.get(text.lower(), text)
+def _parse_whole(text: str) -> int | None:
+    """Return the whole number that a text represents, such as 3, 3.0, 1e+05 or true; else None."""
+    text = _BOOLEANS.get(text.lower(), text)
     significant = text.lstrip("+-").lstrip("0")  # Arrow reads any number of leading zeros
     if len(significant) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return None
@@ -127,9 +127,9 @@ def _whole(text: str) -> int | None:
     return int(number) if number == int(number) and _INT64[0] <= number <= _INT64[1] else None
 
 
-def _double(text: str) -> float | None:
-    """Return the double nearest to a text's number, if it is one; infinite if too large."""
-    text = _WORDS.get(text.lower(), text)
+def _parse_double(text: str) -> float | None:
+    """Return the double nearest to a text's number (infinite if too large); None if it has none."""
+    text = _BOOLEANS.get(text.lower(), text)
     return float(text) if _NUMBER.fullmatch(text) or text.lower() == "nan" else None
 
 
@@ -139,10 +139,10 @@ BLANK = Missing.of(())
 # Types
 
 
-def plain(column: pa.Array) -> pa.Array:
+def decode_column(column: pa.Array) -> pa.Array:
     """Return the cells without dictionary or run encoding; texts as strings, booleans as 1, 0."""
     if pa.types.is_dictionary(column.type):
-        column = pa.DictionaryArray.from_arrays(column.indices, plain(column.dictionary))
+        column = pa.DictionaryArray.from_arrays(column.indices, decode_column(column.dictionary))
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
@@ -152,7 +152,7 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the cells, also under a dictionary or run encoding."""
+    """Return the type of the cells themselves, whether or not the column is encoded."""
     encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
     return kind.value_type if encoded else kind
 
@@ -173,19 +173,20 @@ def is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
-def _nulls(column: pa.Array) -> Status:
-    """Return the initial status of cells: nulls are missing."""
+def _null_status(column: pa.Array) -> Status:
+    """Return the status of cells before they are parsed: nulls are missing."""
     if not column.null_count:
         return np.zeros(len(column), np.uint8)
-    return _flags(column.is_null()) * np.uint8(MISSING)
+    return _mask(column.is_null()) * np.uint8(MISSING)
 
 
-def _flags(column: pa.Array) -> NDArray[np.bool_]:
+def _mask(column: pa.Array) -> NDArray[np.bool_]:
+    """Return a column of booleans as a NumPy array."""
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _filled(column: pa.Array) -> NDArray[Any]:
-    """Return the numbers of a column, 0 for nulls."""
+def _as_numpy(column: pa.Array) -> NDArray[Any]:
+    """Return a column of numbers as a NumPy array, 0 for nulls."""
     column = column.fill_null(0) if column.null_count else column
     return np.from_dlpack(column)  # to_numpy() would import pandas, where that is installed
 
@@ -193,51 +194,49 @@ def _filled(column: pa.Array) -> NDArray[Any]:
 # Texts
 
 
-def _from_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: str = ".") -> Cells:
+def _parse_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: str = ".") -> Cells:
     """Return the numbers that texts represent, as int64 or doubles."""
-    written = _with_points(texts, decimal)
-    if kind == pa.int64() and pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():  # 0x10
-        written = pc.replace_substring_regex(written, "[xX]", "?")
-    try:
-        found = Cells(_filled(written.cast(kind)), _nulls(texts))
-    except pa.ArrowInvalid:
-        status = _nulls(texts)
-        status[_flags(pc.is_in(pc.ascii_trim_whitespace(texts), missing.texts))] = MISSING
-        written = pc.if_else(pa.array(status == OK), pc.ascii_trim_whitespace(written), "0")
-        if kind == pa.int64():  # 1.0: pandas writes whole numbers so if some are missing
-            written = pc.replace_substring_regex(written, r"^(-?\d+)\.0{0,9}$", r"\1")
-        values, good = _cast(written, kind, _whole if kind == pa.int64() else _double)
-        found = Cells(values, status).mark(~good, INVALID)
-    return found
+    numerals = _with_points(texts, decimal)
+    is_whole = kind == pa.int64()
+    if is_whole and pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():
+        numerals = pc.replace_substring_regex(numerals, "[xX]", "?")  # Arrow would cast 0x10 to 16
+    with suppress(pa.ArrowInvalid):
+        return Cells(_as_numpy(numerals.cast(kind)), _null_status(texts))
+    status = _null_status(texts)
+    status[_mask(pc.is_in(pc.ascii_trim_whitespace(texts), missing.texts))] = MISSING
+    numerals = pc.if_else(pa.array(status == OK), pc.ascii_trim_whitespace(numerals), "0")
+    if is_whole:  # pandas writes whole numbers as 1.0 if some are missing
+        numerals = pc.replace_substring_regex(numerals, r"^(-?\d+)\.0{0,9}$", r"\1")
+    values, valid = _cast(numerals, kind, _parse_whole if is_whole else _parse_double)
+    return Cells(values, status).mark(~valid, INVALID)
 
 
 def _cast(
-    column: pa.Array, kind: pa.DataType, read: Callable[[str], Any] | None = None
+    column: pa.Array, kind: pa.DataType, parse: Callable[[str], Any] | None = None
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the number of each cell, 0 for nulls, and which cells have one.
+    """Return the number of each cell, 0 for nulls, and which cells could be cast.
 
     Args:
         column: the cells.
         kind: the type to cast to.
-        read: reads one text, if a cast of several fails.
+        parse: parses one text, once a cast of many has failed; None if cells are not texts.
     """
-    if read is not None and len(column) <= _FEW:
-        found = [read(_text(cell)) for cell in column]
-        values = np.array([0 if one is None else one for one in found], kind.to_pandas_dtype())
-        return values, np.array([one is not None for one in found], np.bool_)
+    if parse is not None and len(column) <= _FEW:
+        numbers = [parse(_text(cell)) for cell in column]
+        valid = np.array([number is not None for number in numbers], np.bool_)
+        numbers = [0 if number is None else number for number in numbers]
+        return np.array(numbers, kind.to_pandas_dtype()), valid
     try:
-        numbers = column.cast(kind)
-        stamps = pa.types.is_timestamp(kind)
-        values = _filled(numbers.cast(pa.int64()) if stamps else numbers)
-        return values, np.ones(len(column), np.bool_)
+        values = column.cast(kind)
+        values = values.cast(pa.int64()) if pa.types.is_timestamp(kind) else values
+        return _as_numpy(values), np.ones(len(column), np.bool_)
     except pa.ArrowInvalid:
         if len(column) == 1:
             return np.zeros(1, np.int64), np.zeros(1, np.bool_)
         half = len(column) // 2
-        (low, low_good), (high, high_good) = (
-            _cast(part, kind, read) for part in (column[:half], column[half:])
-        )
-        return np.concatenate([low, high]), np.concatenate([low_good, high_good])
+        halves = [_cast(part, kind, parse) for part in (column[:half], column[half:])]
+        values, valid = map(np.concatenate, zip(*halves, strict=True))
+        return values, valid
 
 
 def _text(cell: pa.Scalar) -> str:
@@ -250,104 +249,105 @@ def _text(cell: pa.Scalar) -> str:
 
 def whole_numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> Cells:
     """Return whole numbers within 64 bits, however they are written; int32 columns stay int32."""
-    column = plain(column)
+    column = decode_column(column)
     kind = column.type
     if is_text(kind):
-        found = _from_texts(column, pa.int64(), missing, decimal)
+        cells = _parse_texts(column, pa.int64(), missing, decimal)
     elif pa.types.is_floating(kind):
         exact = _exact_floats(column)
         exact = exact.mark(np.floor(exact.values) != exact.values, INVALID)
         # 0 for cells that are not whole numbers, as for texts.
-        found = Cells(np.where(exact.status == OK, exact.values, 0).astype(np.int64), exact.status)
+        cells = Cells(np.where(exact.status == OK, exact.values, 0).astype(np.int64), exact.status)
     elif pa.types.is_int32(kind):
-        found = Cells(_filled(column), _nulls(column))
+        cells = Cells(_as_numpy(column), _null_status(column))
     else:
-        values, good = _cast(column, pa.int64())
-        found = Cells(values, _nulls(column)).mark(~good, INVALID)
-    return missing.mark(found)
+        values, valid = _cast(column, pa.int64())
+        cells = Cells(values, _null_status(column)).mark(~valid, INVALID)
+    return missing.mark(cells)
 
 
 def positions(column: pa.Array, count: int, missing: Missing = BLANK, decimal: str = ".") -> Cells:
-    """Return whole numbers from 0 to ``count`` - 1, as pandas writes them, too: 1.0.
+    """Return whole numbers from 0 to ``count`` - 1; 1.0 is 1, as pandas may write it.
 
-    What a text means is the double nearest to it, so that both are read at the same speed.
+    A text stands for the double nearest to it, so that 1 and 1.0 are parsed at the same speed.
     """
     kind = value_type(column.type)
     if not (is_text(kind) or pa.types.is_decimal(kind) or pa.types.is_float64(kind)):
-        return whole_numbers(column, missing, decimal).within(0, count - 1)
-    found = numbers(column, missing, decimal).within(0, count - 1)
-    whole = found.values.astype(np.int32)
-    return Cells(whole, found.status).mark(whole != found.values, INVALID)
+        return whole_numbers(column, missing, decimal).restrict(0, count - 1)
+    doubles = numbers(column, missing, decimal).restrict(0, count - 1)
+    whole = doubles.values.astype(np.int32)
+    return Cells(whole, doubles.status).mark(whole != doubles.values, INVALID)
 
 
 def numbers(column: pa.Array, missing: Missing = BLANK, decimal: str = ".") -> Cells:
     """Return finite doubles, each nearest to the written number; 32-bit floats stay as they are."""
-    column = plain(column)
+    column = decode_column(column)
     kind = column.type
     if is_text(kind):
-        found = _from_texts(column, pa.float64(), missing, decimal)
-    elif pa.types.is_decimal(kind):  # a decimal as a double would depend on the column's scale
-        found = _from_texts(column.cast(pa.string()), pa.float64(), BLANK)
+        cells = _parse_texts(column, pa.float64(), missing, decimal)
+    elif pa.types.is_decimal(kind):  # Arrow's cast to doubles would depend on the column's scale
+        cells = _parse_texts(column.cast(pa.string()), pa.float64(), BLANK)
     else:
-        values = _filled(column)
-        wide = values.dtype != np.float32
-        found = Cells(values.astype(np.float64, copy=False) if wide else values, _nulls(column))
-    finite = np.isfinite(found.values)
+        values = _as_numpy(column)
+        if values.dtype != np.float32:
+            values = values.astype(np.float64, copy=False)
+        cells = Cells(values, _null_status(column))
+    finite = np.isfinite(cells.values)
     if not finite.all():
-        found = found.mark(np.isnan(found.values), MISSING).mark(~finite, INVALID)
-        found = Cells(np.where(finite, found.values, 0), found.status)
-    return missing.mark(found)
+        cells = cells.mark(np.isnan(cells.values), MISSING).mark(~finite, INVALID)
+        cells = Cells(np.where(finite, cells.values, 0), cells.status)
+    return missing.mark(cells)
 
 
 def _exact_floats(column: pa.Array) -> Cells:
-    """Return floats in the range in which all whole numbers are exact; others are invalid.
+    """Return floats of the range in which every whole number is exact; others are invalid.
 
     From 2^53 on (2^24 for 32 bits) floats skip whole numbers, so that two ids could become one.
     """
-    values = _filled(column).astype(np.float64)
+    values = _as_numpy(column).astype(np.float64)
     bits = {16: 11, 32: 24, 64: 53}[column.type.bit_width]
-    found = Cells(values, _nulls(column)).mark(np.isnan(values), MISSING)
-    found = found.mark(np.abs(values) >= 2.0**bits, INVALID)
-    return Cells(np.where(found.status == OK, values, 0.0), found.status)
+    cells = Cells(values, _null_status(column)).mark(np.isnan(values), MISSING)
+    cells = cells.mark(np.abs(values) >= 2.0**bits, INVALID)
+    return Cells(np.where(cells.status == OK, values, 0.0), cells.status)
 
 
 # Ids
 
 
 def ids(column: pa.Array, id_type: str) -> Cells:
-    """Return the sort key of each id, as row x number."""
-    column = plain(column)
+    """Return the sort key of each id, as an array of row x number."""
+    column = decode_column(column)
     if is_text(column.type):  # a trajectory's rows often follow each other
         runs = pc.run_end_encode(column)
         if 2 * len(runs.values) < len(column):
-            found, counts = ids(runs.values, id_type), np.diff(_filled(runs.run_ends), prepend=0)
-            return Cells(np.repeat(found.values, counts, axis=0), np.repeat(found.status, counts))
+            keys, counts = ids(runs.values, id_type), np.diff(_as_numpy(runs.run_ends), prepend=0)
+            return Cells(np.repeat(keys.values, counts, axis=0), np.repeat(keys.status, counts))
     if id_type == "integer":
-        found = whole_numbers(column)
-        return Cells(found.values.astype(np.int64, copy=False)[:, None], found.status)
-    usual = pa.types.is_integer(column.type)
-    texts = column if usual else canonical_texts(column)[0]
+        numbers = whole_numbers(column)
+        return Cells(numbers.values.astype(np.int64, copy=False)[:, None], numbers.status)
+    is_plain = pa.types.is_integer(column.type)
+    texts = column if is_plain else canonical_texts(column)[0]
     with suppress(pa.ArrowInvalid):
-        numbers = texts.cast(pa.int64())
-        values = _filled(numbers)
-        short = values.min(initial=0) > -(10**18) and values.max(initial=0) < 10**18
-        usual = usual or numbers.cast(pa.string()).equals(texts)
-        if short and usual and texts.null_count == 0:
-            return Cells(values[:, None], _nulls(texts))
+        integers = texts.cast(pa.int64())
+        values = _as_numpy(integers)
+        is_short = values.min(initial=0) > -(10**18) and values.max(initial=0) < 10**18
+        is_plain = is_plain or integers.cast(pa.string()).equals(texts)
+        if is_short and is_plain and texts.null_count == 0:
+            return Cells(values[:, None], _null_status(texts))
     return _sort_keys(*canonical_texts(column))
 
 
 def _sort_keys(texts: pa.Array, status: Status) -> Cells:
     """Return the keys of canonical texts; a text that is too long or not UTF-8 is invalid."""
-    sizes = _filled(pc.binary_length(texts))
-    blank = _flags(pc.equal(pc.binary_length(pc.ascii_trim_whitespace(texts)), 0).fill_null(False))
-    found = Cells(sizes, status).mark(blank, MISSING).mark(sizes > LONGEST_ID, INVALID)
-    found = found.mark(_not_utf8(texts), INVALID)
-    texts = pc.if_else(pa.array(found.status == OK), texts, "0")
-    usual = pc.match_substring_regex(texts, _USUAL)
-    first = np.where(_flags(usual), _filled(pc.if_else(usual, texts, "0").cast(pa.int64())), TEXT)
-    texts = pc.if_else(usual, "", texts)
-    sizes = _filled(pc.binary_length(texts))
+    sizes = _as_numpy(pc.binary_length(texts))
+    blank = _mask(pc.equal(pc.binary_length(pc.ascii_trim_whitespace(texts)), 0).fill_null(False))
+    marks = Cells(sizes, status).mark(blank, MISSING).mark(sizes > LONGEST_ID, INVALID)
+    status = marks.mark(_not_utf8(texts), INVALID).status
+    texts = pc.if_else(pa.array(status == OK), texts, "0")
+    plain = pc.match_substring_regex(texts, _PLAIN_WHOLE)
+    first = np.where(_mask(plain), _as_numpy(pc.if_else(plain, texts, "0").cast(pa.int64())), TEXT)
+    texts = pc.if_else(plain, "", texts)
+    sizes = _as_numpy(pc.binary_length(texts))
     longest = int(sizes.max(initial=0))
     keys = np.zeros((len(texts), 1 - -longest // 7), np.int64)
     keys[:, 0] = first
@@ -357,10 +357,11 @@ def _sort_keys(texts: pa.Array, status: Status) -> Cells:
         # UTF-8 never has the byte 255, so byte + 1 fits, and 0 is free to mean the end.
         byte = data[np.minimum(begins + at, len(data) - 1)].astype(np.int64) + 1
         keys[:, 1 + at // 7] |= np.where(at < sizes, byte, 0) << (48 - 8 * (at % 7))
-    return Cells(keys, found.status)
+    return Cells(keys, status)
 
 
 def _not_utf8(texts: pa.Array) -> NDArray[np.bool_]:
+    """Return which texts are not valid UTF-8."""
     try:
         texts.validate(full=True)
         return np.zeros(len(texts), np.bool_)
@@ -369,14 +370,17 @@ def _not_utf8(texts: pa.Array) -> NDArray[np.bool_]:
         return np.array([cell.decode("utf-8", "ignore").encode() != cell for cell in cells])
 
 
-def pad(keys: Integers, numbers: int) -> Integers:
+def pad(keys: Integers, size: int) -> Integers:
     """Return the same keys, extended by zeros to this many numbers each."""
-    absent = numbers - keys.shape[-1]
-    return np.pad(keys, [(0, 0)] * (keys.ndim - 1) + [(0, absent)]) if absent else keys
+    zeros = size - keys.shape[-1]
+    return np.pad(keys, [(0, 0)] * (keys.ndim - 1) + [(0, zeros)]) if zeros else keys
 
 
 def episode_keys(ids: Cells) -> Cells:
-    """Return positions as keys, with a 1 appended: keys of numbers in rows end, or go on with 0."""
+    """Return positions of episodes as keys that no id of a row has.
+
+    A 1 is appended; the key of a number in a row ends after the number, or goes on with 0.
+    """
     return Cells(np.column_stack([ids.values, np.ones(len(ids.values), np.int64)]), ids.status)
 
 
@@ -395,8 +399,8 @@ def id_of(key: Integers, id_type: str) -> int | str:
 
 def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
     """Return the canonical text of each cell, and the status of each."""
-    column = plain(column)
-    kind, status = column.type, _nulls(column)
+    column = decode_column(column)
+    kind, status = column.type, _null_status(column)
     if is_text(kind):
         return column, status
     if pa.types.is_integer(kind):
@@ -405,36 +409,37 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
         try:
             return column.cast(pa.int64()).cast(pa.string()), status
         except pa.ArrowInvalid:
-            return _each(column.to_pylist(), _decimal_text, status)
+            return _format_values(column.to_pylist(), _format_decimal, status)
     if pa.types.is_floating(kind):
         exact = _exact_floats(column)
         if (np.floor(exact.values) == exact.values).all():
             whole = pa.array(exact.values.astype(np.int64), mask=exact.status != OK)
             return whole.cast(pa.string()), exact.status
-        shown = exact.values.astype(kind.to_pandas_dtype())
-        return _each([Decimal(str(one)) for one in shown], _decimal_text, exact.status)
-    moments = _moments(column)
-    return _each(moments.values.tolist(), _iso, moments.status)
+        floats = exact.values.astype(kind.to_pandas_dtype())  # of 32 bits: 0.1, not 0.10000000149
+        decimals = [Decimal(str(value)) for value in floats]
+        return _format_values(decimals, _format_decimal, exact.status)
+    times = _timestamps(column)
+    return _format_values(times.values.tolist(), _format_iso, times.status)
 
 
-def _each(
-    values: Sequence[Any], text: Callable[[Any], str | None], status: Status
+def _format_values(
+    values: Sequence[Any], format_value: Callable[[Any], str | None], status: Status
 ) -> tuple[pa.Array, Status]:
     """Return the text of each value; a value without a text is invalid."""
-    found = [text(value) if status[at] == OK else None for at, value in enumerate(values)]
-    absent = np.array([one is None for one in found], np.bool_) & (status == OK)
-    return pa.array(found, pa.string()), np.where(absent, np.uint8(INVALID), status)
+    texts = [format_value(value) if status[at] == OK else None for at, value in enumerate(values)]
+    absent = np.array([text is None for text in texts], np.bool_) & (status == OK)
+    return pa.array(texts, pa.string()), np.where(absent, np.uint8(INVALID), status)
 
 
-def _decimal_text(value: Decimal) -> str:
+def _format_decimal(value: Decimal) -> str:
     """Return a decimal without trailing zeros, whatever its scale."""
     digits = format(value, "f")
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     return "0" if digits in {"-0", ""} else digits
 
 
-def _iso(microseconds: int) -> str | None:
-    """Return a timestamp in ISO format in UTC; None for years beyond Python's range."""
+def _format_iso(microseconds: int) -> str | None:
+    """Return a timestamp in UTC in ISO format; None for years beyond Python's range."""
     try:
         moment = (_EPOCH + timedelta(microseconds=microseconds)).replace(tzinfo=None)
     except OverflowError:
@@ -448,21 +453,21 @@ def _iso(microseconds: int) -> str | None:
 
 
 def from_objects(values: Sequence[Any], decimal: str = ".") -> pa.Array:
-    """Return objects as Arrow cells: as numbers if all are plain numbers, else as texts.
+    """Return objects as an Arrow column: of numbers if all are int or all float, else of texts.
 
-    In every role, a number is read with the same result as its canonical text.
+    In every role, a number and its canonical text give the same result.
 
     Args:
-        values: a column.
-        decimal: the decimal mark with which texts are read later.
+        values: the objects of a column.
+        decimal: the decimal mark with which texts are parsed later.
     """
     kinds = set(map(type, values))
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return pa.array(values, pa.int64())
     if kinds == {float} and decimal == ".":
-        found = np.array(values, np.float64)
-        if not (np.abs(found[np.isfinite(found)]) >= 2.0**53).any():  # larger ones are not exact
-            return pa.array(found, from_pandas=True)
+        floats = np.array(values, np.float64)
+        if not (np.abs(floats[np.isfinite(floats)]) >= 2.0**53).any():  # larger ones are not exact
+            return pa.array(floats, from_pandas=True)
     cells = [_canonical(value, decimal) for value in values]
     return pa.array(cells, pa.binary()).view(pa.string())  # without validation of UTF-8
 
@@ -485,11 +490,12 @@ def _canonical_text(value: Any, decimal: str) -> bytes | None:
     if isinstance(value, bool | int):
         return str(int(value)).encode()
     if isinstance(value, float | Decimal):
-        text = _float_text(value)
+        text = _format_float(value)
         return text if text is None else text.replace(b".", decimal.encode())
     if isinstance(value, datetime):
-        finer = getattr(value, "nanosecond", 0)  # of pandas
-        return NO_TEXT if finer else (_iso(_since_1970(value)) or "\0").encode()
+        if getattr(value, "nanosecond", 0):  # of pandas: finer than a microsecond
+            return NO_TEXT
+        return (_format_iso(_since_1970(value)) or "\0").encode()
     if isinstance(value, date):
         return date(value.year, value.month, value.day).isoformat().encode()
     if isinstance(value, bytes | bytearray | memoryview):
@@ -497,16 +503,17 @@ def _canonical_text(value: Any, decimal: str) -> bytes | None:
     return str(value).encode() if isinstance(value, UUID) else NO_TEXT
 
 
-def _float_text(value: float | Decimal) -> bytes | None:
+def _format_float(value: float | Decimal) -> bytes | None:
+    """Return the canonical text of a float or a decimal; None for NaN."""
     number = Decimal(repr(value)) if isinstance(value, float) else value
     if number.is_nan():
         return None
     if not number.is_finite() or abs(number.adjusted()) > _LONGEST_NUMBER:
         return NO_TEXT
-    digits = _decimal_text(number)
+    digits = _format_decimal(number)
     if isinstance(value, float) and abs(value) >= 2.0**53:
-        # As in a column of floats, it may be a number, but neither an id nor a whole number: the
-        # added digits make the text too long for those.
+        # As in a column of floats, it may be a reward, but neither an id nor a whole number: the
+        # zeros make the text too long for those.
         digits += "." + "0" * _LONGEST_NUMBER
     return digits.encode()
 
@@ -521,12 +528,12 @@ def steps(
     missing: Missing = BLANK,
     decimal: str = ".",
 ) -> Cells:
-    """Return steps as whole numbers in the order of the steps.
+    """Return steps as whole numbers that sort as the steps do.
 
     Args:
         column: the cells.
         step_type: "integer", "number", "date" or "datetime", as the study declares.
-        step_format: the format of dates in texts, if it is not ISO.
+        step_format: the format of dates and times in texts; None for ISO format.
         missing: the markers of missing cells.
         decimal: the decimal mark of texts.
 
@@ -537,61 +544,60 @@ def steps(
     if step_type == "integer":
         return whole_numbers(column, missing, decimal)
     if step_type == "number":
-        found = numbers(column, missing, decimal)
-        bits = (found.values.astype(np.float64) + 0.0).view(np.int64)  # 0 and not -0
-        return Cells(bits ^ ((bits >> 63) & _INT64[1]), found.status)
-    column = plain(column)
+        doubles = numbers(column, missing, decimal)
+        bits = (doubles.values.astype(np.float64) + 0.0).view(np.int64)  # + 0.0 makes 0 of -0
+        return Cells(bits ^ ((bits >> 63) & _INT64[1]), doubles.status)
+    column = decode_column(column)
     if is_time(column.type):
-        found = _moments(column)
+        times = _timestamps(column)
     else:
-        texts, status = canonical_texts(column)
-        found = _written_moments(texts, status, step_format, missing)
+        times = _parse_timestamps(*canonical_texts(column), step_format, missing)
     if step_type == "date":
-        found = found.mark(found.values % _DAY != 0, INVALID)
-        return Cells(found.values // _DAY, found.status)
-    return found
+        times = times.mark(times.values % _DAY != 0, INVALID)
+        return Cells(times.values // _DAY, times.status)
+    return times
 
 
 def step_text(step: int, step_type: str) -> str:
-    """Return a step as a message shows it."""
+    """Return a step as text for a message."""
     if step_type == "number":
         bits = np.int64(step) ^ ((np.int64(step) >> 63) & np.int64(_INT64[1]))
         return repr(float(bits.view(np.float64)))
     if step_type in {"date", "datetime"}:
-        return str(_iso(step * _DAY if step_type == "date" else step))
+        return str(_format_iso(step * _DAY if step_type == "date" else step))
     return str(step)
 
 
-def _moments(column: pa.Array) -> Cells:
+def _timestamps(column: pa.Array) -> Cells:
     """Return dates and times of any unit and zone as microseconds; finer times are invalid."""
     kind = pa.timestamp("us", getattr(column.type, "tz", None))
-    values, good = _cast(column, kind)
-    return Cells(values, _nulls(column)).mark(~good, INVALID)
+    values, valid = _cast(column, kind)
+    return Cells(values, _null_status(column)).mark(~valid, INVALID)
 
 
-def _written_moments(
+def _parse_timestamps(
     texts: pa.Array, status: Status, step_format: str | None, missing: Missing
 ) -> Cells:
     """Return texts of dates and times as microseconds; each distinct text is parsed once."""
-    coded = texts.dictionary_encode()
-    known = pc.ascii_trim_whitespace(coded.dictionary)
-    read = [parse_time(_text(cell), step_format) for cell in known]
-    at = _filled(coded.indices)  # nulls have an arbitrary index
-    values = np.array([moment or 0 for moment in read] or [0], np.int64)[at]
-    gone = np.append(_flags(pc.is_in(known, missing.texts)), False)[at]
-    odd = np.array([moment is None for moment in read] or [True])[at]
-    return Cells(values, status).mark(gone, MISSING).mark(odd, INVALID)
+    encoded = texts.dictionary_encode()
+    distinct = pc.ascii_trim_whitespace(encoded.dictionary)
+    times = [parse_timestamp(_text(cell), step_format) for cell in distinct]
+    codes = _as_numpy(encoded.indices)  # nulls have an arbitrary index
+    values = np.array([time or 0 for time in times] or [0], np.int64)[codes]
+    absent = np.append(_mask(pc.is_in(distinct, missing.texts)), False)[codes]
+    invalid = np.array([time is None for time in times] or [True])[codes]
+    return Cells(values, status).mark(absent, MISSING).mark(invalid, INVALID)
 
 
-def parse_time(text: str, step_format: str | None) -> int | None:
-    """Return a written date or time as microseconds since 1970; without a zone it is in UTC."""
+def parse_timestamp(text: str, step_format: str | None) -> int | None:
+    """Return a text's date or time (in UTC unless it has a zone) as microseconds since 1970."""
     with suppress(ValueError, OverflowError):
         if step_format is not None:
             with suppress(ValueError):
                 return _since_1970(datetime.strptime(text, step_format))
-        # A cell of type date was converted to ISO format.
-        iso = step_format is None or len(text) == 10 or text.endswith("Z")
-        if iso and not _FINER.search(text):
+        # A cell of a date type became a text in ISO format, whatever the study's format.
+        is_iso = step_format is None or len(text) == 10 or text.endswith("Z")
+        if is_iso and not _SUBMICROSECOND.search(text):
             return _since_1970(datetime.fromisoformat(text))
     return None
 
@@ -607,14 +613,14 @@ def _since_1970(moment: datetime) -> int:
 def label_codes(column: pa.Array, labels: pa.Array, missing: Missing = BLANK) -> Cells:
     """Return the position of each cell's canonical text among ``labels``.
 
-    Surrounding blanks are ignored. A label of the study takes precedence over a missing marker.
+    Surrounding blanks are ignored. A label takes precedence over an equal marker of missing cells.
     """
     texts, status = canonical_texts(column)
     texts = pc.ascii_trim_whitespace(texts)
-    at = pc.index_in(texts, value_set=labels)
-    found = Cells(_filled(at), status).mark(_flags(pc.is_in(texts, missing.texts)), MISSING)
-    found = found.mark(_flags(at.is_null()), INVALID)
-    return Cells(found.values, np.where(_flags(at.is_valid()), np.uint8(OK), found.status))
+    codes = pc.index_in(texts, value_set=labels)
+    cells = Cells(_as_numpy(codes), status).mark(_mask(pc.is_in(texts, missing.texts)), MISSING)
+    cells = cells.mark(_mask(codes.is_null()), INVALID)
+    return Cells(cells.values, np.where(_mask(codes.is_valid()), np.uint8(OK), cells.status))
 
 
 _YES = ("1", "true", "True", "TRUE", "yes", "Yes", "YES")
@@ -623,6 +629,6 @@ _TRUTHS = pa.array([*_YES, *_NO])
 
 
 def truths(column: pa.Array, missing: Missing = BLANK) -> Cells:
-    """Return whether each cell is true: true, yes or 1; or false: false, no or 0."""
-    found = label_codes(column, _TRUTHS, missing)
-    return Cells((found.values < len(_YES)) & (found.status == OK), found.status)
+    """Return whether each cell is true (true, yes, 1) or false (false, no, 0)."""
+    codes = label_codes(column, _TRUTHS, missing)
+    return Cells((codes.values < len(_YES)) & (codes.status == OK), codes.status)

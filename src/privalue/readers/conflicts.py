@@ -1,4 +1,4 @@
-"""Pass whole units to the core, and name a row that contradicts an earlier row of its unit."""
+"""Pass whole units to the core; report a row that contradicts an earlier row of its unit."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from privalue.readers.declaration import Declaration
 from privalue.readers.messages import word
 from privalue.readers.rows import Rows
 
-_REASONS = {"order", "duplicate", "arm", "ended", "stateless"}  # others are bugs of a reader
+_REASONS = {"order", "duplicate", "arm", "ended", "stateless"}  # any other is a bug of a reader
 
 
 class ConflictError(DataError):
-    """A row and an earlier one cannot both be right."""
+    """A row contradicts an earlier row of its unit."""
 
 
 def add_to_core(rows: Rows, total: Contributions, declaration: Declaration, **span: Any) -> None:
@@ -31,13 +31,13 @@ def add_to_core(rows: Rows, total: Contributions, declaration: Declaration, **sp
 
 
 def conflict(reason: str, rows: Rows, at: int, declaration: Declaration) -> ConflictError:
-    """Return the error for a row, named by its ids and step: sorted rows know no place."""
+    """Return the error for a row, named by its ids and step, since its place is unknown."""
     columns, study = declaration.columns, declaration.study
-    shown = [
+    ids = [
         f"{columns[role]} = {cells.id_of(key, study.data.id_type)!r}"
         for role, key in zip(declaration.id_roles, rows.ids[at], strict=True)
     ]
     step = cells.step_text(int(rows.steps[at]), study.data.step_type)
-    row = ", ".join([*shown, f"{columns['step']} = {step}"])
+    row = ", ".join([*ids, f"{columns['step']} = {step}"])
     code = f"rows-{reason}"
     return ConflictError(word(code, row=row, unit=study.privacy.unit), code=code)

@@ -2,9 +2,8 @@
 
 A file is split into blocks at ends of lines, in several threads if it is uncompressed UTF-8. Arrow
 splits a block into cells if every quote in it opens or closes a cell of its own line, so that a
-quote in one row cannot swallow another row. All other blocks are parsed by Python's csv, line by
-line; a malformed line is left out, since its unit is unknown. The heading alone determines the
-delimiter.
+quote in one row cannot swallow another row. Python's csv parses all other blocks, line by line; a
+malformed line is left out, since its unit is unknown. The heading alone determines the delimiter.
 """
 
 import codecs
@@ -22,13 +21,13 @@ import pyarrow.csv as pacsv
 
 from privalue.errors import DataError
 from privalue.readers.messages import data_error, one_line, word
-from privalue.readers.source import Batch, Dialect, Task, Types, texts
+from privalue.readers.source import Batch, Dialect, Task, Types, text_schema
 
-ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
-BLOCK_BYTES = 1 << 21  # of larger ones, most memory would be new to the process each time
-MOST_HEADING = 1 << 22  # bytes
-_PACKED = {".gz": "gzip", ".zst": "zstd"}
-_MARKS = (",", ";", "\t", "|")
+ENDINGS = tuple(name + suffix for name in (".csv", ".tsv") for suffix in ("", ".gz", ".zst"))
+BLOCK_BYTES = 1 << 21  # memory for larger blocks would be requested from the system each time
+LONGEST_HEADING = 1 << 22  # bytes
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+_DELIMITERS = (",", ";", "\t", "|")
 
 # No limit, as in Arrow; otherwise reading a long cell would depend on the other rows of its block.
 csv.field_size_limit(2**31 - 1)
@@ -47,17 +46,17 @@ class CsvFile:
     delimiter: str
     encoding: str
     decimal: str
-    heading: int  # bytes
+    heading_bytes: int
 
     @property
     def schema(self) -> pa.Schema:
         """Return the columns, all as texts."""
-        return texts(self.names)
+        return text_schema(self.names)
 
     @property
     def divisible(self) -> bool:
-        """Return whether any part of the file can be read without the parts before it."""
-        return self.encoding == "utf-8" and self.path.suffix.lower() not in _PACKED
+        """Return whether a part of the file can be read without the parts before it."""
+        return self.encoding == "utf-8" and self.path.suffix.lower() not in _COMPRESSIONS
 
     @property
     def parts(self) -> int:
@@ -65,7 +64,7 @@ class CsvFile:
         return len(self._begins()) if self.divisible else 1
 
     def tasks(self, types: Types, first: int = 0, last: int | None = None) -> Iterator[Task]:
-        """Yield the rows of the file, or of some of its parts, a few megabytes of lines at once."""
+        """Yield tasks that read a few megabytes of lines each, of all parts or of some."""
         if self.divisible:
             for begin in self._begins()[first:last]:
                 yield partial(self._block, types, begin)
@@ -78,7 +77,7 @@ class CsvFile:
 
     def _begins(self) -> range:
         """Return the offsets at which blocks of the file begin."""
-        return range(self.heading, self.path.stat().st_size, BLOCK_BYTES)
+        return range(self.heading_bytes, self.path.stat().st_size, BLOCK_BYTES)
 
     def _block(self, types: Types, begin: int) -> Batch:
         """Read the lines that begin in the block at byte ``begin``."""
@@ -91,7 +90,7 @@ class CsvFile:
         return self._batch(types, text, partial(self._line_at, begin - 1 + len(before)))
 
     def _line_at(self, byte: int) -> int:
-        """Return the number of the line that begins at a byte; used in messages only."""
+        """Return the number of the line that begins at a byte, for messages."""
         line = 1
         with self.path.open("rb") as file:
             while byte > 0 and (block := file.read(min(BLOCK_BYTES, byte))):
@@ -100,10 +99,10 @@ class CsvFile:
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield blocks of whole lines in UTF-8."""
-        rest = bytearray()  # of a line; it grows in linear time, however long the line is
+        rest = bytearray()  # the beginning of a line; it grows in linear time
         try:
             with open_bytes(self.path) as file:
-                for block in _decoded(file, self.encoding):
+                for block in _decode(file, self.encoding):
                     end = block.rfind(b"\n") + 1
                     if end:
                         yield bytes(rest + block[:end])
@@ -116,31 +115,31 @@ class CsvFile:
 
     def _batch(self, types: Types, text: bytes, first_line: Callable[[], int]) -> Batch:
         """Return lines as rows, without malformed lines."""
-        plain = b"x" not in text and b"X" not in text  # Arrow would read 0x10 as a number
         bad: list[int] = []
         rows = None
         if _is_sound(text, self.delimiter):
-            for kinds in (*([types] if plain else []), dict.fromkeys(types, pa.string())):
-                rows = rows or self._split(text, kinds)
-        rows = rows or self._read_lines(text, types, bad)
+            if b"x" not in text and b"X" not in text:  # Arrow would read 0x10 as a number
+                rows = self._split(text, types)
+            rows = rows or self._split(text, dict.fromkeys(types, pa.string()))
+        rows = rows or self._parse_lines(text, types, bad)
 
-        def where(at: int) -> str:
-            out = set(bad)
-            full = (n for n, line in enumerate(_lines(text)) if line and n not in out)
-            return f"{self.path}, line {first_line() + next(islice(full, at, None))}"
+        def locate(at: int) -> str:
+            malformed = set(bad)
+            numbers = (n for n, line in enumerate(_lines(text)) if line and n not in malformed)
+            return f"{self.path}, line {first_line() + next(islice(numbers, at, None))}"
 
         problem = None
         if bad:
             about = {"cells": len(self.names), "encoding": self.encoding, "path": self.path}
             line = first_line() + bad[0]
             problem = data_error("line-invalid", delimiter=self.delimiter, line=line, **about)
-        return Batch(rows, where, left_out=len(bad), problem=problem)
+        return Batch(rows, locate, left_out=len(bad), problem=problem)
 
     def _split(self, text: bytes, types: Types) -> pa.RecordBatch | None:
         """Return the cells of sound lines; None if there are none, or Arrow refuses a cell."""
         if not text.strip(b"\r\n"):
             return None
-        if text.startswith(codecs.BOM_UTF8):  # part of a cell here, but Arrow would drop it
+        if text.startswith(codecs.BOM_UTF8):  # here it is part of a cell, but Arrow would drop it
             text = b"\n" + text
         try:
             table = pacsv.read_csv(
@@ -163,20 +162,21 @@ class CsvFile:
             return None
         return table.combine_chunks().to_batches()[0]
 
-    def _read_lines(self, text: bytes, types: Types, bad: list[int]) -> pa.RecordBatch:
-        """Return rows, line by line; append the positions of malformed lines to ``bad``."""
-        wanted = [self.names.index(name) for name in types]
-        columns: list[list[str]] = [[] for _ in wanted]
+    def _parse_lines(self, text: bytes, types: Types, bad: list[int]) -> pa.RecordBatch:
+        """Return rows, parsed line by line; append the positions of malformed lines to ``bad``."""
+        positions = [self.names.index(name) for name in types]
+        columns: list[list[str]] = [[] for _ in positions]
         for number, line in enumerate(_lines(text)):
-            cells = self._cells(line) if line else None
+            cells = self._parse_line(line) if line else None
             if cells is not None:
-                for column, at in zip(columns, wanted, strict=True):
-                    column.append(cells[at])
+                for column, position in zip(columns, positions, strict=True):
+                    column.append(cells[position])
             elif line:
                 bad.append(number)
-        return pa.record_batch([pa.array(one, pa.string()) for one in columns], names=list(types))
+        arrays = [pa.array(column, pa.string()) for column in columns]
+        return pa.record_batch(arrays, names=list(types))
 
-    def _cells(self, line: bytes) -> list[str] | None:
+    def _parse_line(self, line: bytes) -> list[str] | None:
         """Return the cells of a line; None if it is malformed."""
         try:
             (cells,) = csv.reader([line.decode()], delimiter=self.delimiter, strict=True)
@@ -186,13 +186,13 @@ class CsvFile:
 
 
 def open_csv(path: Path, dialect: Dialect) -> CsvFile:
-    """Read the heading of a file, which alone determines the delimiter.
+    """Open a file and read its heading, which alone determines the delimiter.
 
-    A byte order mark at the beginning of the file overrides the declared encoding.
+    A byte order mark at the beginning of the file overrides the study's encoding.
     """
     try:
         with open_bytes(path) as file:
-            start = file.read(MOST_HEADING)
+            start = file.read(LONGEST_HEADING)
     except (OSError, EOFError, pa.ArrowException) as problem:
         raise data_error("csv-unreadable", path=path, problem=one_line(problem)) from None
     encoding = dialect.encoding
@@ -202,8 +202,8 @@ def open_csv(path: Path, dialect: Dialect) -> CsvFile:
         encoding = "utf-8"
     size = start.find(b"\n") + 1 or len(start)
     try:
-        wide = encoding == "utf-16"
-        text = start.decode(encoding, "ignore") if wide else start[:size].decode(encoding)
+        is_wide = encoding == "utf-16"  # then b"\n" may be half of a character
+        text = start.decode(encoding, "ignore") if is_wide else start[:size].decode(encoding)
     except UnicodeDecodeError:
         raise EncodingError(word("csv-encoding", path=path, encoding=encoding)) from None
     line = text.removeprefix("\ufeff").split("\n", 1)[0].removesuffix("\r")
@@ -211,23 +211,23 @@ def open_csv(path: Path, dialect: Dialect) -> CsvFile:
         raise data_error("table-empty", place=path)
     if "\r" in line:
         raise data_error("csv-returns", path=path)
-    marks = [dialect.delimiter] if dialect.delimiter else _MARKS
-    split = {mark: next(csv.reader([line], delimiter=mark), []) for mark in marks}
-    mark = max(marks, key=lambda mark: len(split[mark]))
-    return CsvFile(path, split[mark], mark, encoding, dialect.decimal, size)
+    delimiters = [dialect.delimiter] if dialect.delimiter else _DELIMITERS
+    names = {mark: next(csv.reader([line], delimiter=mark), []) for mark in delimiters}
+    delimiter = max(delimiters, key=lambda mark: len(names[mark]))
+    return CsvFile(path, names[delimiter], delimiter, encoding, dialect.decimal, size)
 
 
 def open_bytes(path: Path) -> Any:
     """Open a file for reading, decompressed."""
-    packed = _PACKED.get(path.suffix.lower())
-    return pa.input_stream(str(path), compression=packed) if packed else path.open("rb")
+    compression = _COMPRESSIONS.get(path.suffix.lower())
+    return pa.input_stream(str(path), compression=compression) if compression else path.open("rb")
 
 
-def _decoded(file: Any, encoding: str) -> Iterator[bytes]:
+def _decode(file: Any, encoding: str) -> Iterator[bytes]:
     """Yield a file in UTF-8, block by block.
 
-    A byte that is invalid in the file's encoding becomes invalid UTF-8, so that only its line is
-    invalid.
+    A byte that is invalid in the file's encoding becomes invalid UTF-8, which invalidates its line
+    alone.
     """
     if encoding == "utf-8":
         yield from iter(partial(file.read, BLOCK_BYTES), b"")
@@ -259,9 +259,9 @@ def _is_sound(text: bytes, delimiter: str) -> bool:
     quotes, ends = np.flatnonzero(data == ord('"')), np.flatnonzero(data == ord("\n"))
     if (np.searchsorted(quotes, ends) % 2).any():
         return False
-    beside = np.frombuffer(f'{delimiter}\n\r"'.encode(), np.uint8)
+    borders = np.frombuffer(f'{delimiter}\n\r"'.encode(), np.uint8)
     before, after = data[quotes[::2] - 1], data[quotes[1::2] + 1]
-    return bool(np.isin(before, beside).all() and np.isin(after, beside).all())
+    return bool(np.isin(before, borders).all() and np.isin(after, borders).all())
 
 
 def _lines(text: bytes) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Collect what a study declares about rows: columns, types of cells, states, actions and arms.
 
 A declaration is public and complete before a row is read; engines use nothing else of the study.
-Only columns that the study names or needs are read, whatever other columns there are.
+They read only columns that the study names or needs, whatever other columns there are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from privalue.readers import cells
 from privalue.readers.messages import data_error, list_some
-from privalue.readers.ratios import Ratios
+from privalue.readers.ratios import ImportanceRatios
 from privalue.readers.source import Dialect
 from privalue.study import Study
 
@@ -20,12 +20,14 @@ ROLES = ("person", "trajectory", "step", "state", "action", "reward", "probabili
 
 @dataclass(frozen=True)
 class Declaration:
-    """How a row is encoded as numbers, from that row alone."""
+    """The rules by which a row is encoded as numbers, from that row alone."""
 
     study: Study
-    keys: int  # keys of rows: the states of each arm, or the pairs of state and action
-    columns: Mapping[str, str]  # role -> name, of the columns to read; "bin 0", ... for binned ones
-    ratios: Ratios | None  # importance ratios, if the study values another policy
+    keys: int  # how many keys rows may have: states of each arm, or pairs of state and action
+    columns: Mapping[
+        str, str
+    ]  # role -> name of each column to read; "bin 0", ... of a state's bins
+    ratios: ImportanceRatios | None  # if the study values another policy
 
     @classmethod
     def of(cls, study: Study, keys: int) -> "Declaration":
@@ -42,21 +44,21 @@ class Declaration:
                 columns |= {f"bin {at}": name for at, name in enumerate(study.states.bins)}
             else:
                 columns[role] = getattr(data, role)
-        unread = {
+        unused = {
             "person": study.privacy.unit != "person" and "person" not in data.explicit_keys,
             "trajectory": data.one_trajectory_per_person,
             "action": pairs is None,
             "reward": study.fixed_rewards is not None,
             "probability": not study.policy.is_logged,
         }
-        columns = {role: name for role, name in columns.items() if not unread.get(role)}
+        columns = {role: name for role, name in columns.items() if not unused.get(role)}
         if study.arms.names:
             columns["arm"] = study.arms.column
         if data.truncated_rows is not None:
             columns["truncated"] = data.truncated
         arms = max(len(study.arms.names), 1)
-        rows_keys = study.names.count * arms if pairs is None else pairs.count
-        return cls(study, rows_keys, columns, Ratios.of(study, keys))
+        row_keys = study.names.count * arms if pairs is None else pairs.count
+        return cls(study, row_keys, columns, ImportanceRatios.of(study, keys))
 
     @property
     def dialect(self) -> Dialect:
@@ -78,7 +80,7 @@ class Declaration:
 
     @property
     def unit_roles(self) -> list[str]:
-        """Return the ids that name the unit of privacy."""
+        """Return the ids that identify the unit of privacy."""
         return ["person"] if self.study.privacy.unit == "person" else self.id_roles
 
     @property
@@ -90,7 +92,7 @@ class Declaration:
             **dict.fromkeys(self.id_roles, ids),
             "step": numbers.get(self.study.data.step_type, pa.string()),
             "truncated": pa.string(),
-            **{role: pa.string() for role, some in self.labels.items() if some},
+            **{role: pa.string() for role, labels in self.labels.items() if labels},
         }
         return {name: kinds.get(role, pa.float64()) for role, name in self.columns.items()}
 
@@ -106,16 +108,16 @@ class Declaration:
 
     def require_columns(self, place: str, schema: pa.Schema) -> None:
         """Raise DataError unless each column exists once, with a type that fits its role."""
-        present = list_some(schema.names, 20)
+        names = list_some(schema.names, 20)
         for role, name in self.columns.items():
-            found = schema.get_all_field_indices(name)
-            if not found:
+            positions = schema.get_all_field_indices(name)
+            if not positions:
                 key = "[arms] column" if role == "arm" else f"[data] {role}"
                 key = "[states] bins" if role.startswith("bin ") else key
-                raise data_error("column-absent", place=place, name=name, present=present, key=key)
-            if len(found) > 1:
+                raise data_error("column-absent", place=place, name=name, columns=names, key=key)
+            if len(positions) > 1:
                 raise data_error("column-twice", place=place, name=name)
-            kind = cells.value_type(schema.types[found[0]])
+            kind = cells.value_type(schema.types[positions[0]])
             if not self._fits(role, kind):
                 raise data_error("column-type", place=place, name=name, kind=kind, role=role)
 
@@ -126,5 +128,5 @@ class Declaration:
         data, is_time = self.study.data, cells.is_time(kind)
         if role == "step" and data.step_type in {"date", "datetime"}:
             return is_time
-        as_texts = data.id_type == "text" if role in self.id_roles else bool(self.labels.get(role))
-        return cells.is_number(kind) or (is_time and as_texts)
+        has_texts = data.id_type == "text" if role in self.id_roles else bool(self.labels.get(role))
+        return cells.is_number(kind) or (is_time and has_texts)

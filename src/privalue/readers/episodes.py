@@ -8,9 +8,9 @@ by any of next state, terminated, truncated. The id of an episode is its positio
 never equals an id of a row (``Batch.episode_ids``).
 
 A recording is a dict with ``observations`` and ``rewards``, one for each transition, and marks of
-the ends of episodes: ``terminals`` (``terminations``, ``dones``, ``episode_terminals``) and
-``timeouts`` (``truncations``). The last transition of an episode has the mark. An unreadable mark
-could join two episodes, or split one: it counts as an end, and its episode is left out.
+the last transition of each episode: ``terminals`` (``terminations``, ``dones``,
+``episode_terminals``) and ``timeouts`` (``truncations``). An unreadable mark could join two
+episodes, or split one: it counts as an end, and its episode is left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from privalue.errors import DataError
 from privalue.readers import cells
-from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.messages import data_error, one_line
 from privalue.readers.source import (
     BATCH_ROWS,
     Batch,
@@ -31,22 +31,22 @@ from privalue.readers.source import (
     Source,
     Task,
     Types,
-    numbered,
-    ready,
+    as_tasks,
+    locate_rows,
     state_roles,
-    texts,
+    text_schema,
 )
 
 RECORDING = "the recording"
-_ENDS = ("terminals", "terminations", "terminated", "dones")
-_TRUNCATED = ("timeouts", "truncations", "truncated")
-_CUTS = (*_TRUNCATED, "episode_terminals")
-# The order in which an environment's ``step`` returns them.
-_ENVIRONMENT = ["state", "action", "reward", "next state", "terminated", "truncated"]
-_OF_STEPS = ("action", "reward", "probability", "arm", "truncated")
+_TERMINALS = ("terminals", "terminations", "terminated", "dones")
+_TIMEOUTS = ("timeouts", "truncations", "truncated")
+_EPISODE_ENDS = (*_TIMEOUTS, "episode_terminals")
+# What an environment's ``step`` takes and returns, in this order.
+_ENVIRONMENT_STEP = ["state", "action", "reward", "next state", "terminated", "truncated"]
+_OPTIONAL_ROLES = ("action", "reward", "probability", "arm", "truncated")
 
 _Row = tuple[Any, ...]
-_Elements = Iterable[tuple[int, Any]]  # number and element; an unreadable one is a DataError
+_Elements = Iterable[tuple[int, Any]]  # numbered; a DataError stands for an unreadable element
 
 
 def open_elements(
@@ -56,13 +56,13 @@ def open_elements(
     recording: str | None = None,
     rereadable: bool = True,
 ) -> Source:
-    """Return the rows of the elements of an iterable: rows that are dicts, and episodes.
+    """Return the rows of an iterable, whose elements are rows (dicts) or episodes.
 
     Args:
-        elements: returns numbered elements; can be called again if ``rereadable``.
+        elements: returns the numbered elements; can be called again if ``rereadable``.
         dialect: the part of the study that sources know.
-        recording: the name in messages of a recording, which has only episodes; None for a list.
-        rereadable: whether the elements can be iterated more than once.
+        recording: the name of a recording, which has only episodes; None for an iterable.
+        rereadable: whether the elements can be read more than once.
     """
     place, names = recording or "the list", dialect.columns
     if recording is not None:
@@ -70,23 +70,23 @@ def open_elements(
         names = {role: name for role, name in names.items() if role not in absent}
 
     def tasks(_: Types) -> Iterator[Task]:
-        gathered = _Gathered(place, dialect, episode_ids=recording is not None)
+        builder = _BatchBuilder(place, dialect, episode_ids=recording is not None)
         for number, element in elements():
             is_episode = recording is not None or not _is_row(element, dialect)
-            if is_episode != gathered.episode_ids or len(gathered.rows) >= BATCH_ROWS:
-                yield from ready([gathered.batch()])
-                first = gathered.first + len(gathered.rows)
-                gathered = _Gathered(place, dialect, episode_ids=is_episode, first=first)
-            gathered.add(element, number)
-        yield from ready([gathered.batch()])
+            if is_episode != builder.episode_ids or len(builder.rows) >= BATCH_ROWS:
+                yield from as_tasks([builder.batch()])
+                first = builder.first + len(builder.rows)
+                builder = _BatchBuilder(place, dialect, episode_ids=is_episode, first=first)
+            builder.add(element, number)
+        yield from as_tasks([builder.batch()])
 
-    schema = texts(names.values())
+    schema = text_schema(names.values())
     return Source(schemas=((place, schema),), tasks=tasks, rereadable=rereadable)
 
 
 @dataclass
-class _Gathered:
-    """The rows of some elements, all of them rows or all episodes."""
+class _BatchBuilder:
+    """Collects the rows of a batch from elements that are all rows, or all episodes."""
 
     place: str
     dialect: Dialect
@@ -96,8 +96,8 @@ class _Gathered:
     problems: list[DataError] = field(default_factory=list)
 
     def add(self, element: Any, number: int) -> None:
-        """Add the rows of an element, or the problem with it."""
-        read = _episode if self.episode_ids else _row
+        """Add the rows of an element, or the reason why it has none."""
+        read = _read_episode if self.episode_ids else _read_row
         try:
             self.rows += read(element, number, self.dialect)
         except DataError as problem:
@@ -107,13 +107,13 @@ class _Gathered:
             self.problems.append(data_error("episode-unreadable", number=number, roles=roles))
 
     def batch(self) -> Batch:
-        """Return the rows as a batch."""
+        """Return the batch of the rows so far."""
         names = list(self.dialect.columns.values())
         columns = list(zip(*self.rows, strict=True)) or [() for _ in names]
         arrays = [cells.from_objects(column, self.dialect.decimal) for column in columns]
         return Batch(
             pa.record_batch(arrays, names=names),
-            numbered(self.place, range(self.first, self.first + len(self.rows))),
+            locate_rows(self.place, range(self.first, self.first + len(self.rows))),
             left_out=len(self.problems),
             problem=self.problems[0] if self.problems else None,
             episode_ids=self.episode_ids,
@@ -131,16 +131,15 @@ def is_recording(data: Mapping[Any, Any]) -> bool:
 def _is_row(element: Any, dialect: Dialect) -> bool:
     """Return whether an element is a row with its own ids."""
     try:
-        named = isinstance(element, Mapping)
-        return named and (
+        return isinstance(element, Mapping) and (
             not is_recording(element) or any(name in element for name in dialect.columns.values())
         )
-    except Exception:  # an object of any class: an episode that cannot be read
+    except Exception:  # an object of any class counts as an episode that cannot be read
         return False
 
 
-def _row(element: Mapping[str, Any], _: int, dialect: Dialect) -> list[_Row]:
-    """Return the cells of a row; absent keys are missing cells."""
+def _read_row(element: Mapping[str, Any], _: int, dialect: Dialect) -> list[_Row]:
+    """Return the only row of an element; absent keys are missing cells."""
     return [tuple(map(element.get, dialect.columns.values()))]
 
 
@@ -148,23 +147,24 @@ def _row(element: Mapping[str, Any], _: int, dialect: Dialect) -> list[_Row]:
 
 
 def _step_roles(dialect: Dialect) -> list[str]:
-    return ["state", *(role for role in _OF_STEPS if role in dialect.columns)]
+    """Return what each step of an episode must have."""
+    return ["state", *(role for role in _OPTIONAL_ROLES if role in dialect.columns)]
 
 
-def _episode(element: Any, number: int, dialect: Dialect) -> list[_Row]:
+def _read_episode(element: Any, number: int, dialect: Dialect) -> list[_Row]:
     """Return the rows of an episode; raise an error of any class if it is malformed."""
     if isinstance(element, DataError):
         raise element
     if dialect.by_person:
         raise data_error("episodes-without-person", column=dialect.columns["person"])
-    steps = [_step(step, dialect) for step in _steps_of(element, dialect)]
+    steps = [_read_step(step, dialect) for step in _steps_of(element, dialect)]
     if not steps:
         raise ValueError(steps)
     rows, states = [], state_roles(dialect.columns)
     for at, step in enumerate(steps):
-        observed = zip(states, _state_cells(step["state"], dialect), strict=True)
-        named = {**step, **dict(observed), "person": number, "trajectory": number, "step": at}
-        rows.append(tuple(named[role] for role in dialect.columns))
+        state = zip(states, _state_cells(step["state"], dialect), strict=True)
+        by_role = {**step, **dict(state), "person": number, "trajectory": number, "step": at}
+        rows.append(tuple(by_role[role] for role in dialect.columns))
     return rows
 
 
@@ -179,27 +179,26 @@ def _steps_of(element: Any, dialect: Dialect) -> Iterable[Any]:
         return list(element)
     columns = transitions(get, dialect)
     if "truncated" in dialect.columns:
-        cut, count = not get("terminated"), len(columns[-1])
-        columns.append([cut and at == count - 1 for at in range(count)])
+        is_truncated, count = not get("terminated"), len(columns[-1])
+        columns.append([is_truncated and at == count - 1 for at in range(count)])
     return zip(*columns, strict=True)
 
 
-def _step(step: Any, dialect: Dialect) -> dict[str, Any]:
+def _read_step(step: Any, dialect: Dialect) -> dict[str, Any]:
     """Return the cells of a step by role; raise ValueError if it is malformed."""
     if isinstance(step, Mapping):
-        named = {role: step.get(name) for role, name in dialect.columns.items()}
-        return {"state": step, **named}
+        return {"state": step, **{role: step.get(name) for role, name in dialect.columns.items()}}
     if isinstance(step, str | bytes):
         raise ValueError(step)
-    cells_of = tuple(step)
+    values = tuple(step)
     # The reward keeps its position even if it is not read.
-    places = ["state", *(role for role in _OF_STEPS if role in {*dialect.columns, "reward"})]
-    if len(cells_of) > len(places):
-        places = _ENVIRONMENT if "truncated" in dialect.columns else _ENVIRONMENT[:-1]
-    named = dict(zip(places, cells_of, strict=False))
-    if len(cells_of) > len(places) or not named.keys() >= set(_step_roles(dialect)):
-        raise ValueError(len(cells_of))
-    return named
+    roles = ["state", *(role for role in _OPTIONAL_ROLES if role in {*dialect.columns, "reward"})]
+    if len(values) > len(roles):
+        roles = _ENVIRONMENT_STEP if "truncated" in dialect.columns else _ENVIRONMENT_STEP[:-1]
+    by_role = dict(zip(roles, values, strict=False))
+    if len(values) > len(roles) or not by_role.keys() >= set(_step_roles(dialect)):
+        raise ValueError(len(values))
+    return by_role
 
 
 # Observations
@@ -216,15 +215,16 @@ def _state_cells(state: Any, dialect: Dialect) -> Sequence[Any]:
         numbers = _flatten(state)
     except Exception:  # an object of any class: its methods may raise anything
         numbers = []
-    # A text is no number, and says in a message what is wrong.
-    unlike = [f"an observation of {len(numbers)} numbers"] * len(roles)
-    return numbers if len(numbers) == len(roles) else unlike
+    if len(numbers) == len(roles):
+        return numbers
+    # The text is an invalid cell, which the message quotes.
+    return [f"an observation of {len(numbers)} numbers"] * len(roles)
 
 
 def _flatten(value: Any) -> list[Any]:
-    """Return the cells of an observation, each unchanged: one array would convert some."""
+    """Return the cells of an observation, unchanged: an array of all would give them one type."""
     if isinstance(value, list | tuple):
-        return [cell for one in value for cell in _flatten(one)]
+        return [cell for part in value for cell in _flatten(part)]
     return list(np.ravel(value)) if getattr(value, "ndim", 0) > 0 else [value]
 
 
@@ -234,20 +234,20 @@ def _flatten(value: Any) -> list[Any]:
 def transitions(get: Callable[[str], Any], dialect: Dialect) -> list[Sequence[Any]]:
     """Return the columns of a recording: states, actions if needed, and rewards."""
     names = {"state": "observations", "action": "actions", "reward": "rewards"}
-    wanted = {*dialect.columns, "state", "reward"}  # a step always has these
-    return [_listed(get(name)) for role, name in names.items() if role in wanted]
+    roles = {*dialect.columns, "state", "reward"}  # a step always has the latter two
+    return [_to_list(get(name)) for role, name in names.items() if role in roles]
 
 
-def _listed(values: Any) -> list[Any]:
-    """Return the cells of a column; single numbers as Python values."""
-    plain = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf"
-    return values.tolist() if plain else list(values)
+def _to_list(values: Any) -> list[Any]:
+    """Return the cells of a column, numbers of NumPy as Python's."""
+    has_numbers = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+    return values.tolist() if has_numbers and values.ndim == 1 else list(values)
 
 
 def require_truncated(place: str, dialect: Dialect) -> None:
-    """Refuse a recording with truncated episodes if the study does not say how to treat them."""
+    """Refuse a recording with truncated episodes unless the study says how to treat them."""
     if "truncated" not in dialect.columns:
-        raise data_error("truncated-rows-missing", place=place, ask=word("ask-truncated"))
+        raise data_error("truncated-rows-missing", place=place)
 
 
 def require_no_rewards_of_ends(dialect: Dialect) -> None:
@@ -259,36 +259,37 @@ def require_no_rewards_of_ends(dialect: Dialect) -> None:
 def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
     """Return the transitions of a recording as rows."""
     require_no_rewards_of_ends(dialect)
-    marks = [name for name in (*_ENDS, *_CUTS) if name in data]
-    if set(marks) & {*_TRUNCATED}:
+    names = [name for name in (*_TERMINALS, *_EPISODE_ENDS) if name in data]
+    if set(names) & {*_TIMEOUTS}:
         require_truncated(RECORDING, dialect)
-    if not marks:
+    if not names:
         raise data_error("recording-without-ends")
     try:
         columns = transitions(data.__getitem__, dialect)
-        found = {name: cells.truths(cells.from_objects(_listed(data[name]))) for name in marks}
-        lengths = {*map(len, columns), *(len(one.values) for one in found.values())}
+        marks = {name: cells.truths(cells.from_objects(_to_list(data[name]))) for name in names}
+        lengths = {*map(len, columns), *(len(column.values) for column in marks.values())}
     except (TypeError, ValueError, KeyError) as problem:
         raise data_error("unreadable", place=RECORDING, problem=one_line(problem)) from None
     if len(lengths) > 1:
         raise data_error("recording-uneven")
-    ended, done, unread = np.zeros((3, *lengths), np.bool_)
-    for name, one in found.items():
-        ended |= one.values
-        done |= one.values & (name in _ENDS)  # terminated, not truncated
-        unread |= one.status != cells.OK
-    ends = np.union1d(np.flatnonzero(ended | unread), np.arange(len(ended))[-1:])
+    is_end, is_terminal, is_unreadable = np.zeros((3, *lengths), np.bool_)
+    for name, column in marks.items():
+        is_end |= column.values
+        is_terminal |= column.values & (name in _TERMINALS)
+        is_unreadable |= column.status != cells.OK
+    ends = np.union1d(np.flatnonzero(is_end | is_unreadable), np.arange(len(is_end))[-1:])
     if "truncated" in dialect.columns:
-        cut = np.zeros(len(ended), np.bool_)
-        cut[ends] = ~done[ends]
-        columns.append(cut.tolist())
+        is_truncated = np.zeros(len(is_end), np.bool_)
+        is_truncated[ends] = ~is_terminal[ends]
+        columns.append(is_truncated.tolist())
 
     def elements() -> Iterator[tuple[int, Any]]:
         begin = 0
         for number, end in enumerate(ends.tolist()):
-            some = slice(begin, end + 1)
-            episode = list(zip(*(column[some] for column in columns), strict=True))
-            yield number, data_error("mark-unreadable", row=end + 1) if unread[end] else episode
+            rows = slice(begin, end + 1)
+            episode = list(zip(*(column[rows] for column in columns), strict=True))
+            problem = data_error("mark-unreadable", row=end + 1) if is_unreadable[end] else None
+            yield number, problem or episode
             begin = end + 1
 
     return open_elements(elements, dialect, recording=RECORDING)

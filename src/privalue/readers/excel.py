@@ -1,6 +1,6 @@
 """Read sheets of Excel workbooks: ``FILE.xlsx::SHEET``. Extra: ``excel``.
 
-Cells are Python values, each with its own type; all numbers of a workbook are floats. The first row
+Cells are Python objects, each of its own type; every number of a workbook is a float. The first row
 that is not blank is the heading. Messages use the sheet's own row numbers.
 """
 
@@ -24,24 +24,19 @@ def is_workbook(path: Path) -> bool:
 
 def open_excel(path: Path, sheet: str | None, decimal: str) -> Source:
     """Return the rows of a sheet; its name may be left out if the workbook has only one."""
-    place, found = _sheet(path, sheet)
-    full = [
-        (number, row)
-        for number, row in enumerate(found, 1)
-        if row is None or any(cell != "" for cell in row)
-    ]
-    if not full:
+    place, rows = _read_sheet(path, sheet)
+    rows = {at: row for at, row in rows.items() if row is None or any(cell != "" for cell in row)}
+    if not rows:
         raise data_error("table-empty", place=place)
-    _, heading = full.pop(0)
+    heading = rows.pop(min(rows))
     names = [str(cell).strip() for cell in heading or ()]
-    nothing = [object()] * len(names)  # invalid in every role, also as an id: the row is left out
-    columns = zip(*(nothing if row is None else row for _, row in full), strict=True)
-    values = list(columns) or [() for _ in names]
-    return open_columns(place, names, values, decimal, [number for number, _ in full])
+    unreadable = [object()] * len(names)  # invalid in every role, as an id, too
+    columns = zip(*(unreadable if row is None else row for row in rows.values()), strict=True)
+    return open_columns(place, names, list(columns) or [() for _ in names], decimal, list(rows))
 
 
-def _sheet(path: Path, sheet: str | None) -> tuple[str, list[list[Any] | None]]:
-    """Return the name of a sheet for messages, and its rows; None for a row that is unreadable."""
+def _read_sheet(path: Path, sheet: str | None) -> tuple[str, dict[int, list[Any] | None]]:
+    """Return the name of a sheet for messages, and its rows by number; None if unreadable."""
     try:
         calamine: Any = import_module("python_calamine")
     except ImportError:
@@ -51,17 +46,17 @@ def _sheet(path: Path, sheet: str | None) -> tuple[str, list[list[Any] | None]]:
             names = list(workbook.sheet_names)
             name = sheet or (names[0] if len(names) == 1 else None)
             if name not in names:
-                raise data_error("sheet-absent", path=path, shown=list_some(names))
-            rows = workbook.get_sheet_by_name(name).iter_rows()
-            return f"{path}, sheet {name}", list(_each_row(rows))
+                raise data_error("sheet-absent", path=path, sheets=list_some(names))
+            rows = _iterate_rows(workbook.get_sheet_by_name(name).iter_rows())
+            return f"{path}, sheet {name}", dict(enumerate(rows, 1))
     except DataError:
         raise
     except (calamine.CalamineError, OSError, ValueError) as problem:
         raise data_error("workbook-unreadable", path=path, problem=one_line(problem)) from None
 
 
-def _each_row(rows: Iterator[list[Any]]) -> Iterator[list[Any] | None]:
-    """Yield rows; None if Python has no value for a cell of it, such as a time of 10^9 days."""
+def _iterate_rows(rows: Iterator[list[Any]]) -> Iterator[list[Any] | None]:
+    """Yield rows; None for a row with a cell that Python cannot represent: a time of 10^9 days."""
     while True:
         try:
             yield next(rows)

@@ -17,7 +17,7 @@ from privalue.errors import PrivalueError
 from privalue.readers import cells, csv
 from privalue.readers.csv import CsvFile, open_csv
 from privalue.readers.messages import data_error, one_line
-from privalue.readers.source import Batch, Dialect, Source, Task, Types, numbered, ready
+from privalue.readers.source import Batch, Dialect, Source, Task, Types, as_tasks, locate_rows
 
 PARQUET = (".parquet", ".pq")
 READ_ROWS = 1 << 20  # of Parquet, at once by one thread
@@ -32,7 +32,7 @@ def open_files(data: str | Path, dialect: Dialect) -> Source:
         schemas=tuple((str(file.path), file.schema) for file in files),
         tasks=lambda types: (task for file in files for task in file.tasks(types)),
         rows=sum(file.metadata.num_rows for file in files if isinstance(file, ParquetFile)) or None,
-        heading={"delimiter": first.delimiter, "encoding": first.encoding}
+        csv_format={"delimiter": first.delimiter, "encoding": first.encoding}
         if isinstance(first, CsvFile)
         else {},
     )
@@ -62,26 +62,27 @@ def _open_file(path: Path, dialect: Dialect) -> "CsvFile | ParquetFile":
 def find_files(data: str | Path) -> list[Path]:
     """Return the files of a name, a folder or a glob."""
     try:
-        found = _match(data)
-        for path in found:
+        paths = _match(data)
+        for path in paths:
             _require_plain(path, set(Path(data).parts))
-        return found
+        return paths
     except OSError as problem:
         raise data_error("unreadable", place=data, problem=problem.strerror) from None
 
 
-def _require_plain(path: Path, written: Set[str]) -> None:
+def _require_plain(path: Path, name_parts: Set[str]) -> None:
     """Refuse special files, and files with a column in the name of their folder (Hive partitions).
 
     Args:
-        path: a file that was found.
-        written: the parts of the name that the user wrote: to name a partition explicitly is fine.
+        path: the file.
+        name_parts: the parts of the name that the user gave, which may name one partition.
     """
     if not path.is_file():
         raise data_error("file-special", path=path)
-    hive = next((p for p in path.parent.parts if _HIVE.fullmatch(p) and p not in written), None)
-    if hive is not None:
-        raise data_error("file-partitioned", path=path, folder=hive)
+    unnamed = (part for part in path.parent.parts if part not in name_parts)
+    folder = next(filter(_HIVE.fullmatch, unnamed), None)
+    if folder is not None:
+        raise data_error("file-partitioned", path=path, folder=folder)
 
 
 def _match(data: str | Path) -> list[Path]:
@@ -97,15 +98,16 @@ def _match(data: str | Path) -> list[Path]:
         return [path]
     matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
     if not matches:
-        # A plain web address is quoted; any other address was refused without being quoted.
+        # The name cannot hold a password: addresses that may were refused before.
         raise data_error("file-remote" if "://" in str(data) else "file-absent", data=data)
-    every = (file for match in matches for file in (_match(match) if match.is_dir() else [match]))
-    return list(dict.fromkeys(every))  # a pattern may match a folder and what is in it
+    files = (file for match in matches for file in (_match(match) if match.is_dir() else [match]))
+    return list(dict.fromkeys(files))  # a pattern may match a folder and a file in it
 
 
 def _holds_rows(file: Path) -> bool:
-    ours = file.name.lower().endswith(csv.ENDINGS + PARQUET)
-    return ours and not file.name.startswith(("_", ".")) and file.is_file()
+    """Return whether a file in a folder is CSV or Parquet, and neither hidden nor metadata."""
+    is_table = file.name.lower().endswith(csv.ENDINGS + PARQUET)
+    return is_table and not file.name.startswith(("_", ".")) and file.is_file()
 
 
 # Parquet
@@ -121,19 +123,19 @@ class ParquetFile:
 
     @classmethod
     def open(cls, path: Path) -> "ParquetFile":
-        """Read the metadata; refuse a file with inconsistent counts of rows.
+        """Read the metadata of a file; refuse it if its counts of rows are inconsistent.
 
-        The counts of single columns are not accessed: pyarrow aborts the process if one is damaged.
+        The counts of single columns are not read: pyarrow aborts the process if one is damaged.
         """
-        with _opened(path) as file:
-            opened = cls(path, file.schema_arrow, file.metadata)
-            declared = file.metadata.num_rows
-            _require_rows(path, declared, sum(max(size, 0) for size in opened.sizes))
-            return opened
+        with _open_parquet(path) as file:
+            parquet = cls(path, file.schema_arrow, file.metadata)
+            count = sum(max(size, 0) for size in parquet.sizes)
+        _require_rows(path, parquet.metadata.num_rows, count)
+        return parquet
 
     @property
     def sizes(self) -> list[int]:
-        """Return how many rows each row group has."""
+        """Return the number of rows of each row group."""
         return [self.metadata.row_group(at).num_rows for at in range(self.parts)]
 
     @property
@@ -142,7 +144,7 @@ class ParquetFile:
         return int(self.metadata.num_row_groups)
 
     def tasks(self, types: Types, first: int = 0, last: int | None = None) -> Iterator[Task]:
-        """Yield row groups: small ones together, large ones in several parts."""
+        """Yield tasks that read row groups: small ones together, a large one in several parts."""
         names, groups, rows, sizes = list(types), list[int](), 0, self.sizes
         row = 1 + sum(sizes[:first])
         for group in range(self.parts)[first:last]:
@@ -157,31 +159,34 @@ class ParquetFile:
         if groups:
             yield partial(self._read, groups, names, row, rows)
 
-    def _read(self, groups: list[int], names: list[str], first: int, declared: int) -> Batch:
-        """Read some row groups."""
-        with _opened(self.path, self.metadata) as file:
+    def _read(self, groups: list[int], names: list[str], first: int, count: int) -> Batch:
+        """Read some row groups, of which ``first`` is the number of the first row."""
+        with _open_parquet(self.path, self.metadata) as file:
             table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
-            # Without dictionaries, whose index types may overflow when they are combined.
+            # Decoded, because the index type of combined dictionaries may overflow.
             kinds = [cells.value_type(kind) for kind in table.schema.types]
             table = table.cast(pa.schema(list(zip(names, kinds, strict=True))))
             batches = table.combine_chunks().to_batches()  # one, except for gigabytes of text
             rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-        _require_rows(self.path, declared, rows.num_rows)
-        return Batch(rows, numbered(str(self.path), range(first, first + declared)))
+        _require_rows(self.path, count, rows.num_rows)
+        return Batch(rows, locate_rows(str(self.path), range(first, first + count)))
 
     def _split(self, group: int, names: list[str], first: int) -> Iterator[Task]:
+        """Yield a large row group in batches."""
         count = 0
-        with _opened(self.path, self.metadata) as file:
+        with _open_parquet(self.path, self.metadata) as file:
             for rows in file.iter_batches(READ_ROWS, row_groups=[group], columns=names):
                 numbers = range(first + count, first + count + rows.num_rows)
-                yield from ready([Batch(rows.select(names), numbered(str(self.path), numbers))])
+                yield from as_tasks(
+                    [Batch(rows.select(names), locate_rows(str(self.path), numbers))]
+                )
                 count += rows.num_rows
         _require_rows(self.path, self.sizes[group], count)
 
 
 @contextmanager
-def _opened(path: Path, metadata: Any = None) -> Iterator[Any]:
-    """Open a Parquet file, and translate Arrow's errors into one line with its name."""
+def _open_parquet(path: Path, metadata: Any = None) -> Iterator[Any]:
+    """Yield an open Parquet file; translate Arrow's errors into one line with its name."""
     try:
         # pre_buffer helps with remote storage; for local files it only costs one more copy.
         with pq.ParquetFile(
@@ -195,7 +200,7 @@ def _opened(path: Path, metadata: Any = None) -> Iterator[Any]:
         raise data_error("parquet-unreadable", path=path, problem=one_line(problem)) from None
 
 
-def _require_rows(path: Path, declared: int, count: int) -> None:
+def _require_rows(path: Path, expected: int, count: int) -> None:
     """Refuse a file whose number of rows differs from its metadata."""
-    if count != declared:
-        raise data_error("parquet-damaged", path=path, declared=declared, count=count)
+    if count != expected:
+        raise data_error("parquet-damaged", path=path, expected=expected, count=count)

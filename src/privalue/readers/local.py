@@ -3,8 +3,7 @@
 Threads read and encode batches, and one thread adds them to the core. A source that can be read
 again is first assumed to be sorted: whole units go to the core as they arrive, and the last unit of
 a batch stays open until the next batch. If rows turn out to be unsorted, the source is read again,
-and rows are grouped by unit (``grouping``), in memory alone: if they do not fit, the source is read
-several times.
+and rows are grouped by unit in memory (``grouping``). If they do not fit, it is read several times.
 """
 
 import os
@@ -25,15 +24,15 @@ from privalue.errors import UsageError
 from privalue.readers import grouping
 from privalue.readers.conflicts import ConflictError, add_to_core, conflict
 from privalue.readers.declaration import Declaration
-from privalue.readers.grouping import Divided
+from privalue.readers.grouping import PartitionedRows
 from privalue.readers.messages import data_error
 from privalue.readers.rows import Encoder, Rows
 from privalue.readers.source import Progress, Source, Task
 
 MOST_THREADS = 1024
-LEAST_MEMORY = 64_000_000  # bytes, that can be asked for
-RESERVED_BYTES = 608 << 20  # for the program itself, and batches being read
-LEAST_BYTES = 1 << 24
+LEAST_MEMORY = 64_000_000  # bytes: the smallest limit that is accepted
+RESERVED_BYTES = 608 << 20  # for the program itself, and for batches being read
+LEAST_BYTES = 1 << 24  # for rows, however small the limit is
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 _Item = TypeVar("_Item")
@@ -46,11 +45,11 @@ def default_memory(limits: Iterable[str] = _LIMITS) -> int:
     Args:
         limits: files with the memory limit of a container.
     """
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in limits:
-        with suppress(OSError, ValueError):  # "max", or no such file
-            found.append(int(Path(name).read_text()))
-    return min(found) // 2
+        with suppress(OSError, ValueError):  # it holds "max", or does not exist
+            sizes.append(int(Path(name).read_text()))
+    return min(sizes) // 2
 
 
 def usable_cores() -> int:
@@ -60,7 +59,7 @@ def usable_cores() -> int:
 
 
 def require_threads(threads: int | None) -> int:
-    """Return a valid number of threads, or the number of cores for None; raise UsageError."""
+    """Return a number of threads, or the number of cores for None; raise UsageError."""
     if threads is None:
         return usable_cores()
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
@@ -70,7 +69,7 @@ def require_threads(threads: int | None) -> int:
 
 
 def require_memory(memory: int | str | None) -> int:
-    """Return the bytes of a size such as "2GB", or the default for None; raise UsageError."""
+    """Return a size such as "2GB" in bytes, or the default for None; raise UsageError."""
     if memory is None:
         return default_memory()
     with suppress(ValidationError):
@@ -93,16 +92,17 @@ def read_locally(
     for place, schema in source.schemas:
         declaration.require_columns(place, schema)
     reading = _Reading(source, declaration, limits, threads, progress)
-    in_order = declaration.study.data.sorted
-    if source.rereadable and not in_order:
+    if declaration.study.data.sorted:
+        return reading.in_order()
+    if source.rereadable:
         with suppress(ConflictError):
             return reading.in_order()
-    return reading.in_order() if in_order else reading.in_any_order(memory)
+    return reading.in_any_order(memory)
 
 
 @dataclass
 class _Reading:
-    """One reading of a source into the core, sorted or unsorted."""
+    """The reading of one source into the core."""
 
     source: Source
     declaration: Declaration
@@ -132,7 +132,7 @@ class _Reading:
         """Add whole units as they arrive; raise ConflictError if rows are not in order."""
         total, open_unit, left_out = Contributions(self.limits), list[Rows](), 0
         with self._tasks() as tasks:
-            for rows in _each(self._encode, tasks, self.threads):
+            for rows in _map_in_order(self._encode, tasks, self.threads):
                 left_out += rows.left_out
                 if len(rows):
                     open_unit = self._add_whole_units(open_unit, rows, total)
@@ -146,10 +146,10 @@ class _Reading:
     ) -> list[Rows]:
         """Add complete units, and return the last unit, which may continue in the next batch."""
         units = rows.ids[:, : self.unit_ids].reshape(len(rows), -1)
-        # The rows before ``first`` belong to the open unit, those from ``last`` on to the last one.
+        # Rows before ``first`` belong to the open unit, rows from ``last`` on to the last unit.
         first, last = 0, len(rows) - _count_first(units[::-1])
         if open_unit:
-            pair = Rows.concat([open_unit[-1].part(slice(-1, None)), rows.part(slice(0, 1))])
+            pair = Rows.concat([open_unit[-1].select(slice(-1, None)), rows.select(slice(0, 1))])
             self._require_order(pair, 1)
             if (pair.ids[0, : self.unit_ids] == pair.ids[1, : self.unit_ids]).all():
                 first = _count_first(units)
@@ -158,10 +158,10 @@ class _Reading:
         for at in sorted({first, last} - {0}):
             self._require_order(rows, at)
         if open_unit:
-            head = Rows.concat([*open_unit, rows.part(slice(0, first))])
+            head = Rows.concat([*open_unit, rows.select(slice(0, first))])
             add_to_core(head, total, self.declaration)
         if first < last:
-            add_to_core(rows.part(slice(first, last)), total, self.declaration)
+            add_to_core(rows.select(slice(first, last)), total, self.declaration)
         return [Rows(*(column[last:].copy() for column in rows.columns))]
 
     def _require_order(self, rows: Rows, at: int) -> None:
@@ -175,66 +175,69 @@ class _Reading:
     # In any order
 
     def in_any_order(self, memory: int) -> Statistics:
-        """Group rows by unit; read the source once for each part that fits into memory."""
+        """Group rows by unit, in one pass over the source for as many units as fit into memory."""
         total, left_out, first, self.done = Contributions(self.limits), 0, 0, 0
-        room = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
+        capacity = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
         while first < grouping.PARTITIONS:
-            divided, last, left_out = self._gather(first, room)
-            full = (p for p in range(first, last) if any(len(one[p]) for one in divided))
-            for partition, rows in _each(partial(_sorted, divided), full, self.threads):
+            batches, last, left_out = self._gather(first, capacity)
+            occupied = (p for p in range(first, last) if any(len(batch[p]) for batch in batches))
+            sort = partial(_sort_partition, batches)
+            for partition, rows in _map_in_order(sort, occupied, self.threads):
                 add_to_core(rows, total, self.declaration, span=grouping.span_of(partition))
                 self._report(len(rows))
             first = last
         return total.finish(rows_left_out=left_out).require_data()
 
-    def _gather(self, first: int, room: int) -> tuple[list[Divided], int, int]:
-        """Return the rows of partitions from ``first`` on, their end, and how many had no unit.
+    def _gather(self, first: int, capacity: int) -> tuple[list[PartitionedRows], int, int]:
+        """Return the rows of partitions from ``first`` on, their end, and how many have no unit.
 
-        If rows do not fit into memory, half of the partitions are left to the next pass.
+        If rows take more than ``capacity`` bytes, half of the partitions are left to the next pass.
         """
-        last, kept, size, left_out = grouping.PARTITIONS, list[Divided](), 0, 0
+        last, batches, size, left_out = grouping.PARTITIONS, list[PartitionedRows](), 0, 0
 
-        def divide(task: Task) -> tuple[Divided, int]:
+        def divide(task: Task) -> tuple[PartitionedRows, int]:
             rows = self._encode(task)
-            parts = grouping.divide(rows, self.unit_ids, grouping.PARTITIONS, first, last)
-            return parts, rows.left_out
+            batch = grouping.divide(rows, self.unit_ids, grouping.PARTITIONS, first, last)
+            return batch, rows.left_out
 
         with self._tasks() as tasks:
-            for divided, nobodys in _each(divide, tasks, self.threads):
-                left_out += nobodys
-                kept.append(divided.cut(last))  # divided perhaps before ``last`` was halved
-                size += kept[-1].rows.nbytes
-                while size > room and last > first + 1:
+            for batch, without_unit in _map_in_order(divide, tasks, self.threads):
+                left_out += without_unit
+                batches.append(batch.truncate(last))  # a thread may have divided by an older last
+                size += batches[-1].rows.nbytes
+                while size > capacity and last > first + 1:
                     if not self.source.rereadable:
                         raise data_error("rows-outgrow-memory")
                     last = first + (last - first) // 2
-                    kept = [one.cut(last) for one in kept]
-                    size = sum(one.rows.nbytes for one in kept)
-        return kept, last, left_out
+                    batches = [batch.truncate(last) for batch in batches]
+                    size = sum(batch.rows.nbytes for batch in batches)
+        return batches, last, left_out
 
 
-def _sorted(divided: list[Divided], partition: int) -> tuple[int, Rows]:
-    return partition, grouping.sort([one[partition] for one in divided if len(one[partition])])
+def _sort_partition(batches: list[PartitionedRows], partition: int) -> tuple[int, Rows]:
+    """Return a partition, and the sorted rows that all batches have of it."""
+    parts = [batch[partition] for batch in batches]
+    return partition, grouping.sort([rows for rows in parts if len(rows)])
 
 
 def _count_first(units: Integers) -> int:
     """Return how many rows at the beginning belong to the unit of the first row."""
-    seen = 64
+    size = 64
     while True:
-        other = np.flatnonzero((units[:seen] != units[0]).any(axis=1))
-        if len(other):
-            return int(other[0])
-        if seen >= len(units):
+        others = np.flatnonzero((units[:size] != units[0]).any(axis=1))
+        if len(others):
+            return int(others[0])
+        if size >= len(units):
             return len(units)
-        seen *= 8
+        size *= 8
 
 
-def _each(
+def _map_in_order(
     work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int
 ) -> Iterator[_Result]:
     """Run work in threads, and yield the results in the order of the items.
 
-    So, if several fail, the error that is raised is the one of the earliest rows.
+    If several items fail, the error raised is therefore that of the earliest rows.
     """
     waiting: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:

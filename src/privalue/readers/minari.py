@@ -30,10 +30,9 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError, IndexEr
 
 def open_minari(data: Any, dialect: Dialect) -> Source | None:
     """Return the transitions of a Minari dataset, or None if ``data`` is not one."""
-    found = _dataset(data)
-    if found is None:
+    dataset, place = _open_dataset(data) or (None, "")
+    if dataset is None:
         return None
-    dataset, place = found
     if dataset.storage.FORMAT != "hdf5":
         raise data_error("minari-storage", place=place, kind=dataset.storage.FORMAT)
     require_no_rewards_of_ends(dialect)
@@ -44,14 +43,14 @@ def open_minari(data: Any, dialect: Dialect) -> Source | None:
         try:
             episodes = dataset.storage.get_episodes(indices)
             for index, episode in zip(indices, episodes, strict=True):
-                yield index, _acted_on(episode)
-        except _UNREADABLE as problem:  # an error of the storage, not of a single episode
+                yield index, _drop_final_observation(episode)
+        except _UNREADABLE as problem:  # of the storage, not of a single episode
             raise data_error("minari-unreadable", place=place, problem=one_line(problem)) from None
 
     return open_elements(elements, dialect, recording=place)
 
 
-def _acted_on(episode: Mapping[str, Any]) -> dict[str, Any] | None:
+def _drop_final_observation(episode: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return an episode without its final observation; None if the episode is malformed."""
     try:
         return {
@@ -64,7 +63,7 @@ def _acted_on(episode: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
 
 
-def _dataset(data: Any) -> tuple[Any, str] | None:
+def _open_dataset(data: Any) -> tuple[Any, str] | None:
     """Return the dataset and its name in messages, or None if ``data`` is not a dataset."""
     if not isinstance(data, str | Path):
         module = sys.modules.get("minari")  # a caller that has a dataset has imported it
@@ -72,13 +71,13 @@ def _dataset(data: Any) -> tuple[Any, str] | None:
             return None
         return data, f"{_PREFIX}{data.id}"
     place = str(data)
-    named = place.startswith(_PREFIX)
-    folder = None if named else _data_folder(Path(data))
-    if not named and folder is None:
+    has_prefix = place.startswith(_PREFIX)
+    folder = None if has_prefix else _data_folder(Path(data))
+    if not has_prefix and folder is None:
         return None
     try:
         minari: Any = import_module("minari")
-        if named:
+        if has_prefix:
             return minari.load_dataset(place.removeprefix(_PREFIX), download=False), place
         return minari.MinariDataset(folder), place
     except ImportError:  # of Minari, or of its storage

@@ -1,8 +1,8 @@
 """Compute the key and the importance ratio of each row, for off-policy evaluation.
 
 A row's ratio is the target's probability of its action over the behaviour's, which comes from a
-public table, or from the row itself: it depends on that row alone. An action that the behaviour
-never takes has ratio 0: the target's weight there is lost, and the kept mass shows it.
+public table or from the row itself: the ratio depends on that row alone. An action that the
+behaviour never takes has ratio 0; the target's weight there is lost, and the kept mass shows it.
 """
 
 from dataclasses import dataclass, field
@@ -16,42 +16,42 @@ from privalue.study import Study
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ratios:
+class ImportanceRatios:
     """The key and the ratio of every pair of state and action; public."""
 
-    # Key of every pair, and of the two numbers that mark an invalid row and an end.
-    starts: NDArray[np.int32] = field(compare=False)
-    of_pairs: Vector = field(compare=False)  # the target's probability alone if rows are logged
-    logged: bool
+    # Both end with an entry for an invalid row, and one for an end.
+    key_of_pair: NDArray[np.int32] = field(compare=False)
+    ratio_of_pair: Vector = field(compare=False)  # the target's probability, if rows have the other
+    is_logged: bool  # whether rows have the behaviour's probability
 
     @classmethod
-    def of(cls, study: Study, keys: int) -> "Ratios | None":
+    def of(cls, study: Study, keys: int) -> "ImportanceRatios | None":
         """Return the keys and ratios of a study's pairs; None if it values no other policy."""
         if not study.is_off_policy:
             return None
         policies, pairs = study.policies, study.pairs
         assert pairs is not None
-        starts = pairs.state_of if study.policy.by else np.zeros(pairs.count)
+        keys_of_pairs = pairs.state_of if study.policy.by else np.zeros(pairs.count)
         ratios = policies["target"]
         if "behaviour" in policies:
-            ratios = _over(ratios, policies["behaviour"])
+            ratios = _divide(ratios, policies["behaviour"])
         return cls(
-            starts=np.append(starts, [keys, keys + 1]).astype(np.int32),
-            of_pairs=np.append(ratios, [0.0, 1.0]),
-            logged="behaviour" not in policies,
+            key_of_pair=np.append(keys_of_pairs, [keys, keys + 1]).astype(np.int32),
+            ratio_of_pair=np.append(ratios, [0.0, 1.0]),
+            is_logged="behaviour" not in policies,
         )
 
-    def apply(self, pairs: NDArray[np.int32], logged: Vector | None) -> tuple[Any, Vector]:
+    def apply(self, pairs: NDArray[np.int32], probabilities: Vector | None) -> tuple[Any, Vector]:
         """Return the key and the ratio of each row, from its pair and its logged probability."""
-        ratios = self.of_pairs[pairs]
-        if self.logged:
-            assert logged is not None
-            # An end has no action, and so ratio 1.
-            ratios = np.where(pairs == len(self.starts) - 1, 1.0, _over(ratios, logged))
-        return self.starts[pairs], ratios
+        ratios = self.ratio_of_pair[pairs]
+        if self.is_logged:
+            assert probabilities is not None
+            ends = pairs == len(self.key_of_pair) - 1  # an end has no action, and so ratio 1
+            ratios = np.where(ends, 1.0, _divide(ratios, probabilities))
+        return self.key_of_pair[pairs], ratios
 
 
-def _over(target: Vector, behaviour: Vector) -> Vector:
+def _divide(target: Vector, behaviour: Vector) -> Vector:
     """Return target/behaviour, and 0 where the behaviour's probability is 0."""
     with np.errstate(over="ignore"):
         return np.where(behaviour > 0, target / np.where(behaviour > 0, behaviour, 1.0), 0.0)

@@ -1,4 +1,4 @@
-"""Encode rows as plain numbers, each from its own cells, or report the first invalid row.
+"""Encode rows as numbers, each from its own cells, or report the first invalid row.
 
 ``cells`` converts single cells, as the ``declaration`` says; here the cells of a row are combined.
 A row is invalid if one of its cells cannot be converted. With ``invalid = "refuse"`` the first
@@ -29,14 +29,14 @@ from privalue.readers.declaration import Declaration
 from privalue.readers.messages import data_error, list_some, one_line, word
 from privalue.readers.source import Batch, state_roles
 
-_Flags = NDArray[np.bool_]
+_Mask = NDArray[np.bool_]
 _NOT_OF_ENDS = {"action", "arm", "probability"}  # a row that ends its trajectory has none of these
 
 
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Rows(Private):
-    """Some rows as plain numbers."""
+    """Some rows as numbers."""
 
     ids: Integers  # row x id (the person's, if there is one, and the trajectory's) x sort key
     steps: Integers  # of 32 bits if the source's are
@@ -59,23 +59,23 @@ class Rows(Private):
         """Return the memory that the rows take."""
         return sum(column.nbytes for column in self.columns)
 
-    def part(self, which: Any) -> "Rows":
+    def select(self, which: Any) -> "Rows":
         """Return some of the rows: a slice, or an array of positions."""
         return Rows(*(column[which] for column in self.columns))
 
-    def moved(self, places: Integers) -> "Rows":
-        """Return the same rows, each at its new position."""
+    def scatter(self, positions: Integers) -> "Rows":
+        """Return the same rows, each moved to its new position."""
         columns = [np.empty_like(column) for column in self.columns]
-        for column, old in zip(columns, self.columns, strict=True):
-            column[places] = old
+        for target, column in zip(columns, self.columns, strict=True):
+            target[positions] = column
         return Rows(*columns)
 
     @staticmethod
-    def concat(several: Sequence["Rows"]) -> "Rows":
-        """Join rows in new arrays; sort keys are as long as the longest."""
-        ids, *others = zip(*(rows.columns for rows in several), strict=True)
-        size = max(one.shape[2] for one in ids)
-        padded = np.concatenate([cells.pad(one, size) for one in ids])
+    def concat(parts: Sequence["Rows"]) -> "Rows":
+        """Join rows in new arrays; sort keys are padded to the longest."""
+        ids, *others = zip(*(rows.columns for rows in parts), strict=True)
+        size = max(keys.shape[2] for keys in ids)
+        padded = np.concatenate([cells.pad(keys, size) for keys in ids])
         return Rows(padded, *map(np.concatenate, others))
 
 
@@ -99,45 +99,44 @@ class Encoder:
         self._edges = [np.array(edges) for edges in (study.states.bins or {}).values()]
 
     def __call__(self, batch: Batch) -> Rows:
-        """Return a batch as plain numbers.
+        """Return the rows of a batch as numbers.
 
         Raises:
             DataError: a row is invalid and the study refuses such rows; the message names the first
                 one and its value.
         """
-        declared = self._declaration
-        if batch.problem is not None and not declared.study.limits.drop_invalid:
+        declaration, limits = self._declaration, self._declaration.study.limits
+        if batch.problem is not None and not limits.drop_invalid:
             raise batch.problem
-        found = {role: self._cells(role, batch) for role in declared.columns}
-        keys, forbidden = self._keys(found)
-        ends, rewards = self._ends(found)
+        by_role = {role: self._cells(role, batch) for role in declaration.columns}
+        keys, forbidden = self._keys(by_role)
+        ends, rewards = self._ends(by_role)
         failures = {
-            role: _unless(ends, column.failed) if role in _NOT_OF_ENDS else column.failed
-            for role, column in found.items()
+            role: _clear_ends(ends, column.failed) if role in _NOT_OF_ENDS else column.failed
+            for role, column in by_role.items()
         }
-        invalid = _any_of([_unless(ends, forbidden), *failures.values()])
-        if invalid is not None and not declared.study.limits.drop_invalid:
+        invalid = _combine([_clear_ends(ends, forbidden), *failures.values()])
+        if invalid is not None and not limits.drop_invalid:
             at = int(np.argmax(invalid))
-            odd = [role for role, flags in failures.items() if flags is not None and flags[at]]
-            raise self._error(batch, at, odd, found)
-        cut = found["truncated"].values if declared.study.limits.drop_truncated else None
-        marked = _any_of([invalid, cut])
-        keys = keys if ends is None else np.where(ends, np.int32(declared.keys + 1), keys)
+            roles = [role for role, mask in failures.items() if mask is not None and mask[at]]
+            raise self._error(batch, at, roles, by_role)
+        truncated = by_role["truncated"].values if limits.drop_truncated else None
+        dropped = _combine([invalid, truncated])
+        keys = keys if ends is None else np.where(ends, np.int32(declaration.keys + 1), keys)
         rows = Rows(
-            _side_by_side([found[role].values for role in declared.id_roles]),
-            found["step"].values,
-            keys if marked is None else np.where(marked, np.int32(declared.keys), keys),
+            _stack_ids([by_role[role].values for role in declaration.id_roles]),
+            by_role["step"].values,
+            keys if dropped is None else np.where(dropped, np.int32(declaration.keys), keys),
             rewards,
-            found["probability"].values if "probability" in found else None,
+            by_role["probability"].values if "probability" in by_role else None,
             left_out=batch.left_out,
         )
-        nobodys = _any_of([found[role].failed for role in declared.unit_roles])
-        if nobodys is None:
+        without_unit = _combine([by_role[role].failed for role in declaration.unit_roles])
+        if without_unit is None:
             return rows
-        kept = np.flatnonzero(~nobodys)
-        left_out = batch.left_out + len(nobodys) - len(kept)
-        columns = (column[kept] for column in rows.columns)
-        return Rows(*columns, left_out=left_out)
+        with_unit = np.flatnonzero(~without_unit)
+        columns = (column[with_unit] for column in rows.columns)
+        return Rows(*columns, left_out=batch.left_out + len(without_unit) - len(with_unit))
 
     def _cells(self, role: str, batch: Batch) -> Cells:
         """Convert the column of a role."""
@@ -145,10 +144,11 @@ class Encoder:
         try:
             return self._convert(role, batch.rows.column(name), batch.episode_ids)
         except (pa.ArrowException, OverflowError) as problem:
-            where, why = batch.where(0), one_line(problem)
-            raise data_error("column-unreadable", where=where, name=name, problem=why) from None
+            where, reason = batch.locate(0), one_line(problem)
+            raise data_error("column-unreadable", where=where, name=name, problem=reason) from None
 
     def _convert(self, role: str, column: pa.Array, episode_ids: bool) -> Cells:
+        """Convert cells as their role asks."""
         ids, data = self._declaration.id_roles, self._data
         if episode_ids and role in {*ids, "step"}:
             positions = cells.whole_numbers(column)
@@ -156,122 +156,121 @@ class Encoder:
         if role in ids:
             return cells.ids(column, data.id_type)
         if role == "step":
-            how = data.step_type, data.step_format
-            return cells.steps(column, *how, self._missing, self._data.decimal)
+            kind, form = data.step_type, data.step_format
+            return cells.steps(column, kind, form, self._missing, data.decimal)
         if role == "truncated":
             return cells.truths(column, self._missing)
         if role in self._labels:
             return cells.label_codes(column, self._labels[role], self._missing)
         if role in self._counts:
-            return cells.positions(column, self._counts[role], self._missing, self._data.decimal)
-        found = cells.numbers(column, self._missing, self._data.decimal)
+            return cells.positions(column, self._counts[role], self._missing, data.decimal)
+        numbers = cells.numbers(column, self._missing, data.decimal)
         if role == "reward":
-            return found
-        found = Cells(found.values.astype(np.float64, copy=False), found.status)
+            return numbers
+        numbers = Cells(numbers.values.astype(np.float64, copy=False), numbers.status)
         if role == "probability":
-            return found.within(0, 1)
+            return numbers.restrict(0, 1)
         edges = self._edges[int(role.removeprefix("bin "))]
-        return Cells(np.searchsorted(edges, found.values, side="right"), found.status)
+        return Cells(np.searchsorted(edges, numbers.values, side="right"), numbers.status)
 
-    def _keys(self, found: dict[str, Cells]) -> tuple[NDArray[np.int32], _Flags | None]:
+    def _keys(self, by_role: dict[str, Cells]) -> tuple[NDArray[np.int32], _Mask | None]:
         """Return keys, and which rows have an action that is not allowed in their state."""
-        first, *others = (found[role].values for role in state_roles(self._declaration.columns))
+        first, *others = (by_role[role].values for role in state_roles(self._declaration.columns))
         keys = first if self._codes is None else self._codes[first]
         for edges, values in zip(self._edges[1:], others, strict=True):
             keys = keys * (len(edges) + 1) + values
         forbidden = None
-        if "action" in found:
-            keys = keys.astype(np.int64) * self._counts["action"] + found["action"].values
+        if "action" in by_role:
+            keys = keys.astype(np.int64) * self._counts["action"] + by_role["action"].values
         if self._allowed is not None:
             at = np.searchsorted(self._allowed, keys).clip(max=len(self._allowed) - 1)
             forbidden, keys = self._allowed[at] != keys, at
-        if "arm" in found:
-            keys = keys + found["arm"].values.astype(np.int64) * self._counts["state"]
+        if "arm" in by_role:
+            keys = keys + by_role["arm"].values.astype(np.int64) * self._counts["state"]
         return keys.astype(np.int32, copy=False), forbidden
 
-    def _ends(self, found: dict[str, Cells]) -> tuple[_Flags | None, NDArray[np.floating]]:
-        """Return which rows end their trajectory (None without ends), and the rewards."""
+    def _ends(self, by_role: dict[str, Cells]) -> tuple[_Mask | None, NDArray[np.floating]]:
+        """Return which rows end their trajectory (None if no label does), and the rewards."""
         study, ends = self._declaration.study, None
-        position = found["step"].values  # any column will do: only its length is used
+        codes = by_role["step"].values  # any column will do: only its length is used
         if study.states.ends is not None:
             assert self._codes is not None
-            position = self._codes[found["state"].values] - study.names.count
-            failed = found["state"].failed
-            ends = (position >= 0) if failed is None else (position >= 0) & ~failed
+            codes = self._codes[by_role["state"].values] - study.names.count  # of ends, from 0 on
+            failed = by_role["state"].failed
+            ends = (codes >= 0) if failed is None else (codes >= 0) & ~failed
         if study.fixed_rewards is None:
-            return ends, found["reward"].values
-        row, of_ends = study.fixed_rewards
-        rewards = np.full(len(position), row)
+            return ends, by_role["reward"].values
+        reward_per_row, rewards_of_ends = study.fixed_rewards
+        rewards = np.full(len(codes), reward_per_row)
         if ends is not None:
-            rewards[ends] = np.array(of_ends)[position[ends]]
+            rewards[ends] = np.array(rewards_of_ends)[codes[ends]]
         return ends, rewards
 
-    def _error(self, batch: Batch, at: int, odd: list[str], found: dict[str, Cells]) -> DataError:
+    def _error(
+        self, batch: Batch, at: int, roles: list[str], by_role: dict[str, Cells]
+    ) -> DataError:
         """Return the error for an invalid row, with what to do about it.
 
         Args:
             batch: the rows.
             at: the position of the row.
-            odd: the roles of its invalid cells; if there are none, its action is not allowed.
-            found: the cells.
+            roles: the roles of its invalid cells; if there are none, its action is not allowed.
+            by_role: the cells of all rows.
         """
         columns = self._declaration.columns
-        role = odd[0] if odd else "action"
-        about = {"where": batch.where(at), "name": columns[role]}
-        if odd and found[role].status[at] == MISSING:
+        role = roles[0] if roles else "action"
+        about = {"where": batch.locate(at), "name": columns[role]}
+        if roles and by_role[role].status[at] == MISSING:
             return data_error("cell-missing", **about)
-        about["shown"] = _shown(batch.rows.column(columns[role]), at)
-        if odd:
+        about["value"] = _format_cell(batch.rows.column(columns[role]), at)
+        if roles:
             return data_error("cell-invalid", expected=self._expected(role), **about)
-        states = (
-            batch.rows.column(columns[role]) for role in state_roles(self._declaration.columns)
-        )
-        return data_error(
-            "action-forbidden", state=", ".join(_shown(s, at) for s in states), **about
-        )
+        state = [batch.rows.column(columns[role]) for role in state_roles(columns)]
+        texts = ", ".join(_format_cell(column, at) for column in state)
+        return data_error("action-forbidden", state=texts, **about)
 
     def _expected(self, role: str) -> str:
         """Return what a cell of this role must be, for a message."""
-        declared, data = self._declaration, self._data
-        if role in declared.id_roles:
+        declaration, data = self._declaration, self._data
+        if role in declaration.id_roles:
             return word(f"id-{data.id_type}", longest=cells.LONGEST_ID)
         if role == "step":
-            how = "formatted" if data.step_format else data.step_type
-            return word(f"step-{how}", kind=data.step_type, how=data.step_format)
+            kind = "formatted" if data.step_format else data.step_type
+            return word(f"step-{kind}", kind=data.step_type, format=data.step_format)
         if role.startswith("bin "):
-            return word("bin", columns=len(state_roles(declared.columns)))
+            return word("bin", columns=len(state_roles(declaration.columns)))
         if role in self._labels:
             labels = self._labels[role]
-            some = list_some(labels[:6].to_pylist(), 5)
-            return word(f"{role}-label", count=len(labels), some=some)
+            first = list_some(labels[:6].to_pylist(), 5)
+            return word(f"{role}-label", count=len(labels), labels=first)
         if role in self._counts:
             return word(f"{role}-number", last=self._counts[role] - 1)
         return word(f"a-{role}")
 
 
-def _unless(ends: _Flags | None, flags: _Flags | None) -> _Flags | None:
-    """Return the flags, cleared for rows that end a trajectory."""
-    return flags if ends is None or flags is None else flags & ~ends
+def _clear_ends(ends: _Mask | None, mask: _Mask | None) -> _Mask | None:
+    """Return the mask, cleared for rows that end a trajectory."""
+    return mask if ends is None or mask is None else mask & ~ends
 
 
-def _any_of(several: Sequence[_Flags | None]) -> _Flags | None:
-    """Return which rows have any of the flags set; None if no row has."""
-    flags = [one for one in several if one is not None and one.any()]
-    return np.logical_or.reduce(flags) if flags else None
+def _combine(masks: Sequence[_Mask | None]) -> _Mask | None:
+    """Return which rows any of the masks marks; None if no row is marked."""
+    marked = [mask for mask in masks if mask is not None and mask.any()]
+    return np.logical_or.reduce(marked) if marked else None
 
 
-def _shown(column: pa.Array, at: int) -> str:
+def _format_cell(column: pa.Array, at: int) -> str:
     """Return a cell as text for a message."""
     try:
-        shown = repr(column[at].as_py())
+        text = repr(column[at].as_py())
     except UnicodeDecodeError as problem:
-        unread = problem.object == cells.NO_TEXT
-        shown = "(nothing that can be read)" if unread else repr(problem.object)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+        is_object = problem.object == cells.NO_TEXT
+        text = "(an unreadable object)" if is_object else repr(problem.object)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _side_by_side(ids: list[Integers]) -> Integers:
-    """Return row x id x sort key; an id with a shorter key ends with zeros."""
+def _stack_ids(ids: list[Integers]) -> Integers:
+    """Return ids as an array of row x id x sort key; shorter keys end with zeros."""
     if len(ids) == 1:
         return ids[0][:, None, :]
     size = max(values.shape[1] for values in ids)

@@ -1,7 +1,7 @@
 """Define the interface of a source of rows: a schema, and Arrow batches.
 
-A new source only has to yield batches. It knows nothing of the study but its dialect: the engine
-(``local``, ``spark``) selects columns, checks types and converts cells, for all sources alike.
+A source yields batches, and knows nothing of the study but its dialect. The engine (``local``,
+``spark``) chooses columns, checks types and converts cells, for all sources alike.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from privalue.errors import DataError
 BATCH_ROWS = 1 << 17
 Progress = Callable[[int, int | None], None]  # called with rows done, and rows in all if known
 
+# The columns to read, each with the type that its texts usually have.
 Types = Mapping[str, pa.DataType]
 
 
@@ -22,27 +23,27 @@ Types = Mapping[str, pa.DataType]
 class Dialect:
     """The part of a study that sources know."""
 
-    delimiter: str | None = None  # of CSV; None: the one that splits the heading into most columns
+    delimiter: str | None = None  # of CSV; None: the one that gives the heading most columns
     encoding: str = "utf-8"
     decimal: str = "."
     # Columns by role ("state", "bin 0", "reward", ...): episodes have roles instead of names.
     columns: Mapping[str, str] = field(default_factory=dict)
-    by_person: bool = False  # then a recording is refused, since it names no person
-    ends_have_rewards: bool = False  # then, too, since its final observations have no rows
+    by_person: bool = False  # refuses recordings, which name no person
+    ends_have_rewards: bool = False  # refuses recordings, whose final observations have no rows
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
-    """Some rows of a source, unconverted, and a function that names a row in messages.
+    """Some rows of a source, unconverted, and a function that names the place of a row.
 
-    PRIVATE. It holds a function, and so cannot be sealed or pickled; its repr shows no row.
+    PRIVATE. Because of the function it cannot be sealed or pickled; its repr shows no row.
     """
 
     rows: pa.RecordBatch = field(repr=False)
-    where: Callable[[int], str] = field(repr=False)  # the place of a row: "trial.csv, line 17"
-    # lines or elements that are not rows, so that their unit is unknown
+    locate: Callable[[int], str] = field(repr=False)  # for messages: "trial.csv, line 17"
+    # Lines or elements that cannot be read as rows, so that their unit is unknown.
     left_out: int = field(default=0, repr=False)
-    # the error of the first of these
+    # The error of the first of them.
     problem: DataError | None = field(default=None, repr=False)
     episode_ids: bool = False  # ids are positions of episodes, never equal to an id in a row
 
@@ -52,15 +53,14 @@ Task = Callable[[], Batch]
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A stream of batches, which are read as tasks so that several threads can read at once."""
+    """A stream of batches, each read by a task, so that several threads can read at once."""
 
-    # The name of each table for messages, and its columns; texts if the source has no types.
+    # The name of each table for messages, and its columns: texts, if the source has no types.
     schemas: tuple[tuple[str, pa.Schema], ...]
-    # Takes the columns to read, each with the type that its texts usually have.
     tasks: Callable[[Types], Iterator[Task]]
-    rows: int | None = None  # approximately, if that is known without reading
-    # Of CSV: the delimiter and the encoding of the first heading.
-    heading: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None  # approximately, if known without reading
+    # The delimiter and the encoding of a CSV file.
+    csv_format: Mapping[str, str] = field(default_factory=dict)
     rereadable: bool = True
 
 
@@ -73,9 +73,9 @@ def open_batches(
     """Return the rows of a stream of Arrow batches.
 
     Args:
-        place: its name in messages.
+        place: the name of the stream in messages.
         schema: all columns.
-        fetch: returns the rows, with at least these columns.
+        fetch: takes names of columns, and returns batches with at least these.
         about: further fields of ``Source``.
     """
 
@@ -85,7 +85,7 @@ def open_batches(
             numbers = range(first, first + batch.num_rows)
             for start in range(0, batch.num_rows, BATCH_ROWS):
                 rows = batch.slice(start, BATCH_ROWS).select(names)
-                yield from ready([Batch(rows, numbered(place, numbers[start:]))])
+                yield from as_tasks([Batch(rows, locate_rows(place, numbers[start:]))])
             first += batch.num_rows
 
     return Source(schemas=((place, schema),), tasks=tasks, **about)
@@ -96,17 +96,17 @@ def state_roles(columns: Mapping[str, str]) -> list[str]:
     return [role for role in columns if role == "state" or role.startswith("bin ")]
 
 
-def numbered(place: str, numbers: Sequence[int]) -> Callable[[int], str]:
-    """Return a function that names rows by their numbers."""
+def locate_rows(place: str, numbers: Sequence[int]) -> Callable[[int], str]:
+    """Return a function that names the place of a row by its number."""
     return lambda at: f"{place}, row {numbers[at]}"
 
 
-def ready(batches: Iterable[Batch]) -> Iterator[Task]:
+def as_tasks(batches: Iterable[Batch]) -> Iterator[Task]:
     """Yield existing batches as tasks."""
     for batch in batches:
         yield lambda batch=batch: batch  # type: ignore[misc]
 
 
-def texts(names: Iterable[str]) -> pa.Schema:
-    """Return the schema of columns without types."""
+def text_schema(names: Iterable[str]) -> pa.Schema:
+    """Return the schema of columns of texts."""
     return pa.schema([(name, pa.string()) for name in names])

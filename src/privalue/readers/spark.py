@@ -7,10 +7,10 @@
 | driver    | adds up the totals by state, and draws noise                                       |
 
 Every task uses the grouping and the core of the local engine. Sums are integers, so the result is
-that of the local engine, bit for bit. They come only from the output of successful tasks: a task
-that is retried counts once. An error in the data is output, too: the task is not retried, and Spark
-does not log the message, which may quote the data. Spark writes shuffled rows to its own disks. One
-bucket must fit into memory; ``spark.sql.shuffle.partitions`` is their number.
+that of the local engine, bit for bit. They come only from the output of successful tasks, so that a
+task that is retried counts once. An error in the data is output, too: the task is not retried, and
+Spark does not log the message, which may quote the data. Spark writes shuffled rows to its own
+disks. One bucket must fit into memory; ``spark.sql.shuffle.partitions`` is their number.
 """
 
 import io
@@ -35,7 +35,7 @@ from privalue.readers.declaration import Declaration
 from privalue.readers.files import list_files
 from privalue.readers.messages import word
 from privalue.readers.rows import Encoder, Rows
-from privalue.readers.source import Batch, Progress, numbered
+from privalue.readers.source import Batch, Progress, locate_rows
 from privalue.readers.spark_session import active_session, pyspark_sql, session, translate_errors
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 __all__ = ["read_with_spark", "session"]
 
 Batches = Iterator[pa.RecordBatch]
-Read = Callable[[Batches, Declaration], Iterator[Batch]]  # yields the rows of a task's input
+BatchReader = Callable[[Batches, Declaration], Iterator[Batch]]  # yields the rows of a task's input
 
 FRAME = "the Spark dataframe"
-ENCODED = "bucket int, content binary"  # without a bucket, the content is a task's note
-SUMMED = "content binary"
-_BUNDLE_ROWS = 1 << 19  # divided into buckets at a time
+_ENCODED_SCHEMA = "bucket int, content binary"  # without a bucket, the content is a task's summary
+_SUMS_SCHEMA = "content binary"
+_BUNDLE_ROWS = 1 << 19  # divided into buckets together
 _DEFAULT_BUCKETS = 200
 
 
@@ -60,7 +60,7 @@ def read_with_spark(
 
     Args:
         data: a Spark DataFrame, or the name of CSV or Parquet files that every worker can open:
-            these are read in the active session, or else in one that is stopped at the end.
+            they are read in the active session, or else in a new one that is stopped at the end.
         declaration: the study's declaration of rows.
         limits: the limits that the core enforces on every unit.
         progress: called once, at the end.
@@ -71,34 +71,34 @@ def read_with_spark(
     sql = pyspark_sql()
     with translate_errors():
         if isinstance(data, sql.DataFrame):
-            found = _compute(_needed(data, declaration), read_frame, declaration, limits)
+            frame = _select_columns(data, declaration)
+            statistics = _compute(frame, read_frame, declaration, limits)
         elif isinstance(data, str | Path):
-            found = _read_files(data, declaration, limits)
+            statistics = _read_files(data, declaration, limits)
         else:
             raise UsageError(word("spark-data", kind=type(data).__name__))
     if progress is not None:
-        progress(found.rows, found.rows)
-    return found.require_data()
+        progress(statistics.rows, statistics.rows)
+    return statistics.require_data()
 
 
 # Reading
 
 
-def _needed(data: "DataFrame", declaration: Declaration) -> "DataFrame":
-    """Return the needed columns of a DataFrame, by their roles."""
+def _select_columns(data: "DataFrame", declaration: Declaration) -> "DataFrame":
+    """Return the columns of a DataFrame that the study needs, named by their roles."""
     functions = import_module("pyspark.sql.functions")
     to_arrow = import_module("pyspark.sql.pandas.types").to_arrow_type
-    wanted = set(declaration.columns.values())
+    names = set(declaration.columns.values())
     fields = [
-        (one.name, to_arrow(one.dataType, timezone="UTC") if one.name in wanted else pa.null())
-        for one in data.schema
+        (f.name, to_arrow(f.dataType, timezone="UTC") if f.name in names else pa.null())
+        for f in data.schema
     ]
     declaration.require_columns(FRAME, pa.schema(fields))
-    # By position, since names may contain dots, or differ only in case.
-    cells = [f"c{at}" for at in range(len(data.columns))]
-    renamed = data.toDF(*cells)
-    chosen = {role: cells[data.columns.index(name)] for role, name in declaration.columns.items()}
-    return renamed.select(*(functions.col(cell).alias(role) for role, cell in chosen.items()))
+    # By position, because names may contain dots, or differ in case alone.
+    frame = data.toDF(*(f"c{at}" for at in range(len(data.columns))))
+    positions = {role: data.columns.index(name) for role, name in declaration.columns.items()}
+    return frame.select(*(functions.col(f"c{at}").alias(role) for role, at in positions.items()))
 
 
 def read_frame(batches: Batches, declaration: Declaration) -> Iterator[Batch]:
@@ -107,18 +107,17 @@ def read_frame(batches: Batches, declaration: Declaration) -> Iterator[Batch]:
     names = list(declaration.columns.values())
     for batch in batches:
         rows = pa.RecordBatch.from_arrays(batch.columns, names=names)
-        yield Batch(rows, numbered(place, range(first, first + len(rows))))
+        yield Batch(rows, locate_rows(place, range(first, first + len(rows))))
         first += len(rows)
 
 
 def partition_id() -> int:
-    """Return the number of the partition that this task works on."""
-    task: Any = import_module("pyspark").TaskContext.get()
-    return int(task.partitionId())
+    """Return the number of this task's partition."""
+    return int(import_module("pyspark").TaskContext.get().partitionId())
 
 
 def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> Statistics:
-    """Read the parts of files in tasks, with the local engine's reader."""
+    """Return the statistics of files; every task reads some parts."""
     if "::" in str(data) or "://" in str(data) or str(data).startswith("minari:"):
         raise UsageError(word("spark-name"))
     files = list_files(data, declaration.dialect)
@@ -140,17 +139,17 @@ def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> S
 
 
 def _compute(
-    frame: "DataFrame", read: Read, declaration: Declaration, limits: Limits
+    frame: "DataFrame", read: BatchReader, declaration: Declaration, limits: Limits
 ) -> Statistics:
     """Run the tasks, and return the statistics."""
     partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    # Some vendors' value is "auto".
+    # Some vendors have "auto".
     buckets = int(partitions) if partitions.isdigit() else _DEFAULT_BUCKETS
     encode = partial(encode_buckets, read=read, declaration=declaration, buckets=buckets)
     add = partial(add_buckets, declaration=declaration, limits=limits, buckets=buckets)
-    # Without a number of partitions, so that Spark may use few tasks for few rows.
-    rows = frame.mapInArrow(encode, ENCODED).repartition("bucket")
-    output = rows.sortWithinPartitions("bucket").mapInArrow(add, SUMMED).toArrow()
+    # No number of partitions is given, so that Spark may use few tasks for few rows.
+    rows = frame.mapInArrow(encode, _ENCODED_SCHEMA).repartition("bucket")
+    output = rows.sortWithinPartitions("bucket").mapInArrow(add, _SUMS_SCHEMA).toArrow()
     return add_up(output, limits)
 
 
@@ -161,53 +160,53 @@ def add_up(output: pa.Table, limits: Limits) -> Statistics:
         DataError: the earliest error of any task.
         BoundaryError: two tasks share a unit.
     """
-    tasks = [_load(content) for content in output.column("content").to_pylist()]
-    errors = [error for note, _ in tasks for error in note["errors"]]
+    tasks = [_load_output(content) for content in output.column("content").to_pylist()]
+    errors = [error for summary, _ in tasks for error in summary["errors"]]
     if errors:
         _, message, code = min(errors)
         raise DataError(message, code=code)
     total = Contributions(limits).finish()
-    for note, arrays in tasks:
+    for summary, arrays in tasks:
         ranges = tuple(
             BatchRange(tuple(span), *(tuple(map(tuple, unit)) for unit in ends))
-            for span, *ends in note["ranges"]
+            for span, *ends in summary["ranges"]
         )
-        total += Statistics(limits=limits, batch_ranges=ranges, **arrays, **note["counters"])
+        total += Statistics(limits=limits, batch_ranges=ranges, **arrays, **summary["counters"])
     return total
 
 
 def encode_buckets(
-    batches: Batches, *, read: Read, declaration: Declaration, buckets: int
+    batches: Batches, *, read: BatchReader, declaration: Declaration, buckets: int
 ) -> Batches:
-    """Yield the rows of each bucket in one cell, in Arrow's IPC format, and a note at the end.
+    """Yield the rows of each bucket in one cell, in Arrow's IPC format, and a summary at the end.
 
     An error is output, not raised: Spark would retry the task, and log the message.
     """
     encoder, unit_ids = Encoder(declaration), len(declaration.unit_roles)
-    waiting, left_out, errors = list[Rows](), 0, list[Any]()
+    pending, left_out, errors = list[Rows](), 0, list[Any]()
 
     def divide() -> pa.RecordBatch:
-        divided = grouping.divide(Rows.concat(waiting), unit_ids, buckets)
-        full = [bucket for bucket in range(buckets) if len(divided[bucket])]
-        return _encoded(full, [pack(divided[bucket]) for bucket in full])
+        rows = grouping.divide(Rows.concat(pending), unit_ids, buckets, 0, buckets)
+        occupied = [bucket for bucket in range(buckets) if len(rows[bucket])]
+        return _bucket_batch(occupied, [pack(rows[bucket]) for bucket in occupied])
 
     try:
         for batch in read(batches, declaration):
             rows = encoder(batch)
             left_out += rows.left_out
-            waiting += [rows] if len(rows) else []
-            if sum(map(len, waiting)) >= _BUNDLE_ROWS:
+            pending += [rows] if len(rows) else []
+            if sum(map(len, pending)) >= _BUNDLE_ROWS:
                 yield divide()
-                waiting = []
-        if waiting:
+                pending = []
+        if pending:
             yield divide()
     except DataError as problem:
         errors.append([partition_id(), str(problem), problem.code])
-    note = {"left_out": left_out, "errors": errors}
-    yield _encoded([None], [json.dumps(note).encode()])
+    summary = {"left_out": left_out, "errors": errors}
+    yield _bucket_batch([None], [json.dumps(summary).encode()])
 
 
-def _encoded(buckets: Sequence[int | None], contents: list[bytes]) -> pa.RecordBatch:
+def _bucket_batch(buckets: Sequence[int | None], contents: list[bytes]) -> pa.RecordBatch:
     columns = {"bucket": pa.array(buckets, pa.int32()), "content": pa.array(contents, pa.binary())}
     return pa.record_batch(columns)
 
@@ -215,30 +214,31 @@ def _encoded(buckets: Sequence[int | None], contents: list[bytes]) -> pa.RecordB
 def add_buckets(
     batches: Batches, *, declaration: Declaration, limits: Limits, buckets: int
 ) -> Batches:
-    """Sum up the rows of some buckets; yield the sums, or errors."""
+    """Yield the sums of the rows of some buckets, or errors."""
     total, left_out = Contributions(limits), 0
-    note: dict[str, Any] = {"errors": []}
+    summary: dict[str, Any] = {"errors": []}
     arrays: dict[str, Any] = {}
     cells = (cell for batch in batches for cell in batch.to_pylist())
     try:
-        for bucket, same in groupby(cells, key=itemgetter("bucket")):
-            contents = [cell["content"] for cell in same]
+        for bucket, group in groupby(cells, key=itemgetter("bucket")):
+            contents = [cell["content"] for cell in group]
             if bucket is None:
-                notes = [json.loads(content) for content in contents]
-                left_out += sum(one["left_out"] for one in notes)
-                note["errors"] += [error for one in notes for error in one["errors"]]
+                for content in contents:
+                    encoding = json.loads(content)
+                    left_out += encoding["left_out"]
+                    summary["errors"] += encoding["errors"]
                 continue
             rows = grouping.sort([unpack(content, declaration) for content in contents])
             add_to_core(rows, total, declaration, span=grouping.span_of(bucket, buckets))
-        found = total.finish(rows_left_out=left_out)
-        note["counters"] = {name: getattr(found, name) for name in COUNTERS}
-        note["ranges"] = found.batch_ranges
-        arrays = {name: getattr(found, name) for name in ARRAYS}
-    except ConflictError as problem:  # after the errors of single rows, which may have caused it
-        note["errors"].append([math.inf, str(problem), problem.code])
-    content = io.BytesIO()
-    np.savez_compressed(content, note=np.array(json.dumps(note)), **arrays)
-    yield pa.record_batch({"content": pa.array([content.getvalue()], pa.binary())})
+        statistics = total.finish(rows_left_out=left_out)
+        summary["counters"] = {name: getattr(statistics, name) for name in COUNTERS}
+        summary["ranges"] = statistics.batch_ranges
+        arrays = {name: getattr(statistics, name) for name in ARRAYS}
+    except ConflictError as problem:  # sorts after errors of single rows, which may have caused it
+        summary["errors"].append([math.inf, str(problem), problem.code])
+    file = io.BytesIO()
+    np.savez_compressed(file, summary=np.array(json.dumps(summary)), **arrays)
+    yield pa.record_batch({"content": pa.array([file.getvalue()], pa.binary())})
 
 
 # Serialisation
@@ -252,8 +252,7 @@ def pack(rows: Rows) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return bytes(sink.getvalue())
 
 
 def unpack(content: bytes, declaration: Declaration) -> Rows:
@@ -265,8 +264,8 @@ def unpack(content: bytes, declaration: Declaration) -> Rows:
     return Rows(ids, *columns[-others:])
 
 
-def _load(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a task's note, and its arrays."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as found:
-        arrays = {name: found[name] for name in found.files}
-    return json.loads(str(arrays.pop("note"))), arrays
+def _load_output(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the summary of a task, and its arrays."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        arrays = dict(file)
+    return json.loads(str(arrays.pop("summary"))), arrays

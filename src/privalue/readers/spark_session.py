@@ -48,19 +48,17 @@ def session() -> "SparkSession":
 @contextmanager
 def active_session() -> Iterator["SparkSession"]:
     """Yield the active session; or start one, and stop it at the end."""
-    used = pyspark_sql().SparkSession.getActiveSession()
-    if used is not None:
-        yield used
-        return
-    made = session()
+    active = pyspark_sql().SparkSession.getActiveSession()
+    spark = active or session()
     try:
-        yield made
+        yield spark
     finally:
-        made.stop()
+        if active is None:
+            spark.stop()
 
 
 def pyspark_sql() -> Any:
-    """Import ``pyspark.sql``, only where it is needed."""
+    """Import ``pyspark.sql``, or report that an extra is missing."""
     try:
         import_module("pandas")  # PySpark requires it
         return import_module("pyspark.sql")
@@ -87,7 +85,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def silence_loggers() -> None:
-    """Silence two of PySpark's loggers, which would log the private values in a failed query."""
+    """Silence two loggers of PySpark, which would log private values when a query fails."""
     get = import_module("pyspark.logger").PySparkLogger.getLogger
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         get(name).disabled = True

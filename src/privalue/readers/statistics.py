@@ -32,19 +32,17 @@ def read_statistics(
         memory: approximate limit of the local engine, in bytes or as "2GB"; by default half of the
             memory that the process may use. If rows need more, they are read in several passes;
             none is ever written to disk.
-        threads: of the local engine; one for each core, if left out. Spark has its own setting.
-        progress: called with the rows read, and all rows (None if unknown).
+        threads: of the local engine; by default one for each core. Spark has its own setting.
+        progress: called with the number of rows read, and of all rows (None if unknown).
 
     Returns:
         The statistics. They are private.
     """
     declaration = Declaration.of(study, limits.keys)
     if engine == "local":
-        many, room = require_threads(threads), require_memory(memory)
-        source = open_source(data, declaration.dialect, threads=many, memory=room)
-        return read_locally(
-            source, declaration, limits, memory=room, threads=many, progress=progress
-        )
+        resources = {"threads": require_threads(threads), "memory": require_memory(memory)}
+        source = open_source(data, declaration.dialect, **resources)
+        return read_locally(source, declaration, limits, progress=progress, **resources)
     if engine == "spark":
         if threads is not None:
             raise UsageError("Spark's cores are Spark's settings", argument=("threads", threads))

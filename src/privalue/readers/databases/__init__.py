@@ -31,28 +31,27 @@ class Database(Protocol):
     """A database; its connections are read-only."""
 
     place: str  # its name in messages
-    tables: str  # SQL that lists the tables that need no schema
+    tables: str  # SQL that lists the tables whose schema may be left out
 
     def connect(self) -> AbstractContextManager[Any]:
-        """Return a new connection, which the context manager closes."""
+        """Yield a new connection, and close it."""
 
     def errors(self, place: str) -> AbstractContextManager[None]:
         """Translate the driver's errors into one line that begins with the place."""
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:
-        """Return the columns of a query, as texts if they have no types, without fetching a row."""
+        """Return the columns of a query, as texts if they have no types; fetches no row."""
 
     def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
-        """Yield these columns of a query's rows."""
+        """Yield the rows of a query, with these columns alone."""
 
 
 def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> Source | None:
     """Return the rows of a table or a query, or None if ``data`` does not name a database."""
-    found = _find(data, decimal, threads, memory)
-    if found is None:
+    database, request = _resolve(data, decimal, threads, memory) or (None, None)
+    if database is None:
         return None
-    database, request = found
-    with database.connect() as connection, database.errors(database.place):
+    with database.errors(database.place), database.connect() as connection:
         tables = [name for (name,) in connection.execute(database.tables).fetchall()]
         query = resolve_query(request, tables, database.place)
         schema = database.schema(connection, query)
@@ -61,8 +60,8 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
 
     def fetch(names: list[str]) -> Iterator[pa.RecordBatch]:
         with (
-            database.connect() as connection,
             database.errors(query.place),
+            database.connect() as connection,
             closing(database.batches(connection, query, names)) as batches,
         ):
             yield from batches
@@ -70,10 +69,10 @@ def open_database(data: str | Path, decimal: str, threads: int, memory: int) -> 
     return open_batches(query.place, schema, fetch)
 
 
-def _find(
+def _resolve(
     data: str | Path, decimal: str, threads: int, memory: int
 ) -> tuple[Database, str | None] | None:
-    """Return the database and the request after "::"; None if ``data`` is not a database."""
+    """Return the database, and the table or query after "::"; None if it is no database."""
     if is_on_server(data):
         address, request = divide_address(str(data))
         return PostgresServer(address, decimal), request
@@ -95,6 +94,6 @@ def _find(
 def _first_bytes(path: Path) -> bytes:
     """Return the first bytes of a file, which identify its format."""
     if isfile(path):
-        with suppress(OSError), path.open("rb") as file:  # an error when its rows are read
+        with suppress(OSError), path.open("rb") as file:  # raised again when its rows are read
             return file.read(16)
     return b""

@@ -7,32 +7,32 @@ import pyarrow as pa
 
 from privalue.readers import cells
 from privalue.readers.databases.query import Batches, Query
-from privalue.readers.source import texts
+from privalue.readers.source import text_schema
 
 BATCH_ROWS = 1 << 14  # small, since Python objects take more memory than Arrow's numbers
 
 
 class CursorDatabase:
-    """Common base of databases that are read through a cursor."""
+    """The base class of databases that are read through a cursor."""
 
     decimal: str
 
     def cursor(self, connection: Any) -> Any:
-        """Return a cursor for a query."""
+        """Return a new cursor."""
         return connection.cursor()
 
-    def require_reading(self, connection: Any, query: Query) -> None:
-        """Raise an error for a query that does more than read."""
+    def require_read_only(self, connection: Any, query: Query) -> None:
+        """Raise an error if the query may do more than read."""
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:
-        """Return the columns of a query, without fetching a row."""
-        self.require_reading(connection, query)
+        """Return the columns of a query, as texts; fetches no row."""
+        self.require_read_only(connection, query)
         with closing(self.cursor(connection)) as cursor:
             cursor.execute(query.sql)
-            return texts(column[0] for column in cursor.description or ())
+            return text_schema(column[0] for column in cursor.description or ())
 
     def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
-        """Yield the needed columns of a query's rows."""
+        """Yield the rows of a query, with these columns alone."""
         with closing(self.cursor(connection)) as cursor:
             cursor.execute(query.select(names))
             while rows := cursor.fetchmany(BATCH_ROWS):

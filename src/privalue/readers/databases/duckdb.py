@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from privalue.readers.databases.query import Batches, Query, quoted, statement
+from privalue.readers.databases.query import Batches, Query, quote, read_statement
 from privalue.readers.messages import data_error, one_line, word
 from privalue.readers.source import BATCH_ROWS
 
@@ -18,7 +18,7 @@ _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 class DuckDbFile:
     """A DuckDB file, attached read-only."""
 
-    tables = statement("duckdb-tables")
+    tables = read_statement("duckdb-tables")
 
     def __init__(self, path: Path, threads: int, memory: int) -> None:
         self.path, self.place = path, str(path)
@@ -28,10 +28,11 @@ class DuckDbFile:
     def connect(self) -> Iterator[Any]:
         """Yield a connection to an in-memory database with the file attached.
 
-        So several processes may read the file. Spilling to disk is disabled: spilled files would be
-        readable by others, and outlive a killed process. The connection neither loads extensions
-        nor sees Python variables. The file's views are untrusted: before it is attached, the
-        connection is restricted to the file and its log, and then the settings are locked.
+        Several processes may read the file at once. Spilling to disk is disabled: others could read
+        the spilled rows, which would outlive a killed process. The connection neither loads
+        extensions nor sees Python variables. The file's views are untrusted: the connection is
+        restricted to the file and its log before the file is attached, and then its settings are
+        locked.
         """
         config = {
             "threads": self.threads,
@@ -42,11 +43,11 @@ class DuckDbFile:
             "python_enable_replacements": False,
         }
         with closing(duckdb.connect(config=config)) as connection:
-            with self.errors(self.place):
-                self._attach(connection)
+            self._attach(connection)
             yield connection
 
     def _attach(self, connection: Any) -> None:
+        """Restrict a connection to the file, attach it read-only, and lock the settings."""
         file = self.path.absolute()
         allowed = ", ".join(_literal(f"{file}{end}") for end in ("", *_LOGS))
         # Attach under the file's own name, which a view may use, unless DuckDB reserves it.
@@ -55,11 +56,8 @@ class DuckDbFile:
         connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         connection.execute(f"ATTACH {_literal(str(file))} {alias} (READ_ONLY, TYPE duckdb)")
-        ((own,),) = connection.execute(
-            "SELECT database_name FROM duckdb_databases()"
-            " WHERE NOT internal AND database_name <> 'memory'"
-        ).fetchall()
-        connection.execute(f"USE {quoted(own)}")
+        ((name,),) = connection.execute(read_statement("duckdb-database")).fetchall()
+        connection.execute(f"USE {quote(name)}")
         connection.execute("SET lock_configuration = true")
 
     @contextmanager
@@ -68,26 +66,26 @@ class DuckDbFile:
         try:
             yield
         except (duckdb.Error, pa.ArrowException, OSError) as problem:
-            said = one_line(problem)
+            reason = one_line(problem)
             if isinstance(problem, duckdb.OutOfMemoryException):
-                said = word("duckdb-memory")
+                reason = word("duckdb-memory")
             elif isinstance(problem, duckdb.PermissionException):
-                said = word("duckdb-forbidden", problem=said)
-            raise data_error("unreadable", place=place, problem=said) from None
+                reason = word("duckdb-forbidden", problem=reason)
+            raise data_error("unreadable", place=place, problem=reason) from None
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:
         """Return the columns of a query, with their Arrow types."""
-        # Checked first, since DuckDB immediately runs all statements but the last.
-        kinds = [statement.type for statement in connection.extract_statements(query.sql)]
+        # First, because ``sql`` immediately runs all statements but the last.
+        kinds = [part.type for part in connection.extract_statements(query.sql)]
         if kinds != [duckdb.StatementType.SELECT]:
             raise data_error("query-kind", place=query.place)
         return connection.sql(query.sql).to_arrow_reader(1).schema
 
     def batches(self, connection: Any, query: Query, names: list[str]) -> Batches:
-        """Yield these columns of a query's rows."""
+        """Yield the rows of a query, with these columns alone."""
         yield from connection.sql(query.select(names)).to_arrow_reader(BATCH_ROWS)
 
 
 def _literal(value: str) -> str:
-    """Return a text as an SQL literal."""
+    """Return a text as a literal of SQL."""
     return "'" + value.replace("'", "''") + "'"

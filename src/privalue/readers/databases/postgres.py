@@ -9,17 +9,17 @@ from typing import Any
 from privalue.errors import DataError, UnavailableError
 from privalue.ledger.addresses import is_unanswered, postgres_server
 from privalue.readers.databases.cursor import CursorDatabase
-from privalue.readers.databases.query import Query, statement
+from privalue.readers.databases.query import Query, read_statement
 from privalue.readers.messages import data_error, one_line, word
 
-# Volatile functions that only compute; others may have side effects.
-_COMPUTING = set(statement("postgres-computing").split())
+# Volatile functions without side effects.
+_HARMLESS = set(read_statement("postgres-harmless").split())
 
 
 class PostgresServer(CursorDatabase):
     """A PostgreSQL server that rows are read from."""
 
-    tables = statement("postgres-tables")
+    tables = read_statement("postgres-tables")
 
     def __init__(self, address: str, decimal: str) -> None:
         self._server = postgres_server(address, what="data", error=DataError)
@@ -29,13 +29,10 @@ class PostgresServer(CursorDatabase):
     @contextmanager
     def connect(self) -> Iterator[Any]:
         """Yield a connection in a read-only transaction; nothing is ever committed."""
-        with self.errors(self.place):
-            connection: Any = self._server.connect()
-        with closing(connection):
+        with closing(self._server.connect()) as connection:
             connection.read_only = True
-            _read_every_time(connection)
-            with self.errors(self.place):
-                connection.execute(statement("postgres-settings"))
+            _load_all_times(connection)
+            connection.execute(read_statement("postgres-settings"))
             yield connection
 
     @contextmanager
@@ -44,45 +41,46 @@ class PostgresServer(CursorDatabase):
         try:
             yield
         except (self._driver.Error, UnicodeError) as problem:
-            said = self._server.mask_secrets(one_line(problem))
+            reason = self._server.mask_secrets(one_line(problem))
             if is_unanswered(problem, self._driver):
-                raise UnavailableError(word("server-silent", place=place, problem=said)) from None
-            raise data_error("unreadable", place=place, problem=said) from None
+                raise UnavailableError(word("server-silent", place=place, problem=reason)) from None
+            raise data_error("unreadable", place=place, problem=reason) from None
 
     def cursor(self, connection: Any) -> Any:
-        """Return a server-side cursor; a user's query is sent in no other way.
+        """Return a server-side cursor, the only way in which a user's query is sent.
 
         ``DECLARE ... CURSOR FOR`` accepts one SELECT, VALUES or TABLE, without writes in its WITH,
         and psycopg sends it by the extended protocol, which refuses a second statement.
         """
         return connection.cursor(name="privalue")
 
-    def require_reading(self, connection: Any, query: Query) -> None:
+    def require_read_only(self, connection: Any, query: Query) -> None:
         """Refuse a query that contains the name of a function with possible side effects.
 
         Words in comments and texts count, too, so that no call is overlooked.
         """
         if re.search('u&"', query.sql, re.IGNORECASE):
             raise data_error("query-escaped", place=query.place)
-        words = {name.lower() for name in re.findall(r"[^\W\d]\w*", query.sql)} - _COMPUTING
-        ((acting,),) = connection.execute(statement("postgres-acting"), [sorted(words)]).fetchall()
-        if acting is not None:
-            raise data_error("query-acting", place=query.place, function=acting)
+        words = {name.lower() for name in re.findall(r"[^\W\d]\w*", query.sql)} - _HARMLESS
+        unsafe = connection.execute(read_statement("postgres-side-effects"), [sorted(words)])
+        ((function,),) = unsafe.fetchall()
+        if function is not None:
+            raise data_error("query-acting", place=query.place, function=function)
 
 
-def _read_every_time(connection: Any) -> None:
-    """Load a time that Python cannot represent, such as infinity, as its text.
+def _load_all_times(connection: Any) -> None:
+    """Make a connection load a time that Python cannot represent, such as infinity, as its text.
 
-    Then only one cell is invalid, not the batch.
+    So it is one invalid cell, and not an error of the whole batch.
     """
     loaders: Any = import_module("psycopg.types.datetime")
     for kind in ("Date", "Timestamp", "Timestamptz"):
-        loader = type(kind, (_OrText, getattr(loaders, f"{kind}Loader")), {})
+        loader = type(kind, (_TextFallback, getattr(loaders, f"{kind}Loader")), {})
         connection.adapters.register_loader(kind.lower(), loader)
 
 
-class _OrText:
-    """A mixin for psycopg's loaders: values that they cannot load stay texts."""
+class _TextFallback:
+    """A mixin for loaders of psycopg: values that they cannot load stay texts."""
 
     def load(self, data: Any) -> Any:
         """Return the value, or its text."""
