@@ -262,7 +262,7 @@ def _combine(masks: Sequence[_Mask | None]) -> _Mask | None:
 def _format_cell(column: pa.Array, at: int) -> str:
     """Return a cell as text for a message."""
     try:
-        text = repr(column[at].as_py())
+        text = repr(column[at].as_py()).removesuffix(".0")  # a state of a text is a double
     except UnicodeDecodeError as problem:
         is_object = problem.object == cells.NO_TEXT
         text = "(an unreadable object)" if is_object else repr(problem.object)
