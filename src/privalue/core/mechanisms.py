@@ -44,7 +44,7 @@ from privalue.core.private import Private, sealed
 from privalue.errors import BoundaryError
 
 LARGEST = 1e100  # of what is multiplied: a product of three is a double
-FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
+FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800, Laplace 1e-38
 _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
 
 
@@ -150,8 +150,9 @@ class NoiseLaw(NamedTuple):
 class Perturbation(Private):
     """Where the noise goes: N(center, deviations^2), rounded to the grids, is the mechanism.
 
-    It is all that ``draw`` needs, and private but for what is marked: the deviations of DP-LSW
-    and DP-LSL follow the counts.
+    With ``laplace`` it is the center plus discrete Laplace noise; ``deviations`` are its standard
+    deviations then, for plans. It is all that ``draw`` needs, and private but for what is marked:
+    the deviations of DP-LSW and DP-LSL follow the counts.
     """
 
     center: Vector | Integers

@@ -1,0 +1,37 @@
+"""Every mechanism goes all the way: a place that was forgotten would charge and lose a release."""
+
+import pytest
+
+import privalue as pv
+from privalue.core import MECHANISMS
+
+FAIR = {0: {0: 0.5, 1: 0.5}, 1: {0: 0.5, 1: 0.5}}
+KEYS = {
+    "dp-ssp": {"delta": 1e-6},
+    "dp-lsw": {"delta": 1e-6},
+    "dp-lsl": {"delta": 1e-6},
+    "dp-ope": {"actions": 2, "policy": {"target": FAIR, "behaviour": FAIR, "clip": 2.0}},
+}
+PEOPLE = [[(0, 0, 1.0), (1, 1, 0.0)], [(1, 0, 1.0)]] * 2000
+
+
+def test_there_is_a_study_of_each():
+    assert set(KEYS) == set(MECHANISMS)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_it_goes_from_check_to_page(name, tmp_path):
+    study = pv.Study(
+        states=2, discount=0.9, returns=(0, 1), epsilon=8.0, unit="trajectory",
+        mechanism=name, dataset="clinic", trajectories=len(PEOPLE), **KEYS[name],
+    )  # fmt: skip
+    people = [[row if name == "dp-ope" else row[::2] for row in rows] for rows in PEOPLE]
+    assert pv.check(study).as_dict()
+    assert pv.plan(study).trajectories == len(PEOPLE)
+    assert pv.inspect(study, people).private_fields()["mechanism"] == name
+    ledger = pv.open_ledger(tmp_path / "ledger.db")
+    ledger.declare("clinic", epsilon=8, delta=1e-5, unit="trajectory")
+    release = pv.release(study, people, ledger=ledger)
+    assert release.mechanism == name
+    assert name.upper() in pv.publish(release, tmp_path / "out").page.read_text(encoding="utf-8")
+    assert pv.release(study, people, ledger=ledger).reused
