@@ -134,8 +134,7 @@ def rehearse(mechanism: core.Mechanism, study: Study) -> None:
         raise
     except (ValueError, ArithmeticError):
         raise errors.StudyError(
-            "[weights] weights, features, returns or ridge are too extreme to compute with; state "
-            "them in other units"
+            "weights, features, returns or ridge are too extreme to compute with; use other units"
         ) from None
 
 
@@ -395,7 +394,7 @@ def release(
                 "[study] trajectories",
                 code="size-not-counted",
             )
-    # Delta is compared with 1/m, and m may have to be counted first.
+    # Delta is compared with one over the number of units, which may have to be counted first.
     is_size_known = size.units is not None or not study.limits.size_is_public
     if is_size_known:
         accepted = _accept(study, prepared.mechanism, size, accept_large_delta, accept_useless)
@@ -555,8 +554,8 @@ def _guarantee(study: Study) -> Guarantee:
 def describe_terms(terms: core.Terms) -> dict[str, Any]:
     """Return the terms that the core used, as plain values for the release; arrays as hashes.
 
-    They reveal any error between the study file and the core. Limits at their usual values are left
-    out.
+    An error between the study file and the core shows in them. Limits at their usual values are
+    left out.
     """
     usual = {"arms": 1, "has_ends": False, "drop_truncated": False, "clip": 0.0}
     limits = vars(terms.limits).items()
@@ -598,6 +597,7 @@ def _charged_error(
         )
     return errors.ChargedError(
         f'dataset "{charge.dataset}": {text}',
+        code="charged-lost" if record is None else errors.ChargedError.code,
         release=release,
         outbox=file,
         paid=record,
@@ -656,11 +656,12 @@ def finish(
         release = finish(Outbox.read(paid), ledger=ledger)
         Path(paid).unlink(missing_ok=True)
         return release
+    if isinstance(paid, errors.ChargedError) and paid.paid is None:
+        raise paid  # the release was lost: there is nothing to finish
     record: Envelope = paid.paid if isinstance(paid, errors.ChargedError) else paid
     if ledger is None and record.needs_address:
         raise errors.UsageError(
-            f"it was charged on the ledger {record.ledger}, whose user and password are not "
-            "stored; name the ledger"
+            f"name the ledger, {record.ledger}: its user and password are not stored"
         )
     release = Release.parse(record.text)
     with defer_signals():

@@ -167,10 +167,11 @@ class ChargedError(PrivalueError, RuntimeError):
     """The release is charged but not on record yet: finish it, do not release again.
 
     ``privalue.finish`` takes this error, or the outbox, and puts the release on record. Until then
-    the identical request is refused.
+    the identical request is refused. If the release was lost (code ``charged-lost``), the amount
+    stays spent, and there is nothing to finish.
 
     Attributes:
-        release: the release that was drawn.
+        release: the release that was drawn; None if it was lost, or nothing was drawn.
         outbox: the file that holds it; None if there is no outbox.
         paid: the release with its charge, as ``finish`` takes it.
         why: the cause, in a few words.

@@ -2,7 +2,7 @@
 
 A release holds the public study, its guarantee, the mechanism's output and its post-processing. It
 never holds exact counts, sigma of smooth sensitivity, psi or anything else that depends on the data
-except through that output. It is written whole or not at all, and never overwritten. Its JSON
+other than through that output. It is written whole or not at all, and never overwritten. Its JSON
 schema, ``docs/release.schema.json``, is generated from this module.
 
 The module is not called ``release``, since ``privalue.release`` is the function.
@@ -224,7 +224,9 @@ class ValueTable(Columns):
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, label: Label | tuple[Label, ...]) -> Row:
-        """Return a row by its state; with arms by arm and state, with actions by state and action.
+        """Return a row by its label: a state, a start or an arm, or a pair of labels.
+
+        Pairs are (arm, state), and with actions (state, action).
 
         Raises:
             UnknownLabelError: there is no such row; the message has similar labels.

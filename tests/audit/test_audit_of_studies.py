@@ -75,7 +75,7 @@ def test_numbers_that_say_too_much_only_together_are_rejected(monkeypatch):
     assert audited("dp-ope", neighbours="add-remove")[0].rejected
 
 
-def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch, tmp_path):
+def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch, tmp_path, capsys):
     """The planted mistake is in the calibration: the exact delta of neighbours shows it."""
     original = mechanisms.stage_alphas
     monkeypatch.setattr(
@@ -87,6 +87,7 @@ def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert run(["init", "study.toml"]) == 0
     assert run(["audit", "study.toml", "--draws", "1000"]) == 70
+    assert "REJECTED" in capsys.readouterr().out
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):

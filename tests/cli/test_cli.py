@@ -203,7 +203,8 @@ def test_quiet_is_for_one_command_and_what_is_private_says_so(folder, capsys):
     assert run(["--quiet", *RELEASE, "r"]) == 0
     assert capsys.readouterr().err == ""
     assert run(["-q", "inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
-    assert capsys.readouterr().err.startswith("PRIVATE")
+    warning = "PRIVATE: for the curator only. None of this may be published.\n"
+    assert capsys.readouterr().err == warning
     assert run(["inspect", "study.toml", "--data", "data.parquet", "--log-format=json"]) == 0
     assert logged(capsys)[0]["private"] is True
 

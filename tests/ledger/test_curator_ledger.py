@@ -84,7 +84,7 @@ def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, m
         monkeypatch.setattr("privalue.core.mechanisms.add_noise", crash)
     else:
         monkeypatch.setattr(curator, step, crash)
-    with refused("already-charged"):
+    with refused("charged-lost"):
         pv.release(described(), DATA, ledger=ledger)
     assert spent(ledger) == 0.5
 

@@ -311,9 +311,13 @@ def test_an_error_after_the_charge_is_reported_as_charged(folder, monkeypatch, c
     exit_code = 3 if problem is MemoryError else 70
     assert run([*COMMAND, "out", "--log-format", "json"]) == exit_code
     line = last_line(capsys)
-    assert json.loads(line)["code"] == "already-charged"
+    assert json.loads(line)["code"] == "charged-lost"
     assert "private value" not in line
     assert releases() == 1
+    with pytest.raises(pv.ChargedError) as lost:
+        pv.release(described("another"), PEOPLE, ledger="ledger.db")
+    with refused("charged-lost"):
+        pv.finish(lost.value)
 
 
 # Places that cannot take a release

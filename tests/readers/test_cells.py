@@ -21,6 +21,7 @@ TEXTS = st.one_of(
     st.text("0123456789+-.eE ", max_size=8),
     st.sampled_from(["", " ", "\t1\n", "1_0", "0x10", "\u0661", "TRUE", "False", "-0", "+0"]),
     st.sampled_from([".", "-", "1e", "5.", "1.0", "-7.00", "1e5.0", "x.0", "1.0000000000"]),
+    st.sampled_from(["nan", "-NaN", "+nan", "nan(1)", "inf", "-Infinity", "1e400"]),
 )
 
 
@@ -125,6 +126,8 @@ def test_each_cell_is_read_independently_of_others(texts, data):
     for function in (
         cells.whole_numbers,
         cells.numbers,
+        lambda c: cells.numbers(c, cells.Missing.of(["inf", "1e400", "nan(1)", "-7"])),
+        lambda c: cells.positions(c, 9),
         lambda c: cells.steps(c, "date"),
         lambda c: cells.steps(c, "datetime"),
         lambda c: cells.steps(c, "number"),

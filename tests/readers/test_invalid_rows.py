@@ -149,6 +149,7 @@ def test_the_curator_sees_what_was_dropped_and_the_public_does_not(tmp_path, cap
     released = json.loads((out / "release.json").read_text())
     assert released["privacy"]["invalid"] == "drop-unit"
     assert "persons" not in released or released["persons"] is None
+    assert "counts as if it were not there" in (out / "report.html").read_text()
     for file in out.iterdir():
         text = file.read_bytes().decode("utf-8", "replace")
         assert not re.search(r"units_dropped|rows_left_out", text), file

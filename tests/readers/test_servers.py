@@ -47,6 +47,7 @@ def test_an_address_in_which_a_password_slipped_elsewhere_is_refused_and_not_quo
         postgres_server(address, what="data", error=DataError)
     for found in (of_ledger, of_data):
         assert "cret" not in str(found.value)
+        assert "percent-encoded" in str(found.value)
 
 
 def test_what_is_shown_of_a_server_holds_neither_user_nor_password():

@@ -15,7 +15,13 @@ import pytest
 import privalue as pv
 from privalue.cli import terminal
 from privalue.cli.console import SafeConsole
-from privalue.report import describe, describe_diagnostics, describe_plan, write_report
+from privalue.report import (
+    describe,
+    describe_diagnostics,
+    describe_plan,
+    write_private_page,
+    write_report,
+)
 from report import samples
 
 APPROVED = Path(__file__).parent / "approved"
@@ -61,6 +67,21 @@ def written(name, **answers):
         return files[name].read_text()
 
 
+def private_page():
+    dropping = samples.study(invalid="drop-unit")
+    rows = [*samples.rows_of("states")[:-1], [("no ward", 0.0)]]
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "private.html"
+        write_private_page(pv.inspect(dropping, rows), page)
+        return str(Text(page.read_text()))
+
+
+def improved_page():
+    with TemporaryDirectory() as folder:
+        files = pv.improve(samples.release("actions")).save(Path(folder) / "policy.csv")
+        return str(Text(files[-1].read_text()))
+
+
 def plan():
     visits = dict.fromkeys(samples.WARDS, 0.9)
     found = pv.plan(samples.study(), trajectories=5000, visits=visits)
@@ -78,6 +99,8 @@ OUTPUTS = {
     ),
     "page": lambda: str(Text(written("page", justification="agreed with the board"))),
     "registry": lambda: written("registry"),
+    "private-page": private_page,
+    "improved-page": improved_page,
 }
 
 

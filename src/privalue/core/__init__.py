@@ -7,8 +7,8 @@ out, every row checked), the mechanisms (centre, sigma, grid), ``draw`` (numbers
 NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and pages may be wrong
 without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
 
-What several packages use has its name below. Formulas about public numbers are taken from
-``calibration``, and from ``mechanisms`` what a single package needs to make terms or to audit.
+Names that several packages use are below. Formulas about public numbers are in ``calibration``;
+``mechanisms`` has what few need: terms, perturbations, ``compile_draw``.
 """
 
 from privalue.core import calibration, mechanisms

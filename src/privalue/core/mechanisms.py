@@ -166,11 +166,14 @@ class Mechanism(ABC):
 
     stages: Mapping[str, float]  # alpha of each stage, in the order in which they are drawn
     law: NoiseLaw  # of the values, where no stage comes before them
-    largest_numbers: Vector  # that could be drawn as values: what fails on them fails beforehand
 
     def __init__(self, terms: Terms, calibration: Calibration) -> None:
         self.terms, self.design, self.calibration = terms, terms.design, calibration
         self.stages = {"values": calibration.alpha}
+
+    @abstractmethod
+    def largest_numbers(self) -> Vector:
+        """Return the largest numbers that could be drawn as values; what fails, fails on them."""
 
     @abstractmethod
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
@@ -311,9 +314,6 @@ class Ssp(Mechanism):
         alpha = self.stages.get("bounds", math.inf)
         delta = sensitivity.block_sensitivity(terms.limits, np.ones(1), 1.0, 2.0) * (1 + 1e-15)
         self.bounds_sigma = alpha * delta * _ROUNDING
-        # As if everybody visited every state
-        most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * terms.size.most_count
-        self.largest_numbers = most + FAR * self.noise.deviations
 
     def noise_after(self, earlier: Draw) -> StatisticsNoise:
         """Return the noise of the values with returns clamped as a stage chose; public.
@@ -329,6 +329,11 @@ class Ssp(Mechanism):
                 if level in range(self.terms.limits.levels):
                     return StatisticsNoise(self.terms, self.stages["values"], int(level))
         return self.noise
+
+    def largest_numbers(self) -> Vector:
+        """Return what could be drawn if everybody visited every state."""
+        most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * self.terms.size.most_count
+        return np.asarray(most + FAR * self.noise.deviations)
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise in a stage, and the noise of each number. PRIVATE.
@@ -385,8 +390,7 @@ class SmoothMechanism(Mechanism):
             super().__init__(terms, exact(*promise, terms.beta))
         # From the least sigma over all data sets: that of this one would give itself away.
         self.law = NoiseLaw("gaussian", grid=public_grid(self.sigma(least)), sigma=None)
-        largest = self.largest_center + FAR * self.sigma(most)
-        self.largest_numbers = np.full(self.design.dimension, largest)
+        self.largest_sigma = self.sigma(most)
 
     def psi(self, counts: Integers) -> float:
         """Return psi_X by the counts: line 3 of [BGP16] Algorithms 1 and 2. PRIVATE."""
@@ -403,6 +407,10 @@ class SmoothMechanism(Mechanism):
     @abstractmethod
     def center(self, statistics: Statistics) -> Vector:
         """Return what gets noise. PRIVATE."""
+
+    def largest_numbers(self) -> Vector:
+        """Return what could be drawn at the largest centre with the largest noise."""
+        return np.full(self.design.dimension, self.largest_center + FAR * self.largest_sigma)
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Follow [BGP16] Algorithms 1 and 2 up to the draw of eta. PRIVATE."""
@@ -535,10 +543,12 @@ class Ope(Mechanism):
         low, high = limits.return_bounds
         step = limits.clip * (high - low) / GRID_STEPS  # of weighted returns
         self.law = NoiseLaw("laplace", grid=step, sigma=float(self.deviations[0]) * step)
-        # As if everybody had the largest weight
+
+    def largest_numbers(self) -> Vector:
+        """Return what could be drawn if everybody had the largest weight."""
         sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(self.scales)]
-        most = np.repeat(sizes * terms.size.most_count, limits.keys)
-        self.largest_numbers = most + FAR * self.deviations
+        most = np.repeat(sizes * self.terms.size.most_count, self.terms.limits.keys)
+        return np.asarray(most + FAR * self.deviations)
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise: weighted returns, weights, returns and sizes. PRIVATE."""

@@ -202,8 +202,8 @@ def _require_noise(center: Vector | Integers, sigmas: Vector, grids: Vector) -> 
 class Stream(NamedTuple):
     """Random words, and how far they are used. A uniform number is the place of its first word.
 
-    ``after`` has for each place that of the next word of the same number, or 0 as long as the
-    number is not needed to more bits: then its next word is drawn (``word_after``).
+    ``after`` has for each place that of the next word of the same number, or 0 as long as none was
+    drawn; ``word_after`` draws it when the number is needed to more bits.
     """
 
     words: NDArray[np.uint64]

@@ -33,7 +33,7 @@ from privalue.estimate.shrinkage import shrink
 from privalue.releases import NOT_PRIVATE, Release, Tabular
 from privalue.study import described_values
 
-SAMPLING = 0.6  # of a return, as a share of its largest possible variance
+SAMPLING = 0.6  # the variance of a return, as a share of the largest possible
 CAUTION = 0.5  # posterior standard deviations subtracted from a value before actions are compared
 REASONS = ("gain", "nothing-known", "only-one", "too-few", "no-gain")
 MAX_ACTIONS = 100  # with effects that all states share

@@ -75,7 +75,7 @@ def rehearse(study: Study, mechanism: Mechanism) -> None:
     """
     tabular = isinstance(mechanism, Ssp) and mechanism.design.is_tabular
     if not tabular or study.mechanism.has_ridge:
-        estimate(study, mechanism, {"values": mechanism.largest_numbers})
+        estimate(study, mechanism, {"values": mechanism.largest_numbers()})
 
 
 def theta_of(study: Study, mechanism: Ssp | Lsw | Lsl, draw: Draw) -> Vector:

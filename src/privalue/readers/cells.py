@@ -18,6 +18,7 @@ false as 1 and 0, a time in UTC in ISO format (a date alone at midnight). A Pyth
 converted to its canonical text, too (``from_objects``), and then read like a text.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -44,6 +45,7 @@ Status = NDArray[np.uint8]
 _FEW = 32  # parts of at most this many cells are parsed in Python instead of being halved
 _LONGEST_NUMBER = 400  # characters
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)  # in linear time
+_NOT_FINITE = re.compile(r"[+-]?(nan(\(\w*\))?|inf(inity)?)", re.ASCII | re.IGNORECASE)  # as Arrow
 _PLAIN_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"  # a whole number whose sort key is itself
 _BOOLEANS = {"true": "1", "false": "0"}
 _SUBMICROSECOND = re.compile(r"[.,]\d{6}0*[1-9]", re.ASCII)  # a time finer than a microsecond
@@ -82,6 +84,7 @@ class Missing(NamedTuple):
     """What marks a missing cell: the texts that the study lists, and numbers equal to them."""
 
     texts: pa.Array
+    numerals: pa.Array  # of these, all but infinite numbers, which are invalid in any column
     numbers: NDArray[np.float64]
 
     @classmethod
@@ -92,8 +95,10 @@ class Missing(NamedTuple):
         a number depends on its neighbours in the batch, and must make no difference.
         """
         texts = pa.array(sorted({marker.strip(BLANKS) for marker in markers} | {""}))
-        numbers = map(_parse_double, _with_points(texts, decimal).to_pylist())
-        return cls(texts, np.array([number for number in numbers if number is not None], float))
+        numbers = list(map(_parse_double, _with_points(texts, decimal).to_pylist()))
+        is_infinite = [number is not None and math.isinf(number) for number in numbers]
+        finite = [x for x in numbers if x is not None and math.isfinite(x)]
+        return cls(texts, texts.filter(pc.invert(pa.array(is_infinite))), np.array(finite, float))
 
     def mark(self, cells: Cells) -> Cells:
         """Mark numbers that stand for missing cells."""
@@ -130,7 +135,8 @@ def _parse_whole(text: str) -> int | None:
 def _parse_double(text: str) -> float | None:
     """Return the double nearest to a text's number (infinite if too large); None if it has none."""
     text = _BOOLEANS.get(text.lower(), text)
-    return float(text) if _NUMBER.fullmatch(text) or text.lower() == "nan" else None
+    is_number = _NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text)
+    return float(text.partition("(")[0]) if is_number else None
 
 
 BLANK = Missing.of(())
@@ -203,7 +209,7 @@ def _parse_texts(texts: pa.Array, kind: pa.DataType, missing: Missing, decimal: 
     with suppress(pa.ArrowInvalid):
         return Cells(_as_numpy(numerals.cast(kind)), _null_status(texts))
     status = _null_status(texts)
-    status[_mask(pc.is_in(pc.ascii_trim_whitespace(texts), missing.texts))] = MISSING
+    status[_mask(pc.is_in(pc.ascii_trim_whitespace(texts), missing.numerals))] = MISSING
     numerals = pc.if_else(pa.array(status == OK), pc.ascii_trim_whitespace(numerals), "0")
     if is_whole:  # pandas writes whole numbers as 1.0 if some are missing
         numerals = pc.replace_substring_regex(numerals, r"^(-?\d+)\.0{0,9}$", r"\1")

@@ -29,7 +29,9 @@ def open_excel(path: Path, sheet: str | None, decimal: str) -> Source:
     if not rows:
         raise data_error("table-empty", place=place)
     heading = rows.pop(min(rows))
-    names = [str(cell).strip() for cell in heading or ()]
+    if heading is None:
+        raise data_error("workbook-unreadable", path=place, problem="a time in the heading")
+    names = [str(cell).strip() for cell in heading]
     unreadable = [object()] * len(names)  # invalid in every role, as an id, too
     columns = zip(*(unreadable if row is None else row for row in rows.values()), strict=True)
     return open_columns(place, names, list(columns) or [() for _ in names], decimal, list(rows))

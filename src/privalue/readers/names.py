@@ -2,6 +2,7 @@
 
 import glob
 import re
+from contextlib import suppress
 from os.path import exists, isfile
 from pathlib import Path
 
@@ -55,5 +56,7 @@ def require_name(data: str | Path) -> None:
         raise data_error("name-encoding")
     if not may_hold_password(text) or is_on_server(data) or exists(split_query(text)[0]):
         return
-    if next(glob.iglob(text, recursive=True), None) is None:
-        raise malformed_address("data", DataError)
+    with suppress(OSError, ValueError):  # no file can have such a name
+        if next(glob.iglob(text, recursive=True), None) is not None:
+            return
+    raise malformed_address("data", DataError)

@@ -265,7 +265,7 @@ def _format_cell(column: pa.Array, at: int) -> str:
         text = repr(column[at].as_py()).removesuffix(".0")  # a state of a text is a double
     except UnicodeDecodeError as problem:
         is_object = problem.object == cells.NO_TEXT
-        text = "(an unreadable object)" if is_object else repr(problem.object)
+        text = "(a value that cannot be shown)" if is_object else repr(problem.object)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

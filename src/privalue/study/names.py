@@ -120,7 +120,7 @@ def find_keys(key: str, labels: Iterable[Label], names: KeyNames) -> Integers:
     positions = list[int]()
     is_taken = np.zeros(names.count, dtype=bool)
     for label in labels:
-        position = names.find(label)
+        position = names.find(label) if len(label) == names.label_columns else None
         if position is None:
             raise refusal("label-unknown", key, ", ".join(label), names.noun)
         if is_taken[position]:

@@ -128,8 +128,8 @@ def _lsl(study: Study, **common: Any) -> core.mechanisms.LslTerms:
 def _ope(study: Study, **common: Any) -> core.mechanisms.OpeTerms:
     """Return the terms of dp-ope.
 
-    The number of trajectories is public where one trajectory is replaced. With several starts it is
-    released with noise, since the size of each group is private under every relation.
+    The number of trajectories needs no noise if it is public and there is one key. Otherwise it is
+    released with noise: the size of each group is private under every relation.
     """
     is_public = study.limits.counts_trajectories and study.limits.keys == 1
     return core.mechanisms.OpeTerms(

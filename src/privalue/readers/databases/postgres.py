@@ -14,6 +14,10 @@ from privalue.readers.messages import data_error, one_line, word
 
 # Volatile functions without side effects.
 _HARMLESS = set(read_statement("postgres-harmless").split())
+_LOADERS = {  # of values that Python may not represent, by psycopg's modules
+    "datetime": ("Date", "Time", "Timetz", "Timestamp", "Timestamptz", "Interval"),
+    "json": ("Json", "Jsonb"),
+}
 
 
 class PostgresServer(CursorDatabase):
@@ -31,7 +35,7 @@ class PostgresServer(CursorDatabase):
         """Yield a connection in a read-only transaction; nothing is ever committed."""
         with closing(self._server.connect()) as connection:
             connection.read_only = True
-            _load_all_times(connection)
+            _load_all_values(connection)
             connection.execute(read_statement("postgres-settings"))
             yield connection
 
@@ -68,15 +72,16 @@ class PostgresServer(CursorDatabase):
             raise data_error("query-acting", place=query.place, function=function)
 
 
-def _load_all_times(connection: Any) -> None:
-    """Make a connection load a time that Python cannot represent, such as infinity, as its text.
+def _load_all_values(connection: Any) -> None:
+    """Make a connection load what Python cannot represent, such as infinite times, as its text.
 
     So it is one invalid cell, and not an error of the whole batch.
     """
-    loaders: Any = import_module("psycopg.types.datetime")
-    for kind in ("Date", "Timestamp", "Timestamptz"):
-        loader = type(kind, (_TextFallback, getattr(loaders, f"{kind}Loader")), {})
-        connection.adapters.register_loader(kind.lower(), loader)
+    for module, kinds in _LOADERS.items():
+        loaders: Any = import_module(f"psycopg.types.{module}")
+        for kind in kinds:
+            loader = type(kind, (_TextFallback, getattr(loaders, f"{kind}Loader")), {})
+            connection.adapters.register_loader(kind.lower(), loader)
 
 
 class _TextFallback:
@@ -86,5 +91,5 @@ class _TextFallback:
         """Return the value, or its text."""
         try:
             return super().load(data)  # type: ignore[misc]
-        except import_module("psycopg").DataError:
+        except (import_module("psycopg").DataError, ValueError, RecursionError):
             return bytes(data).decode("utf-8")

@@ -20,7 +20,7 @@ _READ_ACTIONS = {
 _UNSAFE_FUNCTIONS = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "lsdir", "edit"}
 # Of Python's driver: in some versions a second statement raises a Warning, and an error about a
 # damaged schema may quote bytes that are not UTF-8.
-_PROBLEMS = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
+_PROBLEMS = (sqlite3.Error, sqlite3.Warning, UnicodeError)
 
 
 class SqliteFile(CursorDatabase):
