@@ -254,6 +254,12 @@ def test_postgres_types(place):
         with refused(code):
             statistics(query, study(STATES, data=timed))
         place.server().execute(f"DROP TABLE {schema}.bad")
+    # What Python cannot represent is one invalid cell, and not an error of all rows.
+    for odd in ("'24:00'::time", "'100000000 years'::interval", "repeat('9', 5001)::jsonb"):
+        with refused("cell-invalid"):
+            statistics(
+                f"{address}::SELECT trajectory, step, state, {odd} AS reward FROM rows", STUDY
+            )
 
 
 def test_a_server_that_does_not_answer_is_exit_7_and_one_that_refuses_is_exit_3(place):

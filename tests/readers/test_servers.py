@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import privalue as pv
 from oracles.reading import opened
 from oracles.refusals import refused
 from oracles.studies import study
@@ -48,6 +49,13 @@ def test_an_address_in_which_a_password_slipped_elsewhere_is_refused_and_not_quo
     for found in (of_ledger, of_data):
         assert "cret" not in str(found.value)
         assert "percent-encoded" in str(found.value)
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_no_engine_quotes_a_name_that_may_hold_a_password(engine):
+    with refused("data-invalid", "usage") as error:
+        pv.inspect(study(), "host=h user=u password=hunter22", engine=engine)
+    assert "hunter22" not in str(error.value)
 
 
 def test_what_is_shown_of_a_server_holds_neither_user_nor_password():

@@ -1,6 +1,7 @@
 """Excel sheets, and the names of columns of whatever holds rows."""
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
+from zipfile import ZipFile
 
 import openpyxl
 
@@ -36,6 +37,17 @@ def test_a_sheet_is_read_by_name_and_the_only_one_without(tmp_path):
     with refused("sheet-absent"):
         statistics(f"{two}::visits", study(3))
     assert column_names(f"{two}::Visits")[0] == COLUMNS
+
+
+def test_a_heading_that_cannot_be_read_is_an_error_of_the_data(tmp_path):
+    path = workbook(tmp_path / "d.xlsx", {"Visits": [[timedelta(days=77)], [1]]})
+    with ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    with ZipFile(path, "w") as book:
+        for name, content in parts.items():
+            book.writestr(name, content.replace(b"<v>77</v>", b"<v>1e10</v>"))
+    with refused("workbook-unreadable"):
+        statistics(path, study(3))
 
 
 def test_cells_of_a_workbook_have_their_own_types(tmp_path):

@@ -34,7 +34,7 @@ from privalue.readers.conflicts import ConflictError, add_to_core
 from privalue.readers.declaration import Declaration
 from privalue.readers.files import list_files
 from privalue.readers.messages import word
-from privalue.readers.names import require_name
+from privalue.readers.names import is_on_server, require_name
 from privalue.readers.rows import Encoder, Rows
 from privalue.readers.source import Batch, Progress, locate_rows
 from privalue.readers.spark_session import active_session, pyspark_sql, session, translate_errors
@@ -120,7 +120,7 @@ def partition_id() -> int:
 def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> Statistics:
     """Return the statistics of files; every task reads some parts."""
     require_name(data)
-    if "::" in str(data) or "://" in str(data) or str(data).startswith("minari:"):
+    if "::" in str(data) or is_on_server(data) or str(data).startswith("minari:"):
         raise UsageError(word("spark-name"))
     files = list_files(data, declaration.dialect)
     for file in files:  # before a session is started, which takes seconds
