@@ -10,6 +10,7 @@ import privalue as pv
 from oracles.studies import study
 from privalue import curator
 from privalue.core import Contributions, Private
+from privalue.readers import local
 
 # Counts and returns that nothing public contains. The first source is in order, the second is not.
 DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
@@ -41,6 +42,8 @@ def instances():
 
     described = study(2)
     with (
+        # One thread: a tuple that another one is building must not be looked at.
+        patch.object(local, "_map_in_order", lambda work, items, threads: map(work, items)),
         patch.object(Contributions, "add", watched(Contributions.add)),
         patch.object(curator, "draw", watched(curator.draw)),
     ):
