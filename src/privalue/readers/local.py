@@ -244,7 +244,7 @@ def _map_in_order(
         try:
             for item in items:
                 waiting.append(pool.submit(work, item))
-                if len(waiting) > threads:
+                if len(waiting) > 2 * threads:  # batches wait for their reader, not it for them
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
