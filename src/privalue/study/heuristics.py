@@ -36,7 +36,7 @@ BETA_LOSS = 0.05  # the share of noise that a larger beta may add if visits are 
 _SIGNIFICANT = 3.0  # standard deviations above which a bin counts
 _TYPICAL = 0.75  # of a level's reach: the typical size of its returns
 _VISITING = 0.5  # of all trajectories: the share that visits a typical state
-_LONG = 0.8  # from here on, implied bounds are at least five times those of a reward
+_WIDE = 0.8  # from this discount on, implied bounds are at least five times those of a reward
 _LEAST_SIGNAL = 4  # m over the noise of a bin, from which a histogram is informative
 _LEAST_STAGE_SHARE = 0.02  # of mu^2
 # The most keys for a stage, by memory: each key has a count and a sum by level and side.
@@ -224,7 +224,7 @@ def decide_stages(study: Sections, keys: int, trajectories: int | None) -> tuple
     stages = study.mechanism.stages
     if stages != "auto":
         return () if stages == "one" else stages
-    if study.values.returns is not None or study.values.discount < _LONG or keys > MOST_STAGE_KEYS:
+    if study.values.returns is not None or study.values.discount < _WIDE or keys > MOST_STAGE_KEYS:
         return ()
     m = math.inf if trajectories is None else trajectories
     return ("bounds",) if m >= _LEAST_SIGNAL * bin_noise(study) else ()
