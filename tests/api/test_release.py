@@ -179,9 +179,6 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
     assert secrets & found
 
 
-# Whole or not at all
-
-
 # Float error
 
 
@@ -290,7 +287,7 @@ def spoilt(change):
         lambda held: held.update(schema_version=2),
     ],
 )
-def test_a_text_that_was_changed_is_no_release(change):
+def test_a_damaged_text_is_not_a_release(change):
     with refused("data-invalid"):
         pv.Release.parse(spoilt(change))
 

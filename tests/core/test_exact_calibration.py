@@ -302,10 +302,7 @@ def test_the_rounding_bound_covers_what_rounding_does():
     assert most > 1e-3
 
 
-# Work
-
-
-# What is refused
+# Extremes
 
 
 def test_the_largest_beta_takes_nearly_all_of_delta():
