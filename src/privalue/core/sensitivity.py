@@ -18,8 +18,8 @@
 | psi          | ``smooth`` of each kind of sensitivity |  | **private** |
 
 *Sums.* A trajectory contributes, at its first visit to each of its first H distinct keys k, one
-vector omega_k psi, psi one of the vectors that are possible at k. No possible psi has a squared
-norm above M_k, and no two of them a squared distance above D_k (docs/proofs/contribution.md).
+vector omega_k v, v one of the vectors that are possible at k. No such v has a squared norm above
+M_k, and no two of them a squared distance above D_k (docs/proofs/contribution.md calls them psi).
 
 *Smooth bounds.* psi = max_{k >= 0} e^{-beta k} phi(k) ([BGP16] Algorithms 1 and 2, line 3). Data
 sets further away include those nearby, so phi never falls as k grows: that is all that the search

@@ -29,7 +29,7 @@ _LEAST_SHARE = 0.1  # of an even split, for every state: a prior may be wrong
 _CANDIDATES = 16  # shapes to compare for each variance
 # Variances of values across states, in units of R^2: from a uniform distribution to nearly equal.
 SPREADS = (1 / 12, 0.06**2, 0.012**2, 0.0024**2, 0.0005**2)
-CANDIDATE_SPREADS = (SPREADS[0], SPREADS[2])  # candidates are for these, compared at all
+CANDIDATE_SPREADS = (SPREADS[0], SPREADS[2])  # candidates suit these, and are compared at all
 _MAX_LOSS = 1.05  # the most that errors may grow over those of an even shape, at any spread
 _USUAL_ERROR = 1e-3  # of the first of SPREADS: the assumed noise at a typical state if m is unknown
 BETA_LOSS = 0.05  # the share of noise that a larger beta may add if visits are unknown
