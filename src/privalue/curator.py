@@ -617,7 +617,7 @@ def _cause(problem: BaseException) -> tuple[str, int]:
     return f"internal error ({type(problem).__name__})", 70
 
 
-ChargedRelease = str | Path | errors.ChargedError | Envelope
+ChargedRelease = str | Path | errors.ChargedError | Envelope  # str, Path: the file of an outbox
 
 
 def finish(charged: ChargedRelease, *, ledger: str | Path | Ledger | None = None) -> Release:
@@ -657,9 +657,9 @@ def finish(charged: ChargedRelease, *, ledger: str | Path | Ledger | None = None
         release = finish(Outbox.read(charged), ledger=ledger)
         Path(charged).unlink(missing_ok=True)
         return release
-    envelope = charged.envelope if isinstance(charged, errors.ChargedError) else charged
-    if envelope is None:
+    if isinstance(charged, errors.ChargedError) and charged.envelope is None:
         raise charged  # the release was lost: there is nothing to finish
+    envelope: Envelope = charged.envelope if isinstance(charged, errors.ChargedError) else charged
     if ledger is None and envelope.needs_address:
         raise errors.UsageError(
             f"name the ledger, {envelope.ledger}: its user and password are not stored"
