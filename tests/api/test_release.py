@@ -26,13 +26,8 @@ DATA = (
     + [[(2, 0.2718281)]] * 50
 )
 # The same, for what is released hundreds of times: a table is read in a fraction of the time.
-TABLE = pa.table(
-    dict(
-        zip(
-            ("trajectory", "step", "state", "reward"), zip(*rows_of(DATA), strict=True), strict=True
-        )
-    )
-)
+HEADING = ("trajectory", "step", "state", "reward")
+TABLE = pa.table(dict(zip(HEADING, zip(*rows_of(DATA), strict=True), strict=True)))
 MECHANISMS = [{"name": "dp-lsw"}, {"name": "dp-lsw", "noise": "whitened"}, {"name": "dp-lsl"}]
 
 

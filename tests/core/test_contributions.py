@@ -15,9 +15,12 @@ from oracles.limits import limits as limits_of
 from oracles.refusals import refused
 from oracles.studies import mechanism_for, study
 from privalue.core import (
+    ARRAYS,
+    COUNTERS,
     GRID_STEPS,
     MOST_LEVELS,
     Contributions,
+    Integers,
     Limits,
     PublicSize,
     Statistics,
@@ -324,6 +327,11 @@ def test_public_numbers_have_no_defaults(kind):
     """A number that is left out could weaken the promise without an error."""
     defaults = {(field.default, field.default_factory) for field in dataclasses.fields(kind)}
     assert defaults == {(dataclasses.MISSING, dataclasses.MISSING)}
+
+
+def test_what_gets_noise_is_declared_as_an_array_and_what_does_not_as_a_number():
+    kinds = {name: Statistics.__annotations__[name] for name in (*ARRAYS, *COUNTERS)}
+    assert [*kinds.values()] == [Integers] * len(ARRAYS) + [int] * len(COUNTERS)
 
 
 SECRETS = [{"neighbours": "add-remove"}, {"drop_invalid": True}, {"drop_truncated": True}]
