@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from privalue.version import VERSION as __version__  # noqa: N811
 
 # isort: off
-if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` tells them: exported
+if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` marks exports
     from privalue.releases import Release as Release
     from privalue.core.calibration import Profile as Profile, privacy_profile as privacy_profile
     from privalue.curator import (
@@ -107,8 +107,8 @@ __all__ = [*_MODULES, "__version__"]  # noqa: PLE0604
 def __getattr__(name: str) -> Any:
     """Fetch a public name from its module, once."""
     if name not in _MODULES:
-        what = f"module 'privalue' has no attribute {name!r}"
-        raise AttributeError(what, name=name, obj=sys.modules[__name__])
+        message = f"module 'privalue' has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
     value = globals()[name] = getattr(import_module(f"privalue.{_MODULES[name]}"), name)
     return value
 

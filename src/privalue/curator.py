@@ -343,8 +343,8 @@ def release(
         expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
-        accept_useless: allow a release in which even a state that everybody visits would have an
-            interval wider than half the range of returns.
+        accept_useless: allow a release in which even a state that every trajectory visits would
+            have an interval wider than half the range of returns.
         seed: makes noise reproducible, for experiments: the release is NOT private, is marked so,
             and cannot go on a ledger.
         entropy: the source of noise; any but the operating system's makes ``private`` false.
@@ -421,16 +421,16 @@ def release(
         # release that was drawn is stored first, and an interrupt waits until it is.
         with defer_signals():
             charge = _charge(ledger, request)
-            result, record = None, None
+            result, envelope = None, None
             try:
                 result = draw_release(study, mechanism, statistics, accepted, source, charge.head)
                 place = ledger.place if "://" in ledger.place else os.path.abspath(ledger.place)
-                record = Envelope(ledger=place, charge=charge, text=result.to_json())
+                envelope = Envelope(ledger=place, charge=charge, text=result.to_json())
                 if box is not None:
-                    box.fill(record)
-                ledger.commit(charge, record.text)
+                    box.fill(envelope)
+                ledger.commit(charge, envelope.text)
             except (Exception, KeyboardInterrupt) as problem:
-                raise _charged_error(problem, charge, result, record, box) from problem
+                raise _charged_error(problem, charge, result, envelope, box) from problem
             if box is not None:
                 box.is_recorded = True
         return _warn_unsupported(result)
@@ -581,13 +581,13 @@ def _charged_error(
     problem: BaseException,
     charge: Charge,
     release: Release | None,
-    record: Envelope | None,
+    envelope: Envelope | None,
     outbox: Outbox | None,
 ) -> errors.ChargedError:
     """Return the error for a release that was charged but not recorded, or that was lost."""
     why, code = _cause(problem)
     file = outbox.path if outbox is not None and outbox.is_filled else None
-    if record is None:
+    if envelope is None:
         text = f"charged, and lost: the release was not stored ({why}); the amount stays spent"
     else:
         where = "this error holds it" if file is None else f"{file} holds it"
@@ -597,10 +597,10 @@ def _charged_error(
         )
     return errors.ChargedError(
         f'dataset "{charge.dataset}": {text}',
-        code="charged-lost" if record is None else errors.ChargedError.code,
+        code="charged-lost" if envelope is None else errors.ChargedError.code,
         release=release,
         outbox=file,
-        paid=record,
+        envelope=envelope,
         why=why,
         exit_code=code,
     )
@@ -617,15 +617,16 @@ def _cause(problem: BaseException) -> tuple[str, int]:
     return f"internal error ({type(problem).__name__})", 70
 
 
-def finish(
-    paid: str | Path | errors.ChargedError | Envelope, *, ledger: str | Path | Ledger | None = None
-) -> Release:
+ChargedRelease = str | Path | errors.ChargedError | Envelope  # str, Path: the file of an outbox
+
+
+def finish(charged: ChargedRelease, *, ledger: str | Path | Ledger | None = None) -> Release:
     """Put a charged release on the ledger's record, and return it; spends nothing.
 
     Calling it again has no further effect.
 
     Args:
-        paid: an outbox, which is removed once the ledger has the release; or the ChargedError.
+        charged: an outbox, which is removed once the ledger has the release; or the ChargedError.
         ledger: the ledger that was charged; by default the one that the outbox names.
 
     Returns:
@@ -652,20 +653,21 @@ def finish(
     ...     print(released(ledger, f"{folder}/outbox").private)
     True
     """
-    if isinstance(paid, str | Path):
-        release = finish(Outbox.read(paid), ledger=ledger)
-        Path(paid).unlink(missing_ok=True)
+    if isinstance(charged, str | Path):
+        release = finish(Outbox.read(charged), ledger=ledger)
+        Path(charged).unlink(missing_ok=True)
         return release
-    if isinstance(paid, errors.ChargedError) and paid.paid is None:
-        raise paid  # the release was lost: there is nothing to finish
-    record: Envelope = paid.paid if isinstance(paid, errors.ChargedError) else paid
-    if ledger is None and record.needs_address:
+    if isinstance(charged, errors.ChargedError) and charged.envelope is None:
+        raise charged  # the release was lost: there is nothing to finish
+    envelope: Envelope = charged.envelope if isinstance(charged, errors.ChargedError) else charged
+    if ledger is None and envelope.needs_address:
         raise errors.UsageError(
-            f"name the ledger, {record.ledger}: its user and password are not stored"
+            f"name the ledger, {envelope.ledger}: its user and password are not stored"
         )
-    release = Release.parse(record.text)
+    release = Release.parse(envelope.text)
+    address = envelope.ledger if ledger is None else ledger
     with defer_signals():
-        open_ledger(record.ledger if ledger is None else ledger).commit(record.charge, record.text)
+        open_ledger(address).commit(envelope.charge, envelope.text)
     return release
 
 

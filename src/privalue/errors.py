@@ -173,7 +173,7 @@ class ChargedError(PrivalueError, RuntimeError):
     Attributes:
         release: the release that was drawn; None if it was lost, or nothing was drawn.
         outbox: the file that holds it; None if there is no outbox.
-        paid: the release with its charge, as ``finish`` takes it.
+        envelope: the release with its charge, as ``finish`` takes it; None if it was lost.
         why: the cause, in a few words.
         exit_code: that of the cause, e.g. 7 if a server does not answer.
     """
@@ -182,7 +182,7 @@ class ChargedError(PrivalueError, RuntimeError):
     code = "already-charged"
     release: Any = None
     outbox: Any = None
-    paid: Any = None
+    envelope: Any = None
     why: str = ""
 
     def __init__(self, message: str, *, exit_code: int, **details: Any) -> None:

@@ -76,9 +76,9 @@ class Row:
     kept_mass: Annotated[float, "of dp-ope: the share of the target's weight after clipping"]
     kept_low: Annotated[float, "confidence interval: sampling error and privacy noise"]
     kept_high: Annotated[float, ""]
-    largest_clipping_bias: Annotated[float, "R tau at kept_low, tau = 1 - kept"]
-    refuted: Annotated[bool, "kept mass above 1 at a level for all rows at once: wrong behaviour"]
-    supported: Annotated[bool, "dp-ssp: mostly the state's own; dp-ope: clipping lost little"]
+    largest_clipping_bias: Annotated[float, "R (1 - kept_low), R the range; R if kept_low > 1"]
+    refuted: Annotated[bool, "kept mass above 1, simultaneously over rows: wrong behaviour"]
+    supported: Annotated[bool, "dp-ssp: mostly from its own visits; dp-ope: little weight is lost"]
     flags: Annotated[str, "warnings, separated by '; '; empty if there are none"]
 
 
@@ -627,10 +627,10 @@ class Release(Columns, Part):
         if not self.actions:
             raise NotReleasedError("this release has no actions; release.value is by state")
         matrix = np.full((len(self.states), len(self.actions)), np.nan)
-        matrix[self.places_of_pairs()] = self.value
+        matrix[self.pair_positions()] = self.value
         return matrix
 
-    def places_of_pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def pair_positions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of the state and of the action of every value."""
         columns = []
         for name, labels in (("state", self.states), ("action", self.actions)):

@@ -1,4 +1,4 @@
-"""Releases that the tests of the Python interface look at: made once, and seeded."""
+"""Seeded releases that the tests of the Python interface share."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def study():
 
 @pytest.fixture(scope="session")
 def release(study):
-    """dp-ssp, with a state that nobody visits."""
+    """dp-ssp, with a state without visits."""
     return seeded(study)
 
 

@@ -45,7 +45,7 @@ class Dataset:
 
 
 class OnlyAnArray:
-    """As of libraries that know Arrow's interface for arrays alone."""
+    """As of libraries that have Arrow's interface for arrays alone."""
 
     def __init__(self, batch):
         self.batch = batch
@@ -130,12 +130,12 @@ def test_every_shape_gives_the_same_statistics(shape):
         assert gathered(data() if callable(data) else data, STUDY) == EXPECTED
         return
     with refused(MARKED[shape]):
-        gathered(data, STUDY)  # it says which were cut off, and the study not what becomes of them
+        gathered(data, STUDY)  # some are marked as truncated, and the study has no rule for them
     kept = gathered(data, STUDY.replace(truncated_rows="keep"))
     assert kept.counts.tolist() == EXPECTED.counts.tolist()
 
 
-def test_trajectories_that_were_cut_off_are_known():
+def test_truncated_trajectories_are_recognised():
     """By timeouts that are no terminals, by an end that is not marked, by the step's own flag."""
     study = STUDY.replace(columns={"truncated": "cut"}, truncated_rows="drop-unit")
     rows = {"observations": [0, 1, 2, 3, 0], "rewards": [0, 0, 1, 1, 0.5]}
@@ -155,11 +155,7 @@ def test_trajectories_that_were_cut_off_are_known():
 def test_one_cell_of_a_list_changes_no_other():
     """A text, a complex number or a list among numbers of observations: only its unit is odd."""
     odd = ["3", 1j, None, [1.0, 2.0, 3.0], [], object(), np.ones(3), {"age": 1}]
-    study = DROPPING.replace(
-        bins={"age": [50.5], "sofa": [5]},
-        invalid="drop-unit",
-        decimal=",",
-    )
+    study = DROPPING.replace(bins={"age": [50.5], "sofa": [5]}, decimal=",")
     many, single = [0.1] * 41, DROPPING.replace(states=2)
     for cell in odd:
         good = int(isinstance(cell, str))
@@ -206,7 +202,7 @@ class Evil:
 def test_with_drop_unit_no_element_ends_the_reading():
     rows = FRAME.to_dict("records")
     dated = [{**row, "step": f"2026-01-0{row['step'] + 1}"} for row in rows]
-    dates = DROPPING.replace(invalid="drop-unit", step_type="date")
+    dates = DROPPING.replace(step_type="date")
     persons = DROPPING.replace(unit="person", max_trajectories_per_person=1)
     named = [{**row, "person": row["trajectory"]} for row in rows]
     plain = EXPECTED.counts.tolist()

@@ -1,4 +1,4 @@
-"""Every mechanism goes all the way: a place that was forgotten would charge and lose a release."""
+"""Every mechanism runs from check to page: with a part missing, a release is charged and lost."""
 
 import pytest
 

@@ -26,13 +26,8 @@ DATA = (
     + [[(2, 0.2718281)]] * 50
 )
 # The same, for what is released hundreds of times: a table is read in a fraction of the time.
-TABLE = pa.table(
-    dict(
-        zip(
-            ("trajectory", "step", "state", "reward"), zip(*rows_of(DATA), strict=True), strict=True
-        )
-    )
-)
+HEADING = ("trajectory", "step", "state", "reward")
+TABLE = pa.table(dict(zip(HEADING, zip(*rows_of(DATA), strict=True), strict=True)))
 MECHANISMS = [{"name": "dp-lsw"}, {"name": "dp-lsw", "noise": "whitened"}, {"name": "dp-lsl"}]
 
 
@@ -179,9 +174,6 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
     assert secrets & found
 
 
-# Whole or not at all
-
-
 # Float error
 
 
@@ -290,7 +282,7 @@ def spoilt(change):
         lambda held: held.update(schema_version=2),
     ],
 )
-def test_a_text_that_was_changed_is_no_release(change):
+def test_a_damaged_text_is_not_a_release(change):
     with refused("data-invalid"):
         pv.Release.parse(spoilt(change))
 

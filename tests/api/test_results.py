@@ -69,7 +69,7 @@ def test_with_arms_a_state_is_arm_and_label(armed):
 
 
 def test_a_column_that_was_not_released_is_refused(other, release):
-    for name in ("low", "total_high"):
+    for name in ("low", "total_high", "q"):
         with refused("not-released"):
             getattr(other, name)
     assert not hasattr(other, "supported")

@@ -15,15 +15,20 @@ from oracles.limits import limits as limits_of
 from oracles.refusals import refused
 from oracles.studies import mechanism_for, study
 from privalue.core import (
+    ARRAYS,
+    COUNTERS,
     GRID_STEPS,
     MOST_LEVELS,
     Contributions,
+    Integers,
+    Limits,
     PublicSize,
     Statistics,
     draw,
     unit_hash,
 )
 from privalue.core.kernel import gather
+from privalue.core.mechanisms import LslTerms, LswTerms, OpeTerms, SspTerms
 from privalue.errors import BoundaryError
 from privalue.readers import grouping  # noqa: F401 - its private types too
 from privalue.simulation import SeededForExperimentsOnly
@@ -225,10 +230,10 @@ def test_a_return_has_the_first_level_that_holds_it(levels, low):
 
 
 def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
-    """Rows may be somebody's own memory: what is written to is the key that was checked."""
+    """The caller may change its arrays meanwhile: the kernel writes to the key that it checked."""
 
     class Changing:
-        """Keys that are 1 when they are first read, and far beyond all keys from then on."""
+        """Keys that are 1 at the first read, and out of range at later ones."""
 
         def __init__(self, size):
             self.read = np.zeros(size, dtype=np.int64)
@@ -248,7 +253,7 @@ def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
 
 
 def test_compiled_code_for_names_in_another_order_is_not_used(monkeypatch):
-    """Code on disk is found by types, and named tuples of equal numbers of integers are one."""
+    """Compiled code on disk is found by types, which have no names of a tuple's fields."""
     take = Mock(return_value=("", 0))
     monkeypatch.setattr("privalue.core.kernel.gather", take)
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
@@ -284,7 +289,7 @@ def test_zeros_at_the_end_of_an_id_do_not_count(words, more):
     ],
 )
 def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
-    """Whoever builds statistics from parts, as an engine does."""
+    """Engines build statistics from parts, without the kernel."""
     with refused("boundary-sums"):
         Statistics(
             limits=limits_of(keys=len(counts)),
@@ -317,7 +322,22 @@ def test_limits_that_no_study_has_are_refused(wrong):
         dataclasses.replace(LIMITS[0], **wrong)
 
 
-@pytest.mark.parametrize("secret", [{"neighbours": "add-remove"}, {"drop_invalid": True}], ids=str)
+@pytest.mark.parametrize("kind", [Limits, PublicSize, SspTerms, LswTerms, LslTerms, OpeTerms])
+def test_public_numbers_have_no_defaults(kind):
+    """A number that is left out could weaken the promise without an error."""
+    defaults = {(field.default, field.default_factory) for field in dataclasses.fields(kind)}
+    assert defaults == {(dataclasses.MISSING, dataclasses.MISSING)}
+
+
+def test_what_gets_noise_is_declared_as_an_array_and_what_does_not_as_a_number():
+    kinds = {name: Statistics.__annotations__[name] for name in (*ARRAYS, *COUNTERS)}
+    assert [*kinds.values()] == [Integers] * len(ARRAYS) + [int] * len(COUNTERS)
+
+
+SECRETS = [{"neighbours": "add-remove"}, {"drop_invalid": True}, {"drop_truncated": True}]
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=str)
 def test_no_size_is_public_where_a_unit_may_vanish(secret):
     public = {"drop_invalid": False, **secret, "size_is_public": True}
     with refused("limits-invalid"):
@@ -329,7 +349,7 @@ def test_no_size_is_public_where_a_unit_may_vanish(secret):
 
 
 @pytest.mark.parametrize("span", [(0, -1), (-1, 2**32), (5, 5), (9, 3), (0, 2**32 + 1)], ids=str)
-def test_a_span_that_is_none_is_refused(span):
+def test_an_invalid_span_is_refused(span):
     """A negative end would pass every hash in the kernel, and compare as apart from all others."""
     ids = np.full((1, 1, 1), 7, np.int64)
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
@@ -370,14 +390,11 @@ def test_noise_and_data_are_held_to_the_same_limits():
         draw(mechanism, other.finish(), SeededForExperimentsOnly(1))
 
 
-# No callable in a private type
-
-
-# What was interrupted or refused is never forgotten
+# Batches that were interrupted
 
 
 def test_an_interrupted_batch_is_on_record(monkeypatch):
-    """Its units may be in the sums: whoever hands them over again is refused."""
+    """Its units may be in the sums already: adding them again is refused."""
     ids = np.full((1, 1, 1), 7, np.int64)
     columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
     contributions = Contributions(LIMITS[0])

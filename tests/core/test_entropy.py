@@ -46,13 +46,13 @@ def test_no_module_but_noise_asks_for_entropy(module):
     assert names_of_entropy((SOURCE / module).read_text(encoding="utf-8")) == []
 
 
-# Who takes the operating system's source from ``noise``, and what for.
+# The modules that use the operating system's source, and what for.
 MAY_ASK = {
-    "core/__init__.py": "it is exported for those below",
-    "core/mechanisms.py": "numbers that are thrown away, so that all is compiled",
+    "core/__init__.py": "it is exported",
+    "core/mechanisms.py": "a draw before the charge, so that everything is compiled",
     "curator.py": "the noise of a release",
-    "ledger/entries.py": "bytes that nobody can guess, so that no head can be searched",
-    "ledger/ledger.py": "bytes that nobody can guess, of a charge of another tool",
+    "ledger/entries.py": "unpredictable bytes, so that no head can be searched",
+    "ledger/ledger.py": "unpredictable bytes, of a charge of another tool",
     "ledger/store.py": "how long a writer pauses",
 }
 

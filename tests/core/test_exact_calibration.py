@@ -164,13 +164,13 @@ def test_bounds_hold_however_rough(width):
 @pytest.mark.parametrize("most", [8, 20, 60])
 def test_bounds_hold_with_too_few_nodes(most, monkeypatch):
     """Both bounds of the remainder: with a weight on the last node, and without."""
-    weights, end = [], profile._Loss._end
+    weights, end = [], profile._Loss._last_node
 
     def recorded(*arguments):
         weights.append(end(*arguments)[1] != 1)
         return end(*arguments)
 
-    monkeypatch.setattr(profile._Loss, "_end", recorded)
+    monkeypatch.setattr(profile._Loss, "_last_node", recorded)
     for epsilon, d, alpha, beta in sampled(30 if LONG else 12, seed=most):
         loss = profile._Loss(d / 2, -beta, math.expm1(beta), alpha**-2, epsilon)
         found = loss.divergence(1e-9, most)
@@ -302,10 +302,7 @@ def test_the_rounding_bound_covers_what_rounding_does():
     assert most > 1e-3
 
 
-# Work
-
-
-# What is refused
+# Extremes
 
 
 def test_the_largest_beta_takes_nearly_all_of_delta():

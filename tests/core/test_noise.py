@@ -1,3 +1,5 @@
+"""Exact noise: its grid, its refusals, its rounding, and its slow twin, word by word."""
+
 import math
 import os
 import subprocess
@@ -282,10 +284,10 @@ def test_integers_beyond_the_doubles_are_not_rounded(huge):
     assert gaussian_multiples(center, sigma=1e-9, grid=0.25) == [4 * huge, 0, 4 * huge]
     halved = gaussian_multiples(np.full(60, huge), sigma=1e-9, grid=2.0)
     assert set(halved) == ({huge // 2, huge // 2 + 1} if huge % 2 else {huge // 2})
-    assert int(float(huge)) != huge or huge % 2 == 0  # doubles would not do
+    assert int(float(huge)) != huge or huge % 2 == 0  # doubles would not suffice
 
 
-# The program is its slow twin
+# The sampler and its slow twin
 
 few_words = st.integers(0, 3).map(lambda n: n << 62)  # ties all the time
 near_ties = st.integers(0, 7).map(lambda n: (n << 61) + 1)
@@ -305,7 +307,7 @@ streams = st.lists(st.one_of(few_words, near_ties, st.integers(0, TOP)), min_siz
     streams,
     st.sampled_from([1, 3, 40, 10_000]),
 )
-def test_the_compiled_copy_agrees_with_the_slow_program(center, sigma, grid, stream, block):
+def test_the_sampler_agrees_with_its_slow_twin(center, sigma, grid, stream, block):
     """The same multiples from the same words, whatever the blocks, the ties and the sizes."""
     tail = np.frombuffer(SeededForExperimentsOnly(1).read(8 * 4000), "<u8").tolist()
     expected, taken = slow_program(center, sigma, grid, stream + tail)
@@ -319,7 +321,7 @@ def test_the_compiled_copy_agrees_with_the_slow_program(center, sigma, grid, str
 
 @pytest.mark.parametrize("steps", [0.3, 1.0, 1e3, 1e6, 1e11, 1e14, 1e15, 1e16, 1e40])
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])
-def test_the_program_agrees_with_its_twin_on_long_streams(steps, dtype):
+def test_the_sampler_agrees_with_its_slow_twin_on_long_streams(steps, dtype):
     count = 3000
     center = np.linspace(-1e6, 1e6, count).astype(dtype)
     sigma = steps * np.geomspace(0.5, 2.0, count)
@@ -342,7 +344,7 @@ def boundary_word(rest, scale):
 
 @given(st.floats(-0.4, 0.4), st.floats(1.0, 40.0), st.integers(-(2**22), 2**22), st.booleans())
 def test_doubles_never_guess_beside_a_boundary(rest, scale, offset, negative):
-    """Within millions of words of a boundary: what it decides, it decides like the fractions."""
+    """Within millions of words of a boundary: where doubles decide, they agree with fractions."""
     word = boundary_word(-rest if negative else rest, scale) + offset
     script = [*zero_plus(word, [12345, 678], negative=negative), TOP, TOP]
     z = value([word, 12345, 678])

@@ -1,4 +1,4 @@
-"""Contributions stop, they are never scaled: what stops leaves means as they are.
+"""Contributions beyond a limit are dropped and never scaled: means keep their expectations.
 
 The process is small enough for all its trajectories: each comes as often as it is likely, so that
 means of first-visit returns are expectations, exactly. From a it goes on to b or ends, from b to c

@@ -41,8 +41,8 @@ def seeded(study, data=PEOPLE, seed=3):
 
 def by_person():
     rows = [
-        (who, trajectory, step, state, reward)
-        for who in range(1500)
+        (person, trajectory, step, state, reward)
+        for person in range(1500)
         for trajectory in range(4)
         for step, (state, reward) in enumerate(PEOPLE[trajectory % 2])
     ]
@@ -123,7 +123,7 @@ def test_refit_spends_nothing_and_keeps_the_guarantee(tmp_path):
     assert plain.policy_value == plain["well"].value
 
 
-def test_persons_are_counted_and_trajectories_are_not_told():
+def test_the_number_of_persons_is_released_and_that_of_trajectories_is_not():
     limits = {"unit": "person", "max_trajectories_per_person": 2}
     release = seeded(described(privacy=limits), by_person())
     assert (release.persons, release.trajectories) == (1500, None)
@@ -138,18 +138,17 @@ def test_rules_that_need_m_ask_for_it_where_it_is_not_public():
     limits = {"unit": "person", "max_trajectories_per_person": 2}
     with refused("trajectories-missing"):
         pv.release(described({"name": "dp-lsw"}, limits), by_person())
-    told = described({"name": "dp-lsw"}, limits, study={"trajectories": 2800})
-    assert pv.release(told, by_person()).trajectories is None  # declared, and not compared
+    declared = described({"name": "dp-lsw"}, limits, study={"trajectories": 2800})
+    assert pv.release(declared, by_person()).trajectories is None  # and not compared
     with refused("trajectories-missing"):
         pv.release(described({"name": "dp-ssp", "ridge": "sqrt"}, limits), by_person())
 
 
-def test_with_add_remove_nothing_tells_how_many_there_are():
+def test_with_add_remove_no_size_is_released():
     study = described(privacy={"neighbours": "add-remove"})
     for data in ([], PEOPLE[:1], PEOPLE):
         release = seeded(study, data)
-        told = json.loads(release.to_json())
-        assert not {"trajectories", "persons"} & set(told)
+        assert not {"trajectories", "persons"} & set(json.loads(release.to_json()))
         assert release.noise == seeded(study, []).noise
     assert not any(entry.supported for entry in seeded(study, []).values)
     assert (release.privacy.unit, release.privacy.neighbours) == ("trajectory", "add-remove")

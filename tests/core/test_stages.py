@@ -62,9 +62,7 @@ def test_intervals_grow_from_the_reference_to_the_whole_range(bounds, levels):
         assert a % 2 == b % 2 == 0 <= a < b <= 2**30  # so that the middle is a whole step
     zero = min(max(0.0, low), high)
     assert low + held.centre_step * (high - low) / 2**30 == pytest.approx(zero, abs=1e-8)
-    assert [held.smallest_radius << level for level in range(levels)][
-        -1
-    ] < 2**31  # not much too wide
+    assert held.smallest_radius << levels - 1 < 2**31  # not much too wide
 
 
 # Sensitivities, by every pair of neighbours there is
@@ -105,13 +103,13 @@ def test_no_neighbours_are_further_apart_in_bounds(case):
 
 
 def staged(held, *, level=None):
-    """A mechanism whose rule chooses what it is told."""
+    """A mechanism whose rule chooses this level."""
     described = study(
         held.keys, privacy={"epsilon": 1.0, "delta": 1e-3}, mechanism=BOUNDS, returns=(0.0, 1.0)
     )
     terms = resolve(described, declared_size(described))
     chosen = held.levels - 1 if level is None else level
-    rules = SimpleNamespace(name="told", choose_level=lambda histogram, deviation: chosen)
+    rules = SimpleNamespace(name="fixed", choose_level=lambda histogram, deviation: chosen)
     terms = dataclasses.replace(terms, limits=held, shares=SHARES, rules=rules)
     return MECHANISMS[terms.mechanism](terms)
 
@@ -277,7 +275,7 @@ def test_a_rule_that_fails_chooses_nothing():
 
 
 def test_a_rule_sees_released_numbers_and_nothing_else():
-    """The same words of noise around two data sets: what a rule is given differs by no more."""
+    """Its arguments are the noisy histogram, read-only, and the public scale of its noise."""
     held, seen = limits(), []
 
     def choose(histogram, deviation):
@@ -347,7 +345,7 @@ def test_a_release_says_what_its_stages_did(stages):
 
 
 def test_a_bound_is_chosen_and_makes_values_better():
-    """Rewards of 0 to 1 say that returns are at most 100; none is above 1."""
+    """Rewards from 0 to 1 imply returns of at most 100; none is above 1."""
     loose, bounded = released("one"), released(["bounds"])
     chosen = bounded.stages[0].chosen
     assert chosen.low == 0

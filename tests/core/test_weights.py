@@ -205,9 +205,6 @@ def test_the_numbers_of_the_theorem():
     assert delta_of(limits(keys=5), constants(m=1 / 16, **nearly)) == 2.125 + 2.0**-19
 
 
-# Planted mistakes: each falls below the distance of some pair
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.1, 1])
 def test_no_more_is_spent_than_a_ledger_charges(epsilon):
     """A double may be above the decimal that it is written as, and 0.1 is."""
@@ -215,6 +212,9 @@ def test_no_more_is_spent_than_a_ledger_charges(epsilon):
     loss = delta_of(limits(), constants()) * GRID_STEPS / noise.exact_scales[0]
     assert loss <= min(Fraction(epsilon), Fraction(str(epsilon)))
     assert loss >= Fraction(epsilon) * (1 - Fraction(1, 10**12))
+
+
+# Planted mistakes: each falls below the distance of some pair
 
 
 def test_rounding_to_nearest_breaks_pure_epsilon_by_half_a_step():

@@ -1,4 +1,4 @@
-"""``[arms]``, and trajectories that were cut off, in a study: what is allowed, and what follows."""
+"""``[arms]``, and truncated trajectories, in a study: what is allowed, and what follows."""
 
 import numpy as np
 import pytest
@@ -53,10 +53,10 @@ def test_features_weights_and_priors_apply_to_each_arm():
     assert tied.values(np.arange(4.0)).tolist() == [0.0, 0.0, 1.0, 2.0, 2.0, 3.0]
 
 
-# Trajectories that were cut off
+# Truncated trajectories
 
 
-def test_what_is_dropped_makes_sizes_private():
+def test_dropping_units_makes_sizes_private():
     kept = study(3, mechanism=SSP, data={"truncated": "cut", "truncated_rows": "keep"})
     dropped = study(3, mechanism=SSP, data={"truncated_rows": "drop-unit"})
     assert (kept.limits.size_is_public, kept.limits.drop_truncated) == (True, False)
@@ -73,7 +73,7 @@ def test_what_is_dropped_makes_sizes_private():
     assert public_size(dropped, statistics).units is None
 
 
-def test_flags_of_minari_ask_what_becomes_of_cut_trajectories(tmp_path):
+def test_truncations_of_minari_need_a_rule(tmp_path):
     silent = study(4, mechanism=SSP)
     minari = minari_dataset(tmp_path, [[(0, 1.0)]], "hdf5")
     with refused("truncated-rows-missing"):

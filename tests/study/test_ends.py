@@ -58,7 +58,7 @@ def test_bounds_that_follow_are_the_hull_of_all_lengths(changes, returns):
             assert returns[0] - 1e-9 <= value <= returns[1] + 1e-9 or gamma == 1 or row
 
 
-def test_what_follows_is_found_anew_when_something_changes():
+def test_implied_bounds_follow_a_change():
     study = clinic()
     assert study.replace(discount=0.5).values.return_bounds == (0.0, 0.5)
     assert study.replace(ends={"home": 3.0}).values.rewards == (0.0, 3.0)

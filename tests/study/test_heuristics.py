@@ -126,7 +126,7 @@ USUAL = {"epsilon": 1.0, "delta": 1e-6, "discount": 0.9, "rewards": (0.0, 1.0)}
 
 
 def literal_error(noise, spread):
-    """Each shrunk value's squared error, and that of what they are drawn to."""
+    """The squared error of every shrunk value, and that of their common value."""
     drawn = [q / (q + spread) for q in noise]
     common = 1 / sum(1 / (q + spread) for q in noise)
     return sum(b * spread + b**2 * common for b in drawn)
@@ -177,7 +177,7 @@ def test_a_bound_is_that_of_the_page(shrinkage):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("changes", "expected"),
     [
         ({}, ("bounds",)),
         ({"trajectories": 10**4}, ("bounds",)),
@@ -191,6 +191,6 @@ def test_a_bound_is_that_of_the_page(shrinkage):
     ],
     ids=str,
 )
-def test_auto_has_a_stage_where_it_pays(given, expected):
+def test_auto_has_a_stage_where_it_pays(changes, expected):
     usual = {**USUAL, "unit": "trajectory", "states": 6, "discount": 0.99}
-    assert pv.Study(**{**usual, **given}).stages == expected
+    assert pv.Study(**{**usual, **changes}).stages == expected

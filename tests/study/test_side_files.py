@@ -1,4 +1,4 @@
-"""Files beside a study come from whoever wrote it: where they may be, and what they may hold."""
+"""Side files are not trusted: where they may be, and what they may hold."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ def written(folder, states="count = 6", more="", name="study.toml"):
 
 @pytest.fixture
 def places_of(tmp_path):
-    """A study's folder, and beside it one that is none of its business."""
+    """A study's folder, and beside it one that the study may not read."""
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "patients.csv").write_text("Ada\nGrace\n")
     (tmp_path / "study").mkdir()
@@ -219,12 +219,11 @@ SOUND = "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 2), }"
         npy("__import__('os').abort()"),
     ],
 )
-def test_headers_of_arrays_that_do_not_parse_are_one_line(tmp_path, content, capfd):
+def test_invalid_headers_of_arrays_are_refused_in_one_line(tmp_path, content, capfd):
     study = written(tmp_path, more=FEATURES.format("features.npy"))
     (tmp_path / "features.npy").write_bytes(content)
     assert run(["check", str(study)]) == 3
-    said = capfd.readouterr().err
-    assert said.count("\n") == 1
+    assert capfd.readouterr().err.count("\n") == 1
 
 
 # Tables
@@ -232,7 +231,7 @@ def test_headers_of_arrays_that_do_not_parse_are_one_line(tmp_path, content, cap
 
 @pytest.mark.parametrize("most", [1_000_000, 100_000])
 def test_a_label_that_is_repeated_takes_its_bytes_once(tmp_path, most, monkeypatch):
-    """Of a table that is small in its dictionary, and large as texts of their own: 200 MB."""
+    """A table that is small with a dictionary would take 200 MB as separate texts."""
     monkeypatch.setattr("privalue.study.side_files.MOST_ARRAY", most)
     label = pa.array([" " + "x" * 10_000])
     column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), label)
@@ -260,9 +259,3 @@ def test_invalid_tables_are_refused(tmp_path, content, key, code):
     states = "count = 6" if key else 'file = "table.csv"'
     with refused(code):
         pv.Study.load(written(tmp_path, states, '[weights]\nfile = "table.csv"' if key else ""))
-
-
-# The study itself
-
-
-# What identifies them

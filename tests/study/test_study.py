@@ -93,7 +93,7 @@ def test_no_table_in_a_study_looks_like_a_file(tmp_path):
 
 
 def test_every_key_of_a_study_has_one_keyword():
-    """A key is a keyword, or belongs to one that is called as its section, or names a column."""
+    """A key has its own keyword, or belongs to that of its section, or names a column."""
     placed = [place_keywords({word: 0.5}) for word in KEYWORDS - {*SECTIONS, "columns"}]
     found = {(name, key) for each in placed for name, keys in each.items() for key in keys}
     assert len(found) == len(placed)
@@ -244,15 +244,15 @@ def test_a_study_is_rebuilt_from_its_description(changes):
     assert again.mechanism.has_ridge == chosen.mechanism.has_ridge
 
 
-# Being written says something of these: a ridge is then used, a share is then no rule's.
-MEANS = ("ridge", "ridge_scale", "stage_shares", "noise", "beta", "pseudo_count", "delta")
+# Keys with an effect even at their defaults: a ridge is then used, a share replaces a rule's.
+EFFECTIVE = ("ridge", "ridge_scale", "stage_shares", "noise", "beta", "pseudo_count", "delta")
 
 
 def test_keys_at_their_defaults_do_not_change_what_identifies_a_request():
     plain, tried = pv.Study(**PLAIN), 0
     for name in SECTIONS:
         section = getattr(plain, name)
-        for key in {*type(section).model_fields} & {*KEYWORDS} - {*MEANS, "values", *SECTIONS}:
+        for key in {*type(section).model_fields} & {*KEYWORDS} - {*EFFECTIVE, "values", *SECTIONS}:
             usual = section.default(key)
             if (
                 usual is not None
@@ -266,8 +266,8 @@ def test_keys_at_their_defaults_do_not_change_what_identifies_a_request():
         assert identity(plain.replace(**other)) == identity(plain)
 
 
-def test_a_request_of_before_is_known_again():
-    """A version that adds keys, or writes doubles in another way, would charge it once more."""
+def test_an_earlier_request_keeps_its_identity():
+    """A version that adds keys, or writes doubles in another way, must not charge it again."""
     known = {
         True: "b9de6578e6a77f70c19b63c1cf9b3e43907b59994ff22568fa679b83d6070724",
         False: "8606e3ba1410c36007a0db2981b5f4f21f6dff455b5fbaf17d5676c482e548bf",

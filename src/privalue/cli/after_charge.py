@@ -49,7 +49,7 @@ def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[
         try:
             yield outbox
         except (Exception, KeyboardInterrupt) as problem:
-            has_release = isinstance(problem, ChargedError) and problem.paid is not None
+            has_release = isinstance(problem, ChargedError) and problem.envelope is not None
             if not (has_release or outbox.is_filled or outbox.is_recorded):
                 raise
             failure = explain(problem)

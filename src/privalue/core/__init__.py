@@ -1,14 +1,14 @@
 """Keep the guarantee: all that must be trusted for one release, and nothing else.
 
-A bug breaks the promise of a release only if it changes how far one unit can move what gets noise,
-how much noise is drawn, or what leaves besides. That code is here, in the order of the data flow:
-``Limits`` and ``Terms`` (public numbers), ``Contributions`` (rows of whole units in, statistics
-out, every row checked), the mechanisms (centre, sigma, grid), ``draw`` (numbers out). It imports
-NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and pages may be wrong
-without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
+A bug breaks the promise of a release only if it changes how far one unit can move the numbers that
+get noise, how much noise they get, or what else leaves. That code is here, in the order of the data
+flow: ``Limits`` and ``Terms`` (public numbers), ``Contributions`` (rows of whole units in,
+statistics out, every row checked), the mechanisms (centre, sigma, grid), ``draw`` (numbers out). It
+imports NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and pages may be
+wrong without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
 
-Names that several packages use are below. Formulas about public numbers are in ``calibration``;
-``mechanisms`` has what few need: terms, perturbations, ``compile_draw``.
+The exports are what several packages use. Formulas about public numbers are in ``calibration``;
+terms, perturbations and ``compile_draw`` are in ``mechanisms``.
 """
 
 from privalue.core import calibration, mechanisms

@@ -10,7 +10,7 @@ A mechanism N(mu_X, sigma_X^2 I_d) is (epsilon, delta)-DP if, for all neighbours
 ||mu_X - mu_X'|| <= min(sigma_X, sigma_X')/alpha and |ln sigma_X^2 - ln sigma_X'^2| <= beta, for
 constants that suit (epsilon, delta, d):
 
-* ``exact``: any public beta, and the smallest alpha that will do with it; ``gaussian``: beta = 0.
+* ``exact``: any public beta, and the smallest alpha that suffices with it; ``gaussian``: beta = 0.
 * ``nissim``: [BGP16] Lemma 1, from Nissim, Raskhodnikova and Smith (2011). The lemma needs a
   condition on epsilon that its statement lacks (at d = 1, delta = 0.1 it fails from 50.53 on).
 * ``appendix``: [BGP16] appendix A, proved for epsilon <= 5.
@@ -23,7 +23,7 @@ docs/proofs/calibration.md, by section. Everything here is public.
 
 ::
 
-    symbol    code         what it is
+    symbol    code         meaning
     D         divergence   sup_E P(E) - e^epsilon Q(E), P = N(0, I_d), Q = N(s e_1, r^2 I_d)
     r, s      r, s         the ratio of the scales; the shift, in units of the scale of P
     L                      the privacy loss ln(p/q), a quadratic function of a normal vector
@@ -76,7 +76,7 @@ _SLACK = 5e-9
 _MARGIN = 1e-6  # alpha is accepted where the upper bound is at most delta (1 - _MARGIN)
 _ROOM = 2e-3  # beta is accepted where scales alone take at most delta (1 - _ROOM)
 
-# Where a sum may stop: the same for every divergence, and a fifth of its time to make.
+# Candidates for the last node of a sum; computing them takes a fifth of the time of a divergence.
 _candidates = functools.cache(lambda most: np.unique(np.geomspace(8, most, 60).astype(np.int64)))
 
 _Complex = NDArray[np.complexfloating[Any, Any]]
@@ -102,7 +102,7 @@ def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profil
     Returns:
         delta between bounds that hold for every mechanism with these constants.
 
-    >>> profile = privacy_profile(122.387, 5.8145e-4, 40, 0.1)  # the paper's, made for delta = 0.1
+    >>> profile = privacy_profile(122.387, 5.8145e-4, 40, 0.1)  # the paper's, for delta = 0.1
     >>> f"{profile.estimate:.3g}"
     '1.53e-22'
     """
@@ -133,8 +133,8 @@ def largest_beta(epsilon: float, delta: float, d: int) -> float:
     """Return the largest beta, to about four digits, for which ``exact_alpha`` has an answer.
 
     Scales that differ by e^{beta/2} can be distinguished even with no shift, s = 0, and then D
-    grows with beta (section 2). What is left for the shift must be at least 0.2% of delta: the
-    alpha for less is of use to nobody. Nothing is certified here: ``exact_alpha`` certifies.
+    grows with beta (section 2). What is left for the shift must be at least 0.2% of delta: with
+    less, alpha would be uselessly large. This is not certified: ``exact_alpha`` certifies.
     """
     _require_promise(epsilon, delta, d)
 
@@ -244,15 +244,15 @@ class _Loss:
     def divergence(self, width: float, most: int) -> Profile:
         """Return D, with bounds about ``width`` apart, relatively, if ``most`` nodes are enough."""
         # For w < 0 the largest loss is epsilon + theta: if theta is below 0 beyond doubt, D = 0.
-        bend = self.shift_ratio / (2 * self.w) if self.w else 0.0
-        parts = (self.half * self.tau, -self.epsilon, -bend)
+        shift = self.shift_ratio / (2 * self.w) if self.w else 0.0
+        parts = (self.half * self.tau, -self.epsilon, -shift)
         theta, phase_error = sum(parts), 32 * UNIT_ROUNDOFF * sum(map(abs, parts))
         if (self.w < 0 and theta < -phase_error) or (self.w == 0 and self.shift_ratio == 0):
             return Profile(lower=0.0, estimate=0.0, upper=0.0)  # section 3: L <= epsilon always
         with np.errstate(all="ignore"):
-            return self._by_nodes(width, most, theta, phase_error)
+            return self._integrate(width, most, theta, phase_error)
 
-    def _by_nodes(self, width: float, most: int, theta: float, phase_error: float) -> Profile:
+    def _integrate(self, width: float, most: int, theta: float, phase_error: float) -> Profile:
         """Return D by the trapezoidal sum, with every error that it has (sections 4 to 6).
 
         Errors go into the bounds, never into the estimate: ``upper`` is at least D, however badly
@@ -287,7 +287,7 @@ class _Loss:
             return Profile(lower=0.0, estimate=0.0, upper=_TINY)
 
         aim, phase = width * np.exp(rough), (theta, phase_error)
-        last, weight, cut, slack = self._end(c, h, top, aim, most, phase)
+        last, weight, cut, slack = self._last_node(c, h, top, aim, most, phase)
         value, error = self.log_f(c + 1j * (h * np.arange(last + 1)))
         terms = np.exp(value - top)  # in units of f(c): the largest is 1
         terms[0] /= 2  # f at the conjugate nodes is conjugate: one half of the line is summed
@@ -305,14 +305,14 @@ class _Loss:
         inside = lower <= estimate <= upper  # not so only where D is about 1, or nothing is known
         return Profile(lower=lower, estimate=estimate if inside else upper, upper=upper)
 
-    def _end(
+    def _last_node(
         self, c: float, h: float, top: float, aim: float, most: int, phase: tuple[float, float]
     ) -> tuple[int, complex, float, float]:
-        """Return where the sum stops, and what is left out by that (section 5).
+        """Return the last node of the sum, and what is left out after it (section 5).
 
         Two bounds hold at any J: a plain one, by the modulus of f, and one for a sum whose last
         node is weighted by 1/(1 - e^{i h theta}), which makes up for a phase that turns steadily.
-        The smaller one is taken, at the first of 60 candidates where it is small enough.
+        J is the first of 60 candidates where the smaller one is small enough.
 
         Args:
             c: the abscissa.
@@ -353,10 +353,10 @@ class _Loss:
 
 @functools.lru_cache(maxsize=1024)
 def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
-    """Return the smallest alpha that will do with beta, at most 0.1% above it, never below.
+    """Return the smallest alpha that suffices with beta, at most 0.1% above it, never below.
 
     Certified: ``privacy_profile(alpha, beta, d, epsilon).upper <= delta * (1 - 1e-6)``, however
-    the search for it went. Every larger alpha will do, too: D does not fall as the shift grows
+    the search for it went. Every larger alpha suffices, too: D does not fall as the shift grows
     (section 1).
 
     Args:
@@ -390,7 +390,7 @@ def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
 
 
 def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
-    """Find where the estimate of delta is a little below delta. Nothing is proved of it.
+    """Find where the estimate of delta is a little below delta; nothing here is certified.
 
     Args:
         epsilon: of the promise.

@@ -2,17 +2,17 @@
 
 | symbol     | here                          | shape | public      |
 |------------|-------------------------------|-------|-------------|
-| m          | ``trajectories``   |       | see ``PublicSize`` |
-| \\|X_s\\|  | ``counts``         | N     | **private** |
-| S_s        | ``return_sums``    | N     | **private** |
-| F_X        | ``mean_returns()`` | N     | **private** |
+| m          | ``trajectories``              |       | see ``PublicSize`` |
+| \\|X_s\\|  | ``counts``                    | N     | **private** |
+| S_s        | ``return_sums``               | N     | **private** |
+| F_X        | ``mean_returns()``            | N     | **private** |
 | F_lo, F_hi | ``limits.return_bounds``      |       | yes         |
 | B_j        | ``limits.smallest_radius`` 2^j | J    | yes         |
 | C          | ``limits.clip``               |       | yes         |
 | sum of rho, rho (G - c) | ``weight_steps``, ``weighted_steps`` | N | **private** |
 
-A reader promises a single thing: each row's numbers come from that row alone. Whatever else it
-could do wrong is an error here, never a weaker guarantee. Rows of a batch ascend by (unit,
+A reader promises one thing: each row's numbers come from that row alone. Any other mistake of a
+reader is an error here, never a weaker guarantee. Rows of a batch ascend by (unit,
 trajectory, step), and units are whole. A batch covers a range of units, or a range of units among
 those whose hash is in a span; ranges that overlap raise, so no unit is handed over twice, nor cut
 in two. Keys exist and rewards are finite.
@@ -197,17 +197,17 @@ class Statistics(Private):
         return self
 
 
-# Its numbers: arrays by key or level, which get noise, and counters for the curator.
+# The fields that add up: seven arrays by key or level, which get noise; counters for the curator.
 NUMBERS = Statistics.__slots__[1:-1]
 ARRAYS, COUNTERS = NUMBERS[:7], NUMBERS[7:]
 
-# As compiled code takes them: what ``gather`` goes by, and what it adds to, which is PRIVATE.
+# Arguments of ``gather``: the limits that it enforces, and the sums that it adds to (PRIVATE).
 _RULES = [*(field.name for field in fields(Limits)), "centre_step", "smallest_radius"]
 _SUMS = [*NUMBERS, "last_seen_in", "last_number"]
 Rules = namedtuple("Rules", _RULES)  # type: ignore[misc]  # names are those of ``Limits``
 Sums = namedtuple("Sums", _SUMS)  # type: ignore[misc]
-# Code on disk is found by the types of its arguments. Those of named tuples are types in an order,
-# and this one's is the names: code that was compiled for another order is not used.
+# Numba finds compiled code on disk by the types of its arguments. The type of this one contains the
+# names of the others' fields: code that was compiled for another order of fields is not used.
 _LAYOUT = np.zeros(0, dtype=[(name, np.int8) for name in (*_RULES, *_SUMS)])
 
 
@@ -248,7 +248,7 @@ class Contributions(Private):
             keys: of each row, 0 .. N - 1.
             rewards: of each row; finite, of 32 or 64 bits (widening to doubles is exact).
             ratios: pi/b of each row, with importance weights; any doubles.
-            span: range of the upper halves of ``unit_hash`` of the batch's units.
+            span: the range of the upper halves of ``unit_hash`` that the batch covers.
 
         Raises:
             BoundaryError: a check of the rows failed. Nothing can be added any more.

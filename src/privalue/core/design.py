@@ -107,9 +107,9 @@ class Features:
         if not isinstance(self.matrix, np.ndarray):
             return np.asarray(self.matrix.T @ target / (self.column_squares() + shift))
         if shift:  # the ridge as d more rows: nothing is squared, the condition number neither
-            more = math.sqrt(shift) * np.eye(self.matrix.shape[1])
-            extended = Features(np.vstack([self.matrix, more]))
-            return extended.solve(np.concatenate([target, np.zeros(len(more))]), 0.0)
+            rows = math.sqrt(shift) * np.eye(self.matrix.shape[1])
+            extended = Features(np.vstack([self.matrix, rows]))
+            return extended.solve(np.concatenate([target, np.zeros(len(rows))]), 0.0)
         return np.asarray(scipy.linalg.solve_triangular(self.root, self.whiten(target)))
 
     @cached_property
@@ -254,7 +254,7 @@ def lsl(counts: Integers, return_sums: Vector, design: Design, ridge: float) -> 
     [BGP16] equation 11 multiplied by m: D = diag(rho_s |X_s|), S the sums of returns; there is no
     m in it. As least squares: sqrt(D) Phi over sqrt(lambda/2) I, against sqrt(rho/|X_s|) S over 0.
     """
-    visits = np.maximum(counts, 1)  # where nobody was, the sum is 0 anyway
+    visits = np.maximum(counts, 1)  # without visits the sum is 0 anyway
     matrix = design.features.scaled(np.sqrt(design.weights * counts))
     return matrix.solve(np.sqrt(design.weights / visits) * return_sums, ridge / 2)
 

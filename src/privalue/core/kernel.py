@@ -1,7 +1,7 @@
-"""Compile what is called for every row or number, and name the arrays that the core computes with.
+"""Compile the loops over rows and random words, and define the core's array types.
 
-No other module imports Numba. Kernels are cached on disk where a folder for that can be written.
-Contributions have the longest of them, ``gather``: docs/guarantee.md says why it is read first.
+No other module imports Numba. Compiled code is cached on disk, if there is a folder for it.
+``gather``, the longest loop, sums up contributions.
 """
 
 import os
@@ -24,7 +24,7 @@ _HAS_HOME = os.path.isabs(os.path.expanduser("~"))
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called; it then runs beside other threads."""
+    """Return the function, compiled on its first call; other threads run beside it."""
     try:
         return njit(cache=_HAS_HOME, nogil=True)(function)
     except RuntimeError:  # there is no folder that Numba can write to
@@ -71,18 +71,18 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
         unit_words: how many of the first words of a row's ids are its unit's.
         span_of_hashes: the units' range.
         layout: of ``rules`` and ``sums``, for the cache of compiled code.
-        rules: what to go by: attributes of ``Limits``, by their names.
-        sums: what to add to: of each name in ``NUMBERS`` an array; and of each key the number of
-            the trajectory that met it last, of which the numbers go on from batch to batch.
+        rules: the attributes of ``Limits``, by name.
+        sums: what is added to: an array for each name in ``NUMBERS``; besides, for each key, the
+            number of the last trajectory that visits it. These numbers go on from batch to batch.
 
     Returns:
         The reason of a ``BoundaryError`` and the row at which a check failed, or ("", 0).
     """
     (rows, words), max_states = ids.shape, rules.max_states_per_trajectory
     counts, last_seen_in = sums.counts, sums.last_seen_in
-    # For the longest unit that there could be; only what a unit needs is ever touched. Of each row
-    # of a unit its key, twice, and 1 more at first visits that count; the first rows of its
-    # trajectories; how many keys each of them visits.
+    # Of one unit, and long enough for any; the memory beyond its rows is never touched. By row:
+    # 2 key, and 1 more at a first visit that counts. By trajectory: its first row, and its number
+    # of distinct keys.
     visits = np.empty(rows + 1, dtype=np.uint32)
     begins, distinct = np.empty(rows + 1, dtype=np.int64), np.empty(rows + 1, dtype=np.int64)
     low, high = rules.return_bounds
@@ -101,9 +101,9 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
         upper = unit_hash(ids[row], unit_words) >> np.uint64(32)
         if not span[0] <= upper < span[1]:
             return "span", row
-        start, trajectories, invalid, changed = row, 0, False, unit_words
-        # One turn for each trajectory; the unit ends where a word of its own ids changes.
-        while row < rows and (trajectories == 0 or changed >= unit_words):
+        start, trajectories, invalid, word = row, 0, False, unit_words
+        # Each turn reads one trajectory; the unit ends where a word of its own ids changes.
+        while row < rows and (trajectories == 0 or word >= unit_words):
             begins[trajectories], distinct_keys, ended = row, 0, False
             # A new number for each trajectory makes all marks out of date at once: nothing of
             # size N is cleared, and a key is fresh unless this very trajectory has met it.
@@ -115,10 +115,10 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     # With finite rewards G may overflow; an infinity stays one, and is clamped.
                     if not np.isfinite(rewards[row]):
                         return "reward", row
-                    new, last_seen_in[key] = last_seen_in[key] != number, number
-                    counts_here = new & (distinct_keys < max_states)
-                    visits[np.uint64(row - start)] = 2 * key + counts_here
-                    distinct_keys += new
+                    is_new, last_seen_in[key] = last_seen_in[key] != number, number
+                    is_counted = is_new & (distinct_keys < max_states)
+                    visits[np.uint64(row - start)] = 2 * key + is_counted
+                    distinct_keys += is_new
                 elif marked and key == len(counts):
                     invalid = True
                 elif rules.has_ends and key == len(counts) + 1:
@@ -133,11 +133,11 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     break
                 # Ids ascend strictly wherever they change, so that no unit and no trajectory can
                 # come back later in the batch: equal ids stand together, or the batch is refused.
-                changed = 0  # the first word in which a row differs from the one before
-                while changed < words and ids[row, changed] == ids[row - 1, changed]:
-                    changed += 1
-                if changed < words:
-                    if ids[row, changed] < ids[row - 1, changed]:
+                word = 0  # the first one in which the row differs from the row before
+                while word < words and ids[row, word] == ids[row - 1, word]:
+                    word += 1
+                if word < words:
+                    if ids[row, word] < ids[row - 1, word]:
                         return "order", row
                     break
                 # Steps put the rows of a trajectory in order and do nothing else: gaps are
@@ -152,25 +152,26 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                     if not dropping:
                         return "ended", row
                     invalid = True
-            # A weight has to count somewhere; whatever else has no key adds nothing but 1 to m.
+            # A weight needs a key to count at; without weights, a trajectory without a key adds
+            # 1 to m and nothing else.
             if weighted and distinct_keys == 0 and not invalid:
                 if not dropping:
                     return "stateless", begins[trajectories]
                 invalid = True
             distinct[trajectories] = distinct_keys
             trajectories += 1
-        # A matter of meaning: the limits count keys, whichever arm they are in, so that no
-        # sensitivity depends on it (docs/proofs/arms-and-actions.md).
+        # No sensitivity depends on this check: limits count keys, whichever arm they are in
+        # (docs/proofs/arms-and-actions.md). It keeps the meaning: a unit has one arm.
         if rules.arms > 1 and not invalid:
             arm = -1
             for at in range(begins[0], row):
-                here = keys[at] // keys_per_arm if keys[at] < len(counts) else arm
-                if arm >= 0 and here != arm:  # an end has none
+                row_arm = keys[at] // keys_per_arm if keys[at] < len(counts) else arm  # or an end
+                if arm >= 0 and row_arm != arm:
                     if not dropping:
                         return "arm", at
                     invalid = True
-                arm = here
-        # Decided once all rows of the unit were read, and before any of them counts: a unit with
+                arm = row_arm
+        # Decided after all rows of the unit are read, and before any of them counts: a unit with
         # an invalid row contributes what an absent one does.
         if invalid:
             sums.units_dropped[0] += 1
@@ -178,11 +179,11 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
         begins[trajectories] = row
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
-        counting = min(trajectories, rules.max_trajectories_per_person)
+        within_limit = min(trajectories, rules.max_trajectories_per_person)
         sums.persons[0] += 1
-        sums.trajectories[0] += counting
-        sums.surplus_trajectories[0] += trajectories - counting
-        for trajectory in range(counting):
+        sums.trajectories[0] += within_limit
+        sums.surplus_trajectories[0] += trajectories - within_limit
+        for trajectory in range(within_limit):
             begin, end = begins[trajectory], begins[trajectory + 1]
             value, weight, most_level = 0.0, 1.0, 0
             if weighted:
@@ -197,23 +198,23 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
                 value = reward + rules.discount * value
                 # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it, and so
                 # does the sum of 2^33 of them, which has to fit into 63 bits.
-                inside = min(max(value, low), high)
-                grid_steps = np.int64(min(np.floor((inside - low) * scale + 0.5), top))
+                clamped = min(max(value, low), high)
+                grid_steps = np.int64(min(np.floor((clamped - low) * scale + 0.5), top))
                 # Branch-free, since first visits are hard to predict: other rows add 0. The key
                 # is the one that was checked, even if the owner of the rows changes it now.
                 entry = visits[t - np.uint64(start)]
                 key, visit = entry >> 1, np.int64(entry & 1)
-                returns_clamped += visit * (value != inside)
+                returns_clamped += visit * (value != clamped)
                 counts[key] += visit
                 sums.return_steps[key] += visit * grid_steps
                 if by_level and visit:
-                    away = abs(grid_steps - rules.centre_step)
-                    # Bisection, branch-free. The interval of the last level is the whole range
-                    # (``Limits.smallest_radius``), so this is no higher.
-                    level = 8 * (away > rules.smallest_radius << 7)
-                    level += 4 * (away > rules.smallest_radius << (level + 3))
-                    level += 2 * (away > rules.smallest_radius << (level + 1))
-                    level += away > rules.smallest_radius << level
+                    distance = abs(grid_steps - rules.centre_step)
+                    # Branch-free bisection. The interval of the last level is the whole range
+                    # (``Limits.smallest_radius``), so that no level is higher.
+                    level = 8 * (distance > rules.smallest_radius << 7)
+                    level += 4 * (distance > rules.smallest_radius << (level + 3))
+                    level += 2 * (distance > rules.smallest_radius << (level + 1))
+                    level += distance > rules.smallest_radius << level
                     cell = 2 * level + (grid_steps < rules.centre_step)
                     sums.level_counts[key, cell] += 1
                     sums.level_steps[key, cell] += grid_steps

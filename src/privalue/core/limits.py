@@ -1,4 +1,4 @@
-"""Define the public numbers of a study: all that the core knows about it.
+"""Define the public numbers of a study that the core works with.
 
 | symbol      | here                        | meaning                                            |
 |-------------|-----------------------------|----------------------------------------------------|
@@ -8,12 +8,12 @@
 | H           | ``limits.max_states_per_trajectory`` | distinct keys that count per trajectory   |
 | L           | ``limits.max_trajectories_per_person`` | trajectories that count per unit        |
 | q           | ``limits.max_keys_changed`` | most keys whose statistics differ between neighbours |
-| C           | ``limits.clip``             | the most that a trajectory weighs                  |
+| C           | ``limits.clip``             | the largest importance weight of a trajectory      |
 | Phi, w, rho | ``design``                  | features, and weights of the regression            |
 
-``Limits`` are settled before any data is opened. ``Terms`` add the public sizes of the data set and
-the constants of the mechanism that follow from them; they are published with the release, as they
-were used.
+``Limits`` are fixed before any data is opened. ``Terms`` add the public sizes of the data set and
+the constants of the mechanism that follow from them; the release publishes the terms that were
+used.
 
 ``PublicSize`` has the sizes of the data set that are public; rules may use no others:
 
@@ -47,7 +47,7 @@ def refusal(code: str, **facts: object) -> StudyError:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one unit of privacy may contribute; settled before any data is opened.
+    """What one unit of privacy may contribute; fixed before any data is opened.
 
     ``Contributions`` enforces these numbers on every row, and every sensitivity is computed from
     the same object: noise and data cannot be held to different limits.
@@ -121,14 +121,14 @@ class Limits:
     def smallest_radius(self) -> int:
         """Return B_0, in grid steps: even, and doubled J - 1 times it reaches both bounds.
 
-        Where it can be, some doublings of it are how far a single reward reaches: with one reward
-        in a trajectory, at its end, no return is further away.
+        If possible, one of its doublings is the distance of the furthest reward from 0: where the
+        only reward of a trajectory comes at its end, no return is further away.
         """
         (low, high), (least, most) = self.return_bounds, self.reward_bounds
         furthest = max(self.centre_step, GRID_STEPS - self.centre_step)
         zero = min(max(0.0, low), high)
-        away = max(most - zero, zero - least) / (high - low) * GRID_STEPS
-        reach = math.ceil(min(away + 2, furthest))  # for the roundings of returns, and of ref
+        reward_distance = max(most - zero, zero - least) / (high - low) * GRID_STEPS
+        reach = math.ceil(min(reward_distance + 2, furthest))  # 2 for the roundings
         radii = [2 * -(-reach >> doublings) for doublings in range(self.levels, 0, -1)]
         sufficient = [radius for radius in radii if radius << self.levels - 1 >= furthest]
         return sufficient[0] if sufficient else 2 * -(-furthest >> self.levels)

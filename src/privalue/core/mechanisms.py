@@ -10,10 +10,10 @@
 | R, F_abs, M | of ``return_bounds`` |     | yes: the range, the largest size, the reach from 0 |
 | H, L, q     | ``Limits``         |       | yes                                             |
 
-A mechanism is made of ``Terms``, which are public, before anything is charged: whatever is refused
-is refused there. ``perturb`` turns statistics into where the noise goes, and fails on no statistics
-whatever. Everything between statistics and ``Draw`` is private, and nothing of it is returned: what
-is drawn is all that post-processing ever sees.
+A mechanism is built from ``Terms``, which are public, before anything is charged; terms that it
+cannot use are refused there. ``perturb`` returns what gets noise, and how much; it never fails,
+whatever the statistics are. Everything between statistics and ``Draw`` is private and stays here:
+post-processing sees the draw alone.
 
 | mechanism | what gets noise                            | noise         | docs/proofs          |
 |-----------|--------------------------------------------|---------------|----------------------|
@@ -43,16 +43,16 @@ from privalue.core.noise import Entropy, OperatingSystemEntropy, public_grid
 from privalue.core.private import Private, sealed
 from privalue.errors import BoundaryError
 
-LARGEST = 1e100  # of what is multiplied: a product of three is a double
-FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800, Laplace 1e-38
+LARGEST_FACTOR = 1e100  # a product of three such factors is a double
+LARGEST_Z = 64.0  # a draw is further from its centre with a chance below 1e-800, Laplace 1e-38
 _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
 
 
-class StageRules(Protocol):
+class StageRule(Protocol):
     """A public rule by which a stage chooses, from noisy numbers and their standard deviation.
 
-    It is no part of the core: whatever it returns is checked, and costs accuracy at most. It is a
-    value with a method, not a function: a mechanism is part of private types, which hold none.
+    Rules are not part of the core: their choice is checked, and can cost accuracy only. A rule is a
+    value with a method, not a function: private types have mechanisms in them, and no function.
     """
 
     def choose_level(self, histogram: Vector, deviation: float) -> int:
@@ -61,10 +61,10 @@ class StageRules(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
-    """All that a release follows from besides the data; public. Each mechanism adds its constants.
+    """All that determines a release besides data and noise; public. Mechanisms add constants.
 
-    The release publishes this very object: an error made on the way from the study file to here
-    gives a release that says what was really done.
+    The release publishes this very object: after an error between the study file and here, the
+    release states what was really done.
     """
 
     mechanism: ClassVar[str]  # a name of ``MECHANISMS``
@@ -83,12 +83,12 @@ class SspTerms(Terms):
     shape: Vector  # omega: how precisely each key is released
     count_weight: float  # c_w, in units of R: what a count weighs beside a sum
     shares: Mapping[str, float]  # of mu^2, by stage; the values get the rest
-    rules: StageRules | None
+    rules: StageRule | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpeTerms(Terms):
-    """The terms of DP-OPE: what its numbers weigh beside the weighted return, in its range."""
+    """The terms of DP-OPE: the weights of its numbers, relative to the weighted return."""
 
     mechanism = "dp-ope"
     count_weight: float  # c_w: the weight of a trajectory
@@ -101,7 +101,7 @@ class SmoothTerms(Terms):
     """The terms that DP-LSW and DP-LSL share, each with a sensitivity from which beta is chosen."""
 
     calibration: Literal["exact", "nissim", "appendix"]
-    beta: float | None  # None where the calibration says it
+    beta: float | None  # None where the calibration determines it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,7 +111,7 @@ class LswTerms(SmoothTerms):
     mechanism = "dp-lsw"
     whitened: bool
     pseudo_count: float  # kappa
-    unvisited: float  # the value of a key that nobody visits, inside the bounds
+    unvisited: float  # the value of a key without visits, inside the bounds
 
     def local_sensitivity(self) -> sensitivity.LswSensitivity:
         """Return the squared local sensitivity of F_X, in the norm of the weights."""
@@ -132,8 +132,8 @@ class LslTerms(SmoothTerms):
         return sensitivity.RidgeSensitivity(self.limits, self.design, cap, self.ridge)
 
 
-# What leaves, and public from here on: the noisy numbers of each stage, in the order in which they
-# were drawn; those of the last one, "values", are what values are made of.
+# The noisy numbers of each stage, in the order of the draw: public from here on. Values follow from
+# the last stage, "values".
 Draw: TypeAlias = Mapping[str, Vector]
 
 
@@ -148,11 +148,11 @@ class NoiseLaw(NamedTuple):
 @sealed
 @dataclass(frozen=True, repr=False, eq=False, slots=True)
 class Perturbation(Private):
-    """Where the noise goes: N(center, deviations^2), rounded to the grids, is the mechanism.
+    """What gets noise, and how much: N(center, deviations^2), rounded to the grids, is drawn.
 
-    With ``laplace`` it is the center plus discrete Laplace noise; ``deviations`` are its standard
-    deviations then, for plans. It is all that ``draw`` needs, and private but for what is marked:
-    the deviations of DP-LSW and DP-LSL follow the counts.
+    With ``laplace`` it is the center plus discrete Laplace noise; ``deviations`` are then its
+    standard deviations, for plans. Fields that are not marked as public are private: the deviations
+    of DP-LSW and DP-LSL depend on the counts.
     """
 
     center: Vector | Integers
@@ -164,7 +164,7 @@ class Perturbation(Private):
 class Mechanism(ABC):
     """What all mechanisms have in common; every attribute is public."""
 
-    stages: Mapping[str, float]  # alpha of each stage, in the order in which they are drawn
+    stages: Mapping[str, float]  # alpha of each stage, in the order of the draw
     law: NoiseLaw  # of the values, where no stage comes before them
 
     def __init__(self, terms: Terms, calibration: Calibration) -> None:
@@ -173,17 +173,17 @@ class Mechanism(ABC):
 
     @abstractmethod
     def largest_numbers(self) -> Vector:
-        """Return the largest numbers that could be drawn as values; what fails, fails on them."""
+        """Return the largest values that could be drawn, on which post-processing is rehearsed."""
 
     @abstractmethod
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
-        """Return what gets noise in a stage, by what was released before it. PRIVATE.
+        """Return what gets noise in a stage, and how much, after earlier draws. PRIVATE.
 
-        Nothing raises, whatever the statistics are: it is called after the charge.
+        It never raises, whatever the statistics are: it is called after the charge.
         """
 
     def public_noise(self, earlier: Draw) -> NoiseLaw:
-        """Return what is public of the noise of the values, by what was released before them."""
+        """Return what is public of the noise of the values, after earlier draws."""
         return self.law
 
 
@@ -194,17 +194,17 @@ def draw(mechanism: Mechanism, statistics: Statistics, entropy: Entropy) -> Draw
     """Draw the noise, once: the one place where private numbers become public ones.
 
     Each call is a release of its own: two calls with the same statistics spend epsilon and delta
-    twice. Each stage goes by the statistics and by what was released before it.
+    twice. Each stage follows from the statistics and from earlier draws.
 
     Args:
         mechanism: with its public constants.
-        statistics: what the data adds up to. PRIVATE.
-        entropy: where the noise comes from.
+        statistics: the sums of the data. PRIVATE.
+        entropy: the source of the noise.
 
     Returns:
         The noisy numbers of every stage.
     """
-    if statistics.limits != mechanism.terms.limits:  # noise and data are held to the same
+    if statistics.limits != mechanism.terms.limits:  # noise and data must have the same
         raise BoundaryError("limits", 0)
     numbers: dict[str, Vector] = {}
     for name in mechanism.stages:
@@ -274,7 +274,7 @@ def stage_alphas(alpha: float, shares: Mapping[str, float]) -> dict[str, float]:
 
 
 class StatisticsNoise:
-    """How much noise each statistic gets: public, and settled by what was released before."""
+    """The noise of each statistic, and what follows from it: public, as earlier draws are."""
 
     def __init__(self, terms: SspTerms, alpha: float, level: int) -> None:
         limits, weight, shape = terms.limits, terms.count_weight, terms.shape
@@ -310,7 +310,7 @@ class Ssp(Mechanism):
         self.rules = terms.rules
         self.noise = StatisticsNoise(terms, self.stages["values"], terms.limits.levels - 1)
         self.law = self.noise.law
-        # inf for a stage that is not asked for: it would release noise alone
+        # Infinite without the stage: should it be drawn, it would be noise alone.
         alpha = self.stages.get("bounds", math.inf)
         delta = sensitivity.block_sensitivity(terms.limits, np.ones(1), 1.0, 2.0) * (1 + 1e-15)
         self.bounds_sigma = alpha * delta * _ROUNDING
@@ -318,10 +318,10 @@ class Ssp(Mechanism):
     def noise_after(self, earlier: Draw) -> StatisticsNoise:
         """Return the noise of the values with returns clamped as a stage chose; public.
 
-        Whatever a rule returns, the values get the noise that it calls for: it can cost accuracy,
-        and never privacy. It reads released numbers alone, so that even its failure would tell
-        nothing else; but what is paid for has to arrive, so a rule that fails chooses nothing, and
-        returns are clamped as declared.
+        Whatever level a rule chooses, the values get the noise that the level needs: a rule can
+        cost accuracy, never privacy. It sees released numbers alone, so that even its failure would
+        reveal nothing more. But a charged release must not be lost, so a rule that fails chooses
+        nothing, and returns are clamped as declared.
         """
         if "bounds" in earlier and self.rules is not None:
             with suppress(Exception):
@@ -331,9 +331,9 @@ class Ssp(Mechanism):
         return self.noise
 
     def largest_numbers(self) -> Vector:
-        """Return what could be drawn if everybody visited every state."""
+        """Return what could be drawn if every trajectory visited every state."""
         most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * self.terms.size.most_count
-        return np.asarray(most + FAR * self.noise.deviations)
+        return np.asarray(most + LARGEST_Z * self.noise.deviations)
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise in a stage, and the noise of each number. PRIVATE.
@@ -379,8 +379,8 @@ class SmoothMechanism(Mechanism):
         """
         least, most = self.local.extremes()
         parts = (least, most, self.factor, self.factor * math.sqrt(most))
-        inside = all(1 / LARGEST <= part <= LARGEST for part in parts)
-        if not inside or not self.rounding + self.largest_center <= LARGEST:
+        inside = all(1 / LARGEST_FACTOR <= part <= LARGEST_FACTOR for part in parts)
+        if not inside or not self.rounding + self.largest_center <= LARGEST_FACTOR:
             raise refusal("noise-not-computable")
         # A beta of the terms goes with exact calibration; the published pairs bring their own.
         promise = (terms.epsilon, terms.delta, terms.design.dimension)
@@ -410,7 +410,7 @@ class SmoothMechanism(Mechanism):
 
     def largest_numbers(self) -> Vector:
         """Return what could be drawn at the largest centre with the largest noise."""
-        return np.full(self.design.dimension, self.largest_center + FAR * self.largest_sigma)
+        return np.full(self.design.dimension, self.largest_center + LARGEST_Z * self.largest_sigma)
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Follow [BGP16] Algorithms 1 and 2 up to the draw of eta. PRIVATE."""
@@ -442,7 +442,7 @@ class Lsw(SmoothMechanism):
         design.require_full_rank()
         design.require_well_conditioned()  # else the solver's norm has no bound
         _ = design.weighted_features.root  # what could fail is tried before the charge
-        # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
+        # A W^{-1} has orthonormal columns: if whitened, F_X -> u has norm 1.
         norm = 1.0 if terms.whitened else design.pseudo_inverse_norm
         low, high = limits.return_bounds
         self.factor = (high - low) * norm * (1.0 + 3.0 * design.solver_error)
@@ -485,8 +485,8 @@ class Lsl(SmoothMechanism):
             smallest = norm**2 * heaviest
             if not ridge > smallest * (1 + 1e-9):
                 raise refusal("ridge-too-small", ridge=ridge, smallest=smallest)
-            room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
-            self.factor = 2 * limits.max_trajectories_per_person * sharp_bound.reach * norm / room
+            excess = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
+            self.factor = 2 * limits.max_trajectories_per_person * sharp_bound.reach * norm / excess
             # ||theta_X|| <= F_abs sqrt(sum rho n)/sqrt(2 lambda), and the change of the return sums
             # weighted by rho is at most L M times the norm of the q largest rho.
             slope = largest / sharp_bound.reach * norm * heaviest / math.sqrt(2 * ridge)
@@ -499,7 +499,7 @@ class Lsl(SmoothMechanism):
         return lsl(statistics.counts, statistics.return_sums, self.design, self.terms.ridge)
 
 
-# DP-OPE: what another policy would have been worth, by clipped weights.
+# DP-OPE: the value of another policy, by clipped importance weights.
 #
 # | symbol                      | here             | shape | public      |
 # |-----------------------------|------------------|-------|-------------|
@@ -532,9 +532,9 @@ class Ope(Mechanism):
         if not limits.add_remove:  # one that is replaced may have another key
             norm = max(norm if limits.keys == 1 else 2 * norm, distance)
         self.sensitivity = norm * limits.max_trajectories_per_person
-        # A ledger charges the decimal that epsilon is written as: no more than that is spent.
+        # A ledger charges epsilon as a decimal number: no more than that is spent.
         epsilon = min(Fraction(terms.epsilon), Fraction(repr(float(terms.epsilon))))
-        # In steps of each part, what one unit of the analysed vector is; nothing is rounded.
+        # One unit of the analysed vector in the steps of each part, exactly.
         steps = (GRID_STEPS, GRID_STEPS, GRID_STEPS, 1)
         units = (Fraction(step) / Fraction(w) for step, w in zip(steps, weights, strict=True) if w)
         self.exact_scales = [self.sensitivity / epsilon * unit for unit in units]
@@ -545,10 +545,10 @@ class Ope(Mechanism):
         self.law = NoiseLaw("laplace", grid=step, sigma=float(self.deviations[0]) * step)
 
     def largest_numbers(self) -> Vector:
-        """Return what could be drawn if everybody had the largest weight."""
+        """Return what could be drawn if every trajectory had the largest weight."""
         sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(self.scales)]
         most = np.repeat(sizes * self.terms.size.most_count, self.terms.limits.keys)
-        return np.asarray(most + FAR * self.deviations)
+        return np.asarray(most + LARGEST_Z * self.deviations)
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise: weighted returns, weights, returns and sizes. PRIVATE."""
@@ -570,6 +570,6 @@ def weighted_block(terms: OpeTerms) -> tuple[Fraction, Fraction]:
     return half + w + half * b + m, max(Fraction(1), half + w) + b
 
 
-# By their names in a study; each refuses terms from which it cannot be made, by public numbers.
+# By their names in a study; a mechanism refuses terms that it cannot use, by public numbers alone.
 MECHANISMS: Mapping[str, Callable[[Any], Mechanism]]
 MECHANISMS = {"dp-ssp": Ssp, "dp-lsw": Lsw, "dp-lsl": Lsl, "dp-ope": Ope}

@@ -4,7 +4,7 @@ No other module draws noise.
 
 ::
 
-    symbol  code       shape       what it is
+    symbol  code       shape       meaning
     mu      center     (d,)        **private**  the values to perturb
     sigma   sigma      () or (d,)  **private**  the standard deviation of the noise
     g       grid       () or (d,)  public       a power of two, from ``public_grid``
@@ -44,23 +44,23 @@ from privalue.errors import UsageError
 _BITS = 64
 _HALF = np.uint64(1 << (_BITS - 1))  # a uniform number is below 1/2 if its first word is below this
 _LOW_BITS = np.uint64(_BITS - 53)
-_BLOCK = 1 << 15  # bytes asked of a source at a time
-_SHORT_BLOCK = 1 << 9  # the same, where a few words will do
-_LARGEST = Fraction(sys.float_info.max)  # what is beyond it has no double
+_BLOCK = 1 << 15  # bytes read from a source at a time
+_SHORT_BLOCK = 1 << 9  # likewise, where a few words suffice
+_LARGEST = Fraction(sys.float_info.max)  # no larger number is a double
 
 
 class Entropy(Protocol):
     """A source of independent, fair random bits."""
 
     def read(self, count: int) -> bytes:
-        """Return ``count`` random bytes, none of which was or will be given to anyone else."""
+        """Return ``count`` fresh random bytes: a source returns none of its bits twice."""
 
 
 class OperatingSystemEntropy:
     """The operating system's entropy.
 
-    It keeps no state: a draw buffers words for its own duration only, so that neither a thread
-    nor a forked process can meet bits that another one has used.
+    It keeps no state: a draw buffers words for its own duration only, so that no thread and no
+    forked process uses the bits of another one.
     """
 
     __slots__ = ()
@@ -115,18 +115,18 @@ def gaussian_on_grid(
         The released numbers, as many as in ``center``: public, and read-only.
 
     Raises:
-        UsageError: an argument that no parsed study and data set lead to. It never quotes a
-            private value.
+        UsageError: an argument is invalid, which no study and no data can cause. The message has
+            no private value.
     """
     sigmas, grids = (np.full(len(center), x, dtype=np.float64) for x in (sigma, grid))
     _require_noise(center, sigmas, grids)
-    whole, rest, scale = _in_doubles(center, sigmas, grids)
+    whole, rest, scale = _to_steps(center, sigmas, grids)
     numbers = np.zeros(len(center))
     stream, i = Stream.of(np.zeros(0, dtype=np.uint64), 0), 0
     while i < len(center):
         try:
             i, negative, k, x = fill(stream, i, whole, rest, scale, grids, numbers)
-            if i < len(center):  # in doubt
+            if i < len(center):  # doubles do not decide
                 step, mu, spread = (Fraction(of[i].item()) for of in (grids, center, sigmas))
                 multiple = round_exactly(mu / step, spread / step, (negative, k, x), stream)
                 numbers[i] = float(min(max(multiple * step, -_LARGEST), _LARGEST))
@@ -188,7 +188,7 @@ def _read_words(source: Entropy) -> Iterator[int]:
 
 
 def _require_noise(center: Vector | Integers, sigmas: Vector, grids: Vector) -> None:
-    """Refuse what no study and data set lead to: without noise nothing is private.
+    """Refuse arguments that no study and no data can cause: without noise nothing is private.
 
     The checks are for programming errors, and quote no private value: statistics are clamped and
     sigma is bounded from below, so no data set fails them.
@@ -202,27 +202,27 @@ def _require_noise(center: Vector | Integers, sigmas: Vector, grids: Vector) -> 
 class Stream(NamedTuple):
     """Random words, and how far they are used. A uniform number is the place of its first word.
 
-    ``after`` has for each place that of the next word of the same number, or 0 as long as none was
-    drawn; ``word_after`` draws it when the number is needed to more bits.
+    ``after`` has for each place that of the next word of the same number, or 0 before there is one;
+    ``word_after`` adds it when the number is needed to more bits.
     """
 
     words: NDArray[np.uint64]
     after: Integers
-    at: Integers  # the place of the next word that nobody has used
-    begin: Integers  # the coordinate that is drawn, and the place of its first word
+    at: Integers  # the place of the next unused word
+    begin: Integers  # the current coordinate, and the place of its first word
 
     @classmethod
     def of(cls, words: NDArray[np.uint64], coordinate: int) -> "Stream":
-        """Return a stream of which nothing is used."""
+        """Return a stream of unused words."""
         after, at = np.zeros(len(words), dtype=np.int64), np.zeros(1, dtype=np.int64)
         return cls(words, after, at, np.array([coordinate, 0]))
 
 
-def _in_doubles(center: Vector | Integers, sigma: Vector, grid: Vector) -> tuple[Vector, ...]:
+def _to_steps(center: Vector | Integers, sigma: Vector, grid: Vector) -> tuple[Vector, ...]:
     """Return (whole, rest, scale): center/grid = whole + rest, sigma/grid = scale, up to rounding.
 
     ``whole`` is exact and below 2**52, rest is at most 1/2 in size and, like scale, right to
-    2**-53. What does not fit has an infinite scale, which leaves it in doubt.
+    2**-53. Where doubles are too coarse, scale is infinite, and ``fill`` stops in doubt.
     """
     with np.errstate(all="ignore"):
         steps, scale = center / grid, sigma / grid
@@ -244,7 +244,7 @@ def next_word(stream):  # type: ignore[no-untyped-def]
 
 @jit
 def word_after(stream, place):  # type: ignore[no-untyped-def]
-    """Return the place of the next word of the same number, and draw it if nobody has."""
+    """Return the place of the next word of the same number; take a new word if it has none."""
     if stream.after[place] == 0:
         stream.after[place] = next_word(stream)
     return stream.after[place]
@@ -264,7 +264,7 @@ def survives(stream, x, halved):  # type: ignore[no-untyped-def]
 
     Count the steps of a run x > z_1 > z_2 > ... of fresh uniform numbers; with ``halved`` a step
     also has to pass a test of probability x/2. The run ends after an even number of steps with
-    the probability asked for (docs/proofs/noise.md, lemma 1).
+    the required probability (docs/proofs/noise.md, lemma 1).
     """
     even = True
     last = x
@@ -326,12 +326,13 @@ def fill(stream, first, whole, rest, scale, grid, numbers):  # type: ignore[no-u
         first: the coordinate to begin with.
         whole: of each coordinate, the nearest multiple to its centre. PRIVATE.
         rest: what is left of the centre, in grid steps. PRIVATE.
-        scale: sigma in grid steps; infinite where doubles do not do. PRIVATE.
+        scale: sigma in grid steps; infinite where doubles are too coarse. PRIVATE.
         grid: of each coordinate.
-        numbers: written to.
+        numbers: the result, filled in place.
 
     Returns:
-        The coordinate in doubt and its Z, as ``standard_normal`` has it; or their number.
+        The coordinate in doubt and its Z, as ``standard_normal`` returns it; if there is none, the
+        number of coordinates.
     """
     for i in range(first, len(whole)):
         stream.begin[0], stream.begin[1] = i, stream.at[0]
@@ -358,7 +359,7 @@ def round_exactly(
     Args:
         center: mu / g. PRIVATE.
         sigma: sigma / g. PRIVATE.
-        normal: Z, as ``standard_normal`` has it. PRIVATE.
+        normal: Z, as ``standard_normal`` returns it. PRIVATE.
         stream: the random words.
 
     Returns:
@@ -387,7 +388,7 @@ def uniform_below(bound: int, words: Iterator[int]) -> int:
         number = 0
         for _ in range(-(-bits // _BITS)):
             number = number << _BITS | next(words)
-        number >>= -bits % _BITS  # what the last word has more
+        number >>= -bits % _BITS  # surplus bits of the last word
         if number < bound:
             return number
 

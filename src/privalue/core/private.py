@@ -45,8 +45,8 @@ class Private:
 def sealed(cls: _Class) -> _Class:
     """Make ``asdict``, ``astuple`` and ``replace`` fail on a private dataclass; return the class.
 
-    Those functions know a dataclass by its ``__dataclass_fields__``. Without that attribute they
-    raise, where they would have copied private values. Apply this decorator above
+    Those functions recognise a dataclass by its ``__dataclass_fields__``. Without that attribute
+    they raise, where they would have copied private values. Apply this decorator above
     ``@dataclass(..., slots=True)``: without a ``__dict__``, ``vars`` fails too.
     """
     del cls.__dataclass_fields__  # type: ignore[attr-defined]

@@ -14,12 +14,12 @@
 | beta         | ``beta``                |       | yes         |
 | cap of a count | ``cap``               |       | yes: m, or U L, or what the software takes |
 | k            | units that are exchanged |      | **private** if from counts |
-| phi          | the most sensitive data set that far away | | **private** |
+| phi          | of the most sensitive data set at distance k | | **private** |
 | psi          | ``smooth`` of each kind of sensitivity |  | **private** |
 
 *Sums.* A trajectory contributes, at its first visit to each of its first H distinct keys k, one
-vector omega_k psi, psi one of the vectors that are possible at k. No possible psi has a squared
-norm above M_k, and no two of them a squared distance above D_k (docs/proofs/contribution.md).
+vector omega_k v, v one of the vectors that are possible at k. No such v has a squared norm above
+M_k, and no two of them a squared distance above D_k (docs/proofs/contribution.md calls them psi).
 
 *Smooth bounds.* psi = max_{k >= 0} e^{-beta k} phi(k) ([BGP16] Algorithms 1 and 2, line 3). Data
 sets further away include those nearby, so phi never falls as k grows: that is all that the search
@@ -41,7 +41,7 @@ from privalue.errors import UsageError
 # A smooth bound is never too small, and too large by at most TOLERANCE, relatively: the calibration
 # has room for that (docs/proofs/calibration.md).
 TOLERANCE = 1e-9
-_GAP = 0.5e-9  # what is no larger than the best by more than this is not looked at
+_GAP = 0.5e-9  # the search stops where it could gain no more than this
 _ROUNDING = 0.1e-9  # more than the floating-point error of phi and of e^{-beta k}, both relative
 
 
@@ -175,13 +175,13 @@ class LswSensitivity:
     # term at any k exceeds that of a state with L visits (docs/proofs/dp-lsw.md).
 
     def extremes(self) -> tuple[float, float]:
-        """Return psi where everybody visits every state, and where nobody visits anything.
+        """Return psi with the most visits of every state, and without any visits.
 
         No data set has less than the one, nor more than the other.
         """
-        total = float(np.sort(self.weights)[-self.limits.max_keys_changed :].sum())
-        one, kappa = self.limits.max_trajectories_per_person, self.pseudo_count
-        return total * (one / (max(self.cap, one) + kappa)) ** 2, total * (one / (one + kappa)) ** 2
+        top = float(np.sort(self.weights)[-self.limits.max_keys_changed :].sum())
+        most, kappa = self.limits.max_trajectories_per_person, self.pseudo_count
+        return top * (most / (max(self.cap, most) + kappa)) ** 2, top * (most / (most + kappa)) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ class LslSensitivity:
         return branch_and_bound(range(-(-self.cap // per_person) + 1), phi, beta)
 
     def extremes(self) -> tuple[float, float]:
-        """Return psi where nobody visits anything, the least, and where everybody visits all."""
+        """Return psi without any visits, the least, and with the most visits of every state."""
         visits = math.sqrt(float(self.weights.sum()) * self.cap)
         return self.offset**2, (self.slope * visits + self.offset) ** 2
 
@@ -234,8 +234,8 @@ class RidgeSensitivity:
         self.reach = max(high, 0.0) - min(low, 0.0)
         # q: 2H, or H, and not 2HL as for LSW. L visits in each of so many states are the worst: the
         # change of the return sums is convex in the visits (docs/proofs/dp-lsl.md).
-        one = limits.max_states_per_trajectory
-        self.max_keys_changed = min(limits.keys, one if limits.add_remove else 2 * one)
+        most = limits.max_states_per_trajectory
+        self.max_keys_changed = min(limits.keys, most if limits.add_remove else 2 * most)
         # L B, by which L visits can move an eigenvalue: computed here, before the charge
         self.fall = self.per_person * design.weighted_features.spectrum.high**2
 

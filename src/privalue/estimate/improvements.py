@@ -241,7 +241,7 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
         raise UsageError(allowed, code="out-of-range", argument=("level", level))
     if release.column("action") is None:
         raise UsageError("this release has no values of actions; its study needs [actions]")
-    ratios, (states, actions) = released_ratios(release), release.places_of_pairs()
+    ratios, (states, actions) = released_ratios(release), release.pair_positions()
     sizes, has_effects = np.bincount(states), len(release.actions) <= MAX_ACTIONS
     step = greedy_step(
         ratios,

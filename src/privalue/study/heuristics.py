@@ -29,14 +29,14 @@ _LEAST_SHARE = 0.1  # of an even split, for every state: a prior may be wrong
 _CANDIDATES = 16  # shapes to compare for each variance
 # Variances of values across states, in units of R^2: from a uniform distribution to nearly equal.
 SPREADS = (1 / 12, 0.06**2, 0.012**2, 0.0024**2, 0.0005**2)
-CANDIDATE_SPREADS = (SPREADS[0], SPREADS[2])  # candidates are for these, compared at all
+CANDIDATE_SPREADS = (SPREADS[0], SPREADS[2])  # candidates suit these, and are compared at all
 _MAX_LOSS = 1.05  # the most that errors may grow over those of an even shape, at any spread
 _USUAL_ERROR = 1e-3  # of the first of SPREADS: the assumed noise at a typical state if m is unknown
 BETA_LOSS = 0.05  # the share of noise that a larger beta may add if visits are unknown
 _SIGNIFICANT = 3.0  # standard deviations above which a bin counts
 _TYPICAL = 0.75  # of a level's reach: the typical size of its returns
 _VISITING = 0.5  # of all trajectories: the share that visits a typical state
-_LONG = 0.8  # from here on, implied bounds are at least five times those of a reward
+_WIDE = 0.8  # from this discount on, implied bounds are at least five times those of a reward
 _LEAST_SIGNAL = 4  # m over the noise of a bin, from which a histogram is informative
 _LEAST_STAGE_SHARE = 0.02  # of mu^2
 # The most keys for a stage, by memory: each key has a count and a sum by level and side.
@@ -224,7 +224,7 @@ def decide_stages(study: Sections, keys: int, trajectories: int | None) -> tuple
     stages = study.mechanism.stages
     if stages != "auto":
         return () if stages == "one" else stages
-    if study.values.returns is not None or study.values.discount < _LONG or keys > MOST_STAGE_KEYS:
+    if study.values.returns is not None or study.values.discount < _WIDE or keys > MOST_STAGE_KEYS:
         return ()
     m = math.inf if trajectories is None else trajectories
     return ("bounds",) if m >= _LEAST_SIGNAL * bin_noise(study) else ()

@@ -1,9 +1,9 @@
 """Read the files beside a study file: tables of labels and numbers, and feature matrices.
 
 Every file is public, and is hashed, so that a release identifies the files that it used. A study
-may come from somebody else, and the contents of its side files are published: a release has their
-labels. So a study may name files of its own folder only, all links resolved, unless the caller
-allows another folder. Arrow reads tables, NumPy and SciPy read arrays; pickles are never loaded.
+file is not trusted, and what it names is published: a release has the labels of its side files. So
+a study may name files of its own folder only, all links resolved, unless the caller allows another
+folder. Arrow reads tables, NumPy and SciPy read arrays; pickles are never loaded.
 """
 
 import csv

@@ -67,7 +67,7 @@ class Study(Sections, Tables):
         discount: gamma, applied once per row, above 0 and at most 1 (required).
         returns: public bounds (low, high) of a discounted return (default: as rewards imply).
         rewards: public bounds (low, high) of a reward (default: as returns imply).
-        unvisited: the value of a state that nobody visits (default: 0, or the bound next to it).
+        unvisited: the value of a state without visits (default: 0, or the bound next to it).
         start: public start distribution: also release the policy's overall value (default none).
         epsilon: the privacy loss, from 0.001 to 20 (required).
         delta: the probability that the loss exceeds epsilon, below 1/m (required).
@@ -77,7 +77,7 @@ class Study(Sections, Tables):
         max_states_per_trajectory: contribution bound, of distinct states (default: all).
         name: of the release (default "untitled").
         dataset: the name of the people in the data, for the ledger (default none).
-        period: tells repeated releases apart, such as "2026-11" (default none).
+        period: distinguishes repeated releases, such as "2026-11" (default none).
         trajectories: their number, as publicly declared (default none).
         ends: labels of rows that end a trajectory and are no state; or {label: reward}, in place of
             a reward column (default none).
@@ -204,7 +204,7 @@ class Study(Sections, Tables):
         if described.get("features", {}).get("kind") == "matrix" and "features" not in sections:
             raise refusal("description-without-file", "features", "file")
         for section in described.keys() - sections.keys():
-            # A description may come from anybody, so a file that it names is never opened.
+            # A description is not trusted: a file that it names is never opened.
             for key in _FILE_KEYS & described[section].keys():
                 name = described[section][key]
                 if isinstance(name, str) and name != "column":
