@@ -129,7 +129,7 @@ def rehearse(mechanism: core.Mechanism, study: Study) -> None:
     """
     core.mechanisms.compile_draw()
     try:
-        estimate.rehearse(study, mechanism)
+        estimate.estimate(study, mechanism, mechanism.largest_draw())
     except errors.StudyError:
         raise
     except (ValueError, ArithmeticError):

@@ -18,10 +18,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.studies import in_sections, mechanism_for
+from oracles.studies import PROMISE, in_sections, mechanism_for
 from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, PublicSize, Ssp, Statistics
 from privalue.curator import draw_release, prepare, rehearse
-from privalue.estimate import estimate
+from privalue.estimate import estimate, values
 
 TRIED = 1000 if os.environ.get("PRIVALUE_LONG") == "1" else 120
 BOUNDS = [
@@ -299,3 +299,18 @@ def test_nothing_is_compiled_or_imported_after_the_charge(tmp_path, described):
 
 def test_what_is_compiled_late_is_found(tmp_path):
     assert compiled_late(tmp_path, "{'returns': (0, 1)}", "unprepared") == "['fill']"
+
+
+def test_every_stage_of_a_tabular_study_is_rehearsed(monkeypatch):
+    study = pv.Study(states=2, rewards=(0, 1), discount=0.9, trajectories=1000, **PROMISE)
+    mechanism = prepare(study).mechanism
+    assert list(mechanism.stages) == ["bounds", "values"]
+    rehearse(mechanism, study)
+
+    def fail(_, draw, level):
+        assert list(draw) == ["bounds", "values"]
+        raise OverflowError
+
+    monkeypatch.setattr(values, "stage_parts", fail)
+    with pytest.raises(pv.StudyError):
+        rehearse(mechanism, study)

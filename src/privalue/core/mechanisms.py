@@ -172,8 +172,8 @@ class Mechanism(ABC):
         self.stages = {"values": calibration.alpha}
 
     @abstractmethod
-    def largest_numbers(self) -> Vector:
-        """Return the largest values that could be drawn, on which post-processing is rehearsed."""
+    def largest_draw(self) -> Draw:
+        """Return the largest numbers that could be drawn: post-processing is rehearsed on them."""
 
     @abstractmethod
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
@@ -330,10 +330,12 @@ class Ssp(Mechanism):
                     return StatisticsNoise(self.terms, self.stages["values"], int(level))
         return self.noise
 
-    def largest_numbers(self) -> Vector:
-        """Return what could be drawn if every trajectory visited every state."""
+    def largest_draw(self) -> Draw:
+        """Return what could be drawn if every trajectory visited every state, beyond all bounds."""
         most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * self.terms.size.most_count
-        return np.asarray(most + LARGEST_Z * self.noise.deviations)
+        histogram = np.full(self.terms.limits.levels, self.terms.size.most_count, dtype=np.float64)
+        stages = {"bounds": histogram, "values": most + LARGEST_Z * self.noise.deviations}
+        return {stage: stages[stage] for stage in self.stages}
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise in a stage, and the noise of each number. PRIVATE.
@@ -390,7 +392,7 @@ class SmoothMechanism(Mechanism):
             super().__init__(terms, exact(*promise, terms.beta))
         # From the least sigma over all data sets: that of this one would give itself away.
         self.law = NoiseLaw("gaussian", grid=public_grid(self.sigma(least)), sigma=None)
-        self.largest_sigma = self.sigma(most)
+        self.largest_number = self.largest_center + LARGEST_Z * self.sigma(most)
 
     def psi(self, counts: Integers) -> float:
         """Return psi_X by the counts: line 3 of [BGP16] Algorithms 1 and 2. PRIVATE."""
@@ -408,9 +410,9 @@ class SmoothMechanism(Mechanism):
     def center(self, statistics: Statistics) -> Vector:
         """Return what gets noise. PRIVATE."""
 
-    def largest_numbers(self) -> Vector:
+    def largest_draw(self) -> Draw:
         """Return what could be drawn at the largest centre with the largest noise."""
-        return np.full(self.design.dimension, self.largest_center + LARGEST_Z * self.largest_sigma)
+        return {"values": np.full(self.design.dimension, self.largest_number)}
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Follow [BGP16] Algorithms 1 and 2 up to the draw of eta. PRIVATE."""
@@ -544,11 +546,11 @@ class Ope(Mechanism):
         step = limits.clip * (high - low) / GRID_STEPS  # of weighted returns
         self.law = NoiseLaw("laplace", grid=step, sigma=float(self.deviations[0]) * step)
 
-    def largest_numbers(self) -> Vector:
+    def largest_draw(self) -> Draw:
         """Return what could be drawn if every trajectory had the largest weight."""
         sizes = np.array([GRID_STEPS / 2, GRID_STEPS, GRID_STEPS / 2, 1.0])[: len(self.scales)]
         most = np.repeat(sizes * self.terms.size.most_count, self.terms.limits.keys)
-        return np.asarray(most + LARGEST_Z * self.deviations)
+        return {"values": most + LARGEST_Z * self.deviations}
 
     def perturb(self, statistics: Statistics, stage: str, earlier: Draw) -> Perturbation:
         """Return what gets noise: weighted returns, weights, returns and sizes. PRIVATE."""
@@ -565,8 +567,7 @@ def weighted_block(terms: OpeTerms) -> tuple[Fraction, Fraction]:
     In units of C R. One trajectory adds at most M = 1/2 + c_w + c_b/2 + c_m, and two of one key
     differ by at most D = max(1, 1/2 + c_w) + c_b (docs/proofs/weights.md, lemma 1).
     """
-    weights = (0.5, terms.count_weight, terms.value_weight, terms.size_weight)
-    half, w, b, m = map(Fraction, weights)
+    half, w, b, m = map(Fraction, (0.5, terms.count_weight, terms.value_weight, terms.size_weight))
     return half + w + half * b + m, max(Fraction(1), half + w) + b
 
 

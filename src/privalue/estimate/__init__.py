@@ -12,7 +12,7 @@ from privalue.estimate.pooling import difference, pool
 from privalue.estimate.ratios import Ratios, normal_quantile
 from privalue.estimate.refits import Verdict, refit, verdict
 from privalue.estimate.shrinkage import shrink
-from privalue.estimate.values import Estimates, estimate, fit_draw, rehearse, theta_of
+from privalue.estimate.values import Estimates, estimate, fit_draw, theta_of
 
 __all__ = [
     "SUPPORTED",
@@ -31,7 +31,6 @@ __all__ = [
     "normal_quantile",
     "pool",
     "refit",
-    "rehearse",
     "shrink",
     "theta_of",
     "verdict",

@@ -67,17 +67,6 @@ def estimate(
     return {"theta": theta, "tables": tables}
 
 
-def rehearse(study: Study, mechanism: Mechanism) -> None:
-    """Estimate from the largest possible draw, so that failures come before the charge.
-
-    Where every state has a value of its own nothing can fail: a value is a clipped quotient of two
-    numbers far from overflow, and shrinkage keeps values that it cannot compute.
-    """
-    tabular = isinstance(mechanism, Ssp) and mechanism.design.is_tabular
-    if not tabular or study.mechanism.has_ridge:
-        estimate(study, mechanism, {"values": mechanism.largest_numbers()})
-
-
 def theta_of(study: Study, mechanism: Ssp | Lsw | Lsl, draw: Draw) -> Vector:
     """Return theta of a draw without tables, for planning, which needs hundreds of them."""
     if isinstance(mechanism, Ssp):
