@@ -499,9 +499,9 @@ def _canonical_text(value: Any, decimal: str) -> bytes | None:
         text = _format_float(value)
         return text if text is None else text.replace(b".", decimal.encode())
     if isinstance(value, datetime):
-        if getattr(value, "nanosecond", 0):  # of pandas: finer than a microsecond
-            return NO_TEXT
-        return (_format_iso(_since_1970(value)) or "\0").encode()
+        # Times of pandas may be finer than a microsecond.
+        text = None if getattr(value, "nanosecond", 0) else _format_iso(_since_1970(value))
+        return NO_TEXT if text is None else text.encode()
     if isinstance(value, date):
         return date(value.year, value.month, value.day).isoformat().encode()
     if isinstance(value, bytes | bytearray | memoryview):
