@@ -16,7 +16,7 @@ def worded():
     for path in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
-            if name in {"word", "data_error"}:
+            if name in {"render", "data_error"}:
                 code, names = node.args[0], {keyword.arg for keyword in node.keywords}
                 for one in [code.body, code.orelse] if isinstance(code, ast.IfExp) else [code]:
                     if isinstance(one, ast.Constant):

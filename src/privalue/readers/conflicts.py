@@ -6,7 +6,7 @@ from privalue.core import Contributions
 from privalue.errors import BoundaryError, DataError
 from privalue.readers import cells
 from privalue.readers.declaration import Declaration
-from privalue.readers.messages import word
+from privalue.readers.messages import render
 from privalue.readers.rows import Rows
 
 _REASONS = {"order", "duplicate", "arm", "ended", "stateless"}  # any other is a bug of a reader
@@ -40,4 +40,4 @@ def conflict(reason: str, rows: Rows, at: int, declaration: Declaration) -> Conf
     step = cells.step_text(int(rows.steps[at]), study.data.step_type)
     row = ", ".join([*ids, f"{columns['step']} = {step}"])
     code = f"rows-{reason}"
-    return ConflictError(word(code, row=row, unit=study.privacy.unit), code=code)
+    return ConflictError(render(code, row=row, unit=study.privacy.unit), code=code)
