@@ -71,11 +71,9 @@ def literal(rows):
     return [list(column) for column in zip(*sums.values(), strict=True)]
 
 
-def sums_of(result):
-    centred = result.return_steps - result.counts * (GRID_STEPS // 2)
-    return [
-        a.tolist() for a in (result.weighted_steps, result.weight_steps, centred, result.counts)
-    ]
+def sums_of(total):
+    centred = total.return_steps - total.counts * (GRID_STEPS // 2)
+    return [a.tolist() for a in (total.weighted_steps, total.weight_steps, centred, total.counts)]
 
 
 def shuffle(rows, seed=3):
