@@ -26,6 +26,7 @@ from oracles import reading as local
 from oracles.refusals import refused
 from oracles.studies import study as make_study
 from privalue.core import Contributions
+from privalue.readers import is_query_result
 from privalue.readers import spark as engine
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
@@ -263,6 +264,7 @@ def test_the_local_engine_gives_the_statistics_of_the_twin(case):
 def test_spark_gives_the_same_bits(spark, tmp_path):
     table, study = CASES["persons protected"]
     assert by_spark(spark, table, study, tmp_path) == local.statistics(table, study)
+    assert is_query_result(make_frame(spark, [table]))
 
 
 @pytest.mark.parametrize(

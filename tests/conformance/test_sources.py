@@ -29,12 +29,14 @@ from oracles.sources import (
     STATES,
     TABLES,
     Place,
+    arrow,
     as_postgres,
     minari_dataset,
 )
 from oracles.studies import episodes, rows_of, study_file
 from oracles.studies import study as make_study
 from privalue.cli import run
+from privalue.readers import is_query_result
 
 EPISODES = [
     [(0, 0.0), (1, 0.25), (0, 0.5)],
@@ -203,6 +205,22 @@ def test_tables_views_and_queries(ward):
     assert sums(f"{address}::{query}") == twin(mirrored)
     assert sums(f"{address}::{query} ; ") == twin(mirrored)
     assert sums(f"{address}::WITH few AS ({query}) SELECT * FROM few") == twin(mirrored)
+
+
+def test_a_duckdb_relation_is_the_result_of_a_query():
+    relation = duckdb.from_arrow(arrow(HEADING, shuffle(rows_of(EPISODES))))
+    assert sums(relation) == twin(EPISODES)
+    assert is_query_result(relation)
+
+
+def test_duckdb_obeys_the_limits_of_threads_and_memory(place):
+    address = TABLES["duckdb"](place, HEADING, rows_of(EPISODES))
+    query = "SELECT 1 AS trajectory, 1 AS step, current_setting('threads') AS state, 1 AS reward"
+    condition = "current_setting('memory_limit') = '512.0 MiB'"
+    limited = statistics(
+        f"{address}::{query} WHERE {condition}", STUDY, threads=3, memory=512 << 20
+    )
+    assert limited.counts.tolist() == [0, 0, 0, 1]
 
 
 # PostgreSQL

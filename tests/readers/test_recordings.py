@@ -70,22 +70,30 @@ def test_an_odd_episode_is_left_out_alone(odd):
     assert result.counts.tolist() == [1, 0, 1]
 
 
-def sheet(path, cells):
+def sheet(path, cells, number_format="General"):
     book = openpyxl.Workbook()
     for row in cells:
         book.active.append(row)
-    book.active.cell(4, 4).number_format = "[h]:mm"
+    book.active.cell(4, 4).number_format = number_format
     book.save(path)
     return path
 
 
-def test_an_odd_cell_of_a_sheet_leaves_out_one_row_and_rows_keep_their_numbers(tmp_path):
-    heading = ("trajectory", "step", "state", "reward")
-    odd = sheet(tmp_path / "a.xlsx", [heading, (1, 0, 0, 0.5), (), (2, 0, 1, 1e300), (3, 0, 2, 1)])
-    result = statistics(odd, DROPPING)
+HEADING = ("trajectory", "step", "state", "reward")
+
+
+@pytest.mark.parametrize(("odd", "number_format"), [(1e300, "[h]:mm"), (-1e300, "yyyy-mm-dd")])
+def test_an_odd_time_of_a_sheet_leaves_out_its_row_alone(odd, number_format, tmp_path):
+    cells = [HEADING, (1, 0, 0, 0.5), (), (2, 0, 1, odd), (3, 0, 2, 1)]
+    path = sheet(tmp_path / "a.xlsx", cells, number_format)
+    result = statistics(path, DROPPING)
     assert (result.counts.tolist(), result.rows_left_out) == ([1, 0, 1], 1)
     with refused("cell-invalid"):
-        statistics(odd, REFUSING)
-    later = sheet(tmp_path / "b.xlsx", [heading, (), (), (2, 0, 1, 0), (3, 0, 9, 1)])
-    with refused("cell-invalid"):
-        statistics(later, REFUSING)
+        statistics(path, REFUSING)
+
+
+def test_an_error_has_the_number_of_the_row_in_the_sheet(tmp_path):
+    path = sheet(tmp_path / "b.xlsx", [HEADING, (), (), (2, 0, 1, 0), (3, 0, 9, 1)])
+    with refused("cell-invalid") as error:
+        statistics(path, REFUSING)
+    assert "row 5: state" in str(error.value)

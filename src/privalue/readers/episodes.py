@@ -159,7 +159,7 @@ def _read_episode(element: Any, number: int, dialect: Dialect) -> list[_Row]:
     if dialect.by_person:
         raise data_error("episodes-without-person", column=dialect.columns["person"])
     steps = [_read_step(step, dialect) for step in _steps_of(element, dialect)]
-    if not steps:
+    if not steps or isinstance(element, Iterator):
         raise ValueError(steps)
     rows, states = [], state_roles(dialect.columns)
     for at, step in enumerate(steps):
@@ -176,8 +176,6 @@ def _steps_of(element: Any, dialect: Dialect) -> Iterable[Any]:
         get = element.__getitem__
     elif hasattr(element, "observations"):
         get = partial(getattr, element)
-    elif isinstance(element, Iterator):
-        raise ValueError(element)
     else:
         return list(element)
     columns = transitions(get, dialect)

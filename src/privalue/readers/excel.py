@@ -58,11 +58,13 @@ def _read_sheet(path: Path, sheet: str | None) -> tuple[str, dict[int, list[Any]
 
 
 def _iterate_rows(rows: Iterator[list[Any]]) -> Iterator[list[Any] | None]:
-    """Yield rows; None for a row with a cell that Python cannot represent: a time of 10^9 days."""
+    """Yield rows; None for a row with a cell that cannot be a Python time, such as -1e300 days."""
     while True:
         try:
             yield next(rows)
         except StopIteration:
             return
-        except (OverflowError, ValueError):
+        except BaseException as problem:  # a panic in Rust is not an Exception
+            if type(problem).__name__ not in {"OverflowError", "ValueError", "PanicException"}:
+                raise
             yield None
