@@ -500,8 +500,8 @@ def _canonical_text(value: Any, decimal: str) -> bytes | None:
         return text if text is None else text.replace(b".", decimal.encode())
     if isinstance(value, datetime):
         # Times of pandas may be finer than a microsecond.
-        text = None if getattr(value, "nanosecond", 0) else _format_iso(_since_1970(value))
-        return NO_TEXT if text is None else text.encode()
+        iso = None if getattr(value, "nanosecond", 0) else _format_iso(_since_1970(value))
+        return NO_TEXT if iso is None else iso.encode()
     if isinstance(value, date):
         return date(value.year, value.month, value.day).isoformat().encode()
     if isinstance(value, bytes | bytearray | memoryview):
