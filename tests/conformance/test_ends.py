@@ -78,15 +78,15 @@ def stays(seed=5, persons=14):
 def twin(table, study):
     """Return counts, sums and weights, computed with dictionaries, without a limit on states."""
     by_person = study.privacy.unit == "person"
-    owned = {}
+    trajectories = {}
     for person, trajectory, step, *cells in table:
-        owned.setdefault((person, trajectory), []).append((step, cells))
+        trajectories.setdefault((person, trajectory), []).append((step, cells))
     keys, m = study.limits.keys, 0
     counts, sums, weights, weighted = np.zeros((4, keys))
     low, high = study.values.return_bounds
     fixed = study.fixed_rewards
     of_ends = {} if fixed is None else dict(zip(ENDS, fixed[1], strict=True))
-    for (_, trajectory), rows in sorted(owned.items()):
+    for (_, trajectory), rows in sorted(trajectories.items()):
         if by_person and trajectory >= 2:
             continue
         m, value, rho, first = m + 1, 0.0, 1.0, {}

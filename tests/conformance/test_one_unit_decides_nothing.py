@@ -310,9 +310,9 @@ def test_an_episode_with_other_observations_in_minari(tmp_path):
 
     (stored,) = tmp_path.rglob("main_data.hdf5")
     with h5py.File(stored, "r+") as file:
-        kept = file["episode_1/observations"][:, :1]
+        shortened = file["episode_1/observations"][:, :1]
         del file["episode_1/observations"]
-        file["episode_1/observations"] = kept
+        file["episode_1/observations"] = shortened
     assert statistics(dataset, dropping).counts.tolist() == [0, 1, 0, 1]
 
 

@@ -113,11 +113,11 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(browser, arms, folder, mistake):
-    there, planted, expected = MISTAKES[mistake]
+    original, planted, expected = MISTAKES[mistake]
     text = arms.read_text()
-    assert there in text
+    assert original in text
     assert POLICY in text  # which would keep a mistake from doing harm
-    text = text.replace(there, planted, 1).replace(POLICY, 'name="no-policy"')
+    text = text.replace(original, planted, 1).replace(POLICY, 'name="no-policy"')
     file = folder / "planted.html"
     file.write_text(text)
     faults = pages.faults(browser, file, width=800, scheme="light")

@@ -352,6 +352,6 @@ def test_a_release_does_not_name_its_source(place, source, capsys):
     assert json.loads(capsys.readouterr().out)["counts"] == twin(EPISODES)[1]
     words = ["release", study_file, "--data", str(data), "--out", str(out), "--no-ledger"]
     assert run([*words, "--accept-useless"]) == 0
-    written = (out / "release.json").read_text()
+    text = (out / "release.json").read_text()
     for word in (str(data), folder.name, "postgresql", "minari", "keeper", "::"):
-        assert word not in written
+        assert word not in text

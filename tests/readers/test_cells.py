@@ -152,8 +152,8 @@ def test_times_of_any_unit_and_as_text_are_the_same_step(moment, unit):
     zoned = cells.steps(
         pa.array([moment.replace(tzinfo=UTC)], pa.timestamp(unit, "Asia/Tokyo")), "datetime"
     )
-    written = cells.steps(column([moment.isoformat()]), "datetime")
-    assert outcome(typed) == outcome(zoned) == outcome(written)
+    as_text = cells.steps(column([moment.isoformat()]), "datetime")
+    assert outcome(typed) == outcome(zoned) == outcome(as_text)
     assert cells.step_text(outcome(typed)[0], "datetime").startswith(moment.isoformat()[:10])
 
 

@@ -108,8 +108,8 @@ def test_persons_are_whole_across_every_boundary(people, most, text, seed, part)
     """The first trajectories of each person count by id: 9 before 10, also if ids are texts."""
     draw = random.Random(seed)
     rows, counted = [], []
-    for person, owned in people.items():
-        for place, (trajectory, length) in enumerate(sorted(owned.items())):
+    for person, lengths in people.items():
+        for place, (trajectory, length) in enumerate(sorted(lengths.items())):
             episode = [(draw.randrange(3), draw.random()) for _ in range(length)]
             counted += [episode] if place < most else []
             name = str(trajectory) if text else trajectory

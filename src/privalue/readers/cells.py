@@ -81,7 +81,7 @@ class Cells(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What marks a missing cell: the texts that the study lists, and numbers equal to them."""
+    """The markers of missing cells: the texts that the study lists, and numbers equal to them."""
 
     texts: pa.Array
     numerals: pa.Array  # of these, all but infinite numbers, which are invalid in any column

@@ -27,10 +27,10 @@ def add_to_core(rows: Rows, total: Contributions, declaration: Declaration, **sp
     except BoundaryError as problem:
         if problem.reason not in _REASONS:
             raise
-        raise conflict(problem.reason, rows, problem.row, declaration) from None
+        raise conflict_error(problem.reason, rows, problem.row, declaration) from None
 
 
-def conflict(reason: str, rows: Rows, at: int, declaration: Declaration) -> ConflictError:
+def conflict_error(reason: str, rows: Rows, at: int, declaration: Declaration) -> ConflictError:
     """Return the error for a row, named by its ids and step, since its place is unknown."""
     columns, study = declaration.columns, declaration.study
     ids = [
