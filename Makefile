@@ -65,7 +65,7 @@ fuzz: $(STAMP)
 	PRIVALUE_FUZZ_SECONDS=$(SECONDS) PRIVALUE_FUZZ_SEED=$(or $(SEED),$(shell date +%Y%m%d)) \
 		$(LONG) -rP tests/fuzz
 	$(LONG) tests/ledger tests/conformance/test_ledger_stores.py \
-		tests/conformance/test_ledger_roles.py tests/conformance/test_no_door.py
+		tests/conformance/test_ledger_roles.py tests/conformance/test_databases_read_only.py
 
 demo: $(USER_STAMP)
 	$(BIN)/privalue demo

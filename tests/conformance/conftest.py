@@ -1,4 +1,4 @@
-"""What suites need that is slow to start: a Spark session, a PostgreSQL server."""
+"""Fixtures that are slow to start: a Spark session, a PostgreSQL server."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from oracles.spark import start_session
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """Started where a test needs it, and only then; stopped at the end."""
+    """Start a session for the first test that needs it, and stop it at the end."""
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs a Java runtime, and there is none")
@@ -22,7 +22,7 @@ def spark(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def start_server():
-    """Starts a PostgreSQL server where a test needs one, and only then."""
+    """Return a function that starts a PostgreSQL server on its first call."""
     started = []
 
     def start():

@@ -1,4 +1,4 @@
-"""Actions: the same keys in every source and by every engine, and the same rows are invalid."""
+"""Actions: the same keys, and the same invalid rows, from every source and engine."""
 
 import random
 from types import SimpleNamespace
@@ -7,11 +7,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from conformance.test_engines import framed, pieces_of
+from conformance.test_engines import make_frame, pieces_of
 from oracles import reading as local
 from oracles.repeats import crossed
 from oracles.sources import TABLES, arrow, minari_dataset
-from oracles.studies import study
+from oracles.studies import study as make_study
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 
@@ -22,12 +22,12 @@ ALLOWED = {"0": ["low"], "1": ["none", "low"], "2": ["none", "high"], "3": LABEL
 CUTS = [5, 5, 40]
 
 
-def described(actions, *, unit="trajectory", **sections):
+def build_study(actions, *, unit="trajectory", **sections):
     privacy = {"unit": unit}
     if unit == "person":
         privacy["max_trajectories_per_person"] = 2
     data = {"person": "person", "trajectory": "trajectory", "action": "drug"}
-    return study(
+    return make_study(
         4,
         privacy=privacy | sections.pop("privacy", {}),
         mechanism={"name": "dp-ssp", "calibration": "exact"},
@@ -38,79 +38,79 @@ def described(actions, *, unit="trajectory", **sections):
 
 
 STUDIES = {
-    "labelled": described({"labels": LABELS}),
-    "counted": described({"count": 3}, unit="person"),
-    "allowed": described({"labels": LABELS, "allowed": ALLOWED}),
-    "few keys": described(
+    "labelled": build_study({"labels": LABELS}),
+    "counted": build_study({"count": 3}, unit="person"),
+    "allowed": build_study({"labels": LABELS, "allowed": ALLOWED}),
+    "few keys": build_study(
         {"labels": LABELS, "allowed": ALLOWED}, privacy={"max_states_per_trajectory": 2}
     ),
 }
 
 
-def rows(chosen, seed=7, persons=12):
-    """Rows in no order, whose actions are allowed."""
-    rng, made = random.Random(seed), []
+def rows(study, seed=7, persons=12):
+    """Return unsorted rows with allowed actions."""
+    rng, table = random.Random(seed), []
     for person in range(persons):
         for trajectory in range(rng.randrange(1, 4)):
             for step in range(rng.randrange(1, 7)):
-                key = rng.randrange(chosen.key_count)
+                key = rng.randrange(study.key_count)
                 state, action = (
-                    int(of[key]) for of in (chosen.pairs.state_of, chosen.pairs.action_of)
+                    int(of[key]) for of in (study.pairs.state_of, study.pairs.action_of)
                 )
-                label = action if chosen.actions.count else LABELS[action]
-                made.append((person, trajectory, step, state, label, 0.25))
-    rng.shuffle(made)
-    return made
+                label = action if study.actions.count else LABELS[action]
+                table.append((person, trajectory, step, state, label, 0.25))
+    rng.shuffle(table)
+    return table
 
 
-def twin(made, chosen):
-    """First visits of pairs by hand."""
-    names = [(state, str(label)) for state in range(4) for label in chosen.pairs.actions.names]
-    if chosen.actions.allowed:
+def twin(table, study):
+    """Count the first visits of pairs with dictionaries."""
+    names = [(state, str(label)) for state in range(4) for label in study.pairs.actions.names]
+    if study.actions.allowed:
         names = [pair for pair in names if pair[1] in ALLOWED[str(pair[0])]]
-    by_person, units = chosen.privacy.unit == "person", {}
-    for person, trajectory, step, state, action, _ in made:
+    by_person, units = study.privacy.unit == "person", {}
+    for person, trajectory, step, state, action, _ in table:
         unit = units.setdefault(person if by_person else (person, trajectory), {})
         unit.setdefault(trajectory, []).append((step, state, str(action)))
     counts = dict.fromkeys(names, 0)
     for unit in units.values():
         for trajectory in sorted(unit)[: 2 if by_person else None]:
-            seen = dict.fromkeys((state, action) for _, state, action in sorted(unit[trajectory]))
-            for pair in list(seen)[: chosen.limits.max_states_per_trajectory]:
+            visits = dict.fromkeys((state, action) for _, state, action in sorted(unit[trajectory]))
+            for pair in list(visits)[: study.limits.max_states_per_trajectory]:
                 counts[pair] += 1
     return list(counts.values())
 
 
 @pytest.mark.parametrize(("kind", "name"), crossed(TABLES, STUDIES))
 def test_every_source_gives_the_same(kind, name, place):
-    chosen = STUDIES[name]
-    made = rows(chosen)
-    found = local.statistics(TABLES[kind](place, HEADING, made), chosen)
-    assert found.counts.tolist() == twin(made, chosen)
-    assert found == local.statistics(arrow(HEADING, made), chosen)
+    study = STUDIES[name]
+    table = rows(study)
+    result = local.statistics(TABLES[kind](place, HEADING, table), study)
+    assert result.counts.tolist() == twin(table, study)
+    assert result == local.statistics(arrow(HEADING, table), study)
 
 
 @pytest.mark.parametrize("name", ["counted", "allowed"])
 def test_spark_gives_the_same(name, spark):
-    chosen = STUDIES[name]
-    table = arrow(HEADING, rows(chosen))
-    found = local.statistics(framed(spark, pieces_of(table, CUTS)), chosen, engine="spark")
-    assert found == local.statistics(table, chosen)
+    study = STUDIES[name]
+    table = arrow(HEADING, rows(study))
+    result = local.statistics(make_frame(spark, pieces_of(table, CUTS)), study, engine="spark")
+    assert result == local.statistics(table, study)
 
 
-# What is refused, and what is dropped instead
+# Invalid rows
 
 
 def small(change, actions, **data):
-    """Three trajectories of two rows, and one changed cell of the second row."""
+    """Return three trajectories of two rows, of which the second has a changed cell."""
     cells = [[0, at, step, 1, "low", 0.5] for at in (0, 1, 2) for step in (0, 1)]
     if "count" in actions:
         cells = [[*row[:4], 1, row[5]] for row in cells]
     cells[1][4] = change
-    return cells, described(actions, data=data)
+    return cells, build_study(actions, data=data)
 
 
-WRONG = {
+INVALID_ACTIONS = {
     "an unknown action": (
         {"labels": LABELS},
         "lo",
@@ -134,19 +134,19 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_a_unit_with_an_invalid_cell_is_left_out(what):
-    actions, change, _ = WRONG[what]
-    cells, chosen = small(change, actions, invalid="drop-unit")
-    found = local.statistics(arrow(HEADING, cells), chosen)
-    assert (found.units_dropped, found.trajectories, int(found.counts.sum())) == (1, 2, 2)
+@pytest.mark.parametrize("what", INVALID_ACTIONS)
+def test_a_unit_with_an_invalid_cell_is_dropped(what):
+    actions, change, _ = INVALID_ACTIONS[what]
+    cells, study = small(change, actions, invalid="drop-unit")
+    result = local.statistics(arrow(HEADING, cells), study)
+    assert (result.units_dropped, result.trajectories, int(result.counts.sum())) == (1, 2, 2)
 
 
 # Episodes and recordings
 
 EPISODES = [[(0, 1, 0.0), (1, 0, 1.0)], [(1, 0, 0.5)], [(0, 0, 0.0), (0, 1, 0.0), (1, 1, 1.0)]]
 COUNTS = [1, 2, 2, 1]  # of (0, 0), (0, 1), (1, 0), (1, 1)
-ACTING = study(2, mechanism={"name": "dp-ssp", "calibration": "exact"}, actions={"count": 2})
+ACTING = make_study(2, mechanism={"name": "dp-ssp", "calibration": "exact"}, actions={"count": 2})
 
 
 def columns_of(episode):
@@ -154,18 +154,18 @@ def columns_of(episode):
     return {"observations": list(states), "actions": list(actions), "rewards": list(rewards)}
 
 
-def recorded():
-    found = [columns_of(episode) for episode in EPISODES]
+def recording():
+    columns = [columns_of(episode) for episode in EPISODES]
     ends = [at + 1 == len(one) for one in EPISODES for at in range(len(one))]
-    joined = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    joined = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
     return {**joined, "terminals": np.array(ends)}
 
 
 def minari_of(folder):
     states = [[(state, reward) for state, _, reward in one] for one in EPISODES]
-    taken = [[action for _, action, _ in one] for one in EPISODES]
+    actions = [[action for _, action, _ in one] for one in EPISODES]
     space = gymnasium.spaces.Discrete(2)
-    return minari_dataset(folder, states, "hdf5", space=space, final=1, acting=(space, taken))
+    return minari_dataset(folder, states, "hdf5", space=space, final=1, acting=(space, actions))
 
 
 FORMS = {
@@ -176,7 +176,7 @@ FORMS = {
         for one in EPISODES
     ],
     "dicts of columns": lambda _: [columns_of(one) for one in EPISODES],
-    "a recording": lambda _: recorded(),
+    "a recording": lambda _: recording(),
     "objects": lambda _: SimpleNamespace(
         episodes=[SimpleNamespace(**columns_of(one)) for one in EPISODES]
     ),

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from conformance.test_row_by_row import encoded, together
-from oracles.reading import statistics as gathered
+from conformance.test_row_by_row import encode, join
+from oracles.reading import statistics
 from oracles.refusals import refused
 from oracles.sources import TABLES
 from oracles.studies import PROMISE
@@ -28,8 +28,8 @@ AGES = [0, 49.999, 50, 50.5, 70.5, 70, 71, 1e9, -3]
 RATES = [-1.5, -1.6, 0, -0.25, 99.875, 100, 1e300, -1e300, 0.1]
 
 
-def test_check_says_what_a_smaller_contribution_bound_gains():
-    """A column may hardly change within a stay: then a trajectory is in few of the states."""
+def test_check_suggests_a_smaller_contribution_bound():
+    """A column may hardly change within a trajectory, which then has few of the states."""
 
     def limits(study):
         return {notice.code for notice in pv.check(study).notices} & {"max-states"}
@@ -48,7 +48,7 @@ def rows_of(seed, trajectories=60):
 
 
 def state_of(age, rate):
-    """The state of a row, by its words: "50 <= age < 70.5, heart rate >= 100"."""
+    """Return the state of a row by its label, such as "50 <= age < 70.5, heart rate >= 100"."""
     holds = [
         label
         for label in STUDY.names.names
@@ -62,7 +62,7 @@ def state_of(age, rate):
 
 
 def by_hand(rows):
-    """The same rows with the state in place of its columns."""
+    """Return the same rows with the state in place of its columns."""
     return [(t, step, state_of(age, rate), reward) for t, step, age, rate, reward in rows]
 
 
@@ -72,22 +72,22 @@ PLAIN = STUDY.replace(states=12)
 def expected(rows):
     table = zip(*by_hand(rows), strict=True)
     columns = dict(zip(("trajectory", "step", "state", "reward"), map(list, table), strict=True))
-    return gathered(columns, PLAIN)
+    return statistics(columns, PLAIN)
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_source_gives_the_states_of_the_twin(kind, place):
     rows = rows_of(1)
-    found = gathered(TABLES[kind](place, HEADING, rows), STUDY)
-    assert found == expected(rows)
-    assert np.count_nonzero(found.counts) == 12
+    result = statistics(TABLES[kind](place, HEADING, rows), STUDY)
+    assert result == expected(rows)
+    assert np.count_nonzero(result.counts) == 12
 
 
 @pytest.mark.xdist_group("spark")  # one session serves all
 def test_spark_gives_the_same_bits(spark):
     rows = [(t, step, float(age), float(rate), reward) for t, step, age, rate, reward in rows_of(3)]
     frame = spark.createDataFrame(rows, list(HEADING)).repartition(3)
-    assert gathered(frame, STUDY, engine="spark") == expected(rows)
+    assert statistics(frame, STUDY, engine="spark") == expected(rows)
 
 
 CELLS = {
@@ -100,7 +100,7 @@ CELLS = {
 
 
 @pytest.mark.parametrize("kind", [k for k in TABLES if k not in {"duckdb", "postgresql"}])
-def test_each_row_is_in_a_bin_by_itself(kind, place, monkeypatch):
+def test_the_bin_of_a_row_does_not_depend_on_others(kind, place, monkeypatch):
     monkeypatch.setattr("privalue.readers.tables.BATCH_ROWS", 4)
     rules = STUDY.replace(invalid="drop-unit")
     for seed in range(2):
@@ -110,19 +110,19 @@ def test_each_row_is_in_a_bin_by_itself(kind, place, monkeypatch):
             for _ in range(2)
         )
         both, first, second = (
-            encoded(TABLES[kind](place, HEADING, rows), rules) for rows in (a + b, a, b)
+            encode(TABLES[kind](place, HEADING, rows), rules) for rows in (a + b, a, b)
         )
-        assert both == together(first, second)
+        assert both == join(first, second)
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_cell_without_a_finite_number_is_in_no_bin(kind, place):
-    """NaN and nothing are missing; a text and an infinity are invalid."""
+    """NaN and null are missing; a text and an infinity are invalid."""
     invalid = {None: "cell-missing", "old": "cell-invalid", math.inf: "cell-invalid"}
     for cell, code in invalid.items():
         rows = [*rows_of(4, 3), (77, 0, cell, 0.5, 0.5)]
         with refused(code):
-            gathered(TABLES[kind](place, HEADING, rows), STUDY)
+            statistics(TABLES[kind](place, HEADING, rows), STUDY)
         dropped = STUDY.replace(invalid="drop-unit")
-        found = gathered(TABLES[kind](place, HEADING, rows), dropped)
-        assert found.counts.tolist() == expected(rows[:-1]).counts.tolist()
+        result = statistics(TABLES[kind](place, HEADING, rows), dropped)
+        assert result.counts.tolist() == expected(rows[:-1]).counts.tolist()

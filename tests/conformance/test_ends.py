@@ -1,4 +1,4 @@
-"""Rows that end a trajectory: the same in every source and by both engines, one unit at a time."""
+"""Rows that end a trajectory: the same statistics from every source and engine, unit by unit."""
 
 import random
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from conformance.test_engines import framed, pieces_of
+from conformance.test_engines import make_frame, pieces_of
 from oracles import reading as local
 from oracles.refusals import refused
 from oracles.sources import TABLES, arrow
@@ -25,41 +25,41 @@ USUAL = {
     "discount": 0.5,
     "columns": {"person": "person", "trajectory": "trajectory"},
 }
-TAKEN = {"wait": 0.25, "act": 0.75}  # a known behaviour
-GIVEN = {"died": 0.0, "home": 1.0}
+BEHAVIOUR = {"wait": 0.25, "act": 0.75}  # a known behaviour
+END_REWARDS = {"died": 0.0, "home": 1.0}
 POLICY = {
     "target": {s: {"wait": 0.5, "act": 0.5} for s in STATES},
     "clip": 8,
 }
 STUDIES = {
     "column": pv.Study(**USUAL, ends=ENDS, rewards=(0, 1)),
-    "given": pv.Study(**USUAL, ends=GIVEN),
+    "rewards of ends": pv.Study(**USUAL, ends=END_REWARDS),
     "days": pv.Study(**USUAL, ends=ENDS, reward_per_row=1.0),
-    "arms": pv.Study(**USUAL, ends=GIVEN, arms=ARMS),
-    "actions": pv.Study(**USUAL, ends=GIVEN, actions=ACTIONS),
+    "arms": pv.Study(**USUAL, ends=END_REWARDS, arms=ARMS),
+    "actions": pv.Study(**USUAL, ends=END_REWARDS, actions=ACTIONS),
     "persons": pv.Study(
-        **{**USUAL, "unit": "person"}, ends=GIVEN, arms=ARMS, max_trajectories_per_person=2
+        **{**USUAL, "unit": "person"}, ends=END_REWARDS, arms=ARMS, max_trajectories_per_person=2
     ),
     **{
         name: pv.Study(
             **{**USUAL, "delta": None},
-            ends=GIVEN,
+            ends=END_REWARDS,
             actions=ACTIONS,
             mechanism="dp-ope",
             policy={**POLICY, "behaviour": behaviour},
         )
         for name, behaviour in (
             ("another policy", "column"),
-            ("known behaviour", dict.fromkeys(STATES, TAKEN)),
+            ("known behaviour", dict.fromkeys(STATES, BEHAVIOUR)),
         )
     },
 }
 
 
 def stays(seed=5, persons=14):
-    """Rows in no order; what an end has no business with is blank, odd, or another arm's."""
+    """Return unsorted rows; in rows of ends, the cells that are not read are blank or odd."""
     rng = random.Random(seed)
-    made = []
+    table = []
     for person in range(persons):
         arm = rng.choice(ARMS)
         for trajectory in range(rng.randrange(1, 4)):
@@ -67,26 +67,26 @@ def stays(seed=5, persons=14):
             for step, state in enumerate(path):
                 logged = rng.choice([0.25, 0.5, 0.8])
                 cells = (rng.choice([0.0, 0.5, 1.0]), arm, rng.choice(ACTIONS), logged)
-                made.append((person, trajectory, step, state, *cells))
+                table.append((person, trajectory, step, state, *cells))
             if rng.random() < 0.8:
                 odd = rng.choice([(None, None, None), ("?", "neither", 7.0), (ARMS[0], "act", 0.0)])
-                made.append((person, trajectory, 9, rng.choice(ENDS), 0.25, *odd))
-    rng.shuffle(made)
-    return made
+                table.append((person, trajectory, 9, rng.choice(ENDS), 0.25, *odd))
+    rng.shuffle(table)
+    return table
 
 
-def twin(made, study):
-    """Counts, sums and weights by hand, for studies without a limit on states."""
+def twin(table, study):
+    """Return counts, sums and weights, computed with dictionaries, without a limit on states."""
     by_person = study.privacy.unit == "person"
-    owned = {}
-    for person, trajectory, step, *cells in made:
-        owned.setdefault((person, trajectory), []).append((step, cells))
+    trajectories = {}
+    for person, trajectory, step, *cells in table:
+        trajectories.setdefault((person, trajectory), []).append((step, cells))
     keys, m = study.limits.keys, 0
     counts, sums, weights, weighted = np.zeros((4, keys))
     low, high = study.values.return_bounds
     fixed = study.fixed_rewards
     of_ends = {} if fixed is None else dict(zip(ENDS, fixed[1], strict=True))
-    for (_, trajectory), rows in sorted(owned.items()):
+    for (_, trajectory), rows in sorted(trajectories.items()):
         if by_person and trajectory >= 2:
             continue
         m, value, rho, first = m + 1, 0.0, 1.0, {}
@@ -99,7 +99,7 @@ def twin(made, study):
                 if study.pairs is not None and keys > 1:
                     key = 2 * key + ACTIONS.index(action)
                 first[key] = min(max(value, low), high)
-                rho *= 0.5 / (logged if study.policy.is_logged else TAKEN[action])
+                rho *= 0.5 / (logged if study.policy.is_logged else BEHAVIOUR[action])
         for key, one in first.items():
             counts[key] += 1
             sums[key] += (one - low) / (high - low)
@@ -108,94 +108,94 @@ def twin(made, study):
     return m, counts, sums, weights, weighted
 
 
-def numbers(found):
-    arrays = (found.counts, found.return_steps, found.weight_steps, found.weighted_steps)
-    return found.trajectories, found.units_dropped, *(array.tolist() for array in arrays)
+def sums(result):
+    arrays = (result.counts, result.return_steps, result.weight_steps, result.weighted_steps)
+    return result.trajectories, result.units_dropped, *(array.tolist() for array in arrays)
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_statistics_are_those_by_hand(name):
-    study, made = STUDIES[name], stays()
-    found = local.statistics(arrow(HEADING, made), study)
-    m, counts, *sums = twin(made, study)
-    assert (found.trajectories, found.counts.tolist()) == (m, counts.tolist())
-    steps = [found.return_steps, found.weight_steps, found.weighted_steps]
+def test_the_statistics_are_those_of_the_twin(name):
+    study, table = STUDIES[name], stays()
+    result = local.statistics(arrow(HEADING, table), study)
+    m, counts, *sums = twin(table, study)
+    assert (result.trajectories, result.counts.tolist()) == (m, counts.tolist())
+    steps = [result.return_steps, result.weight_steps, result.weighted_steps]
     for mine, one in zip(steps[: 3 if study.limits.clip else 1], sums, strict=False):
         assert np.allclose(mine / GRID_STEPS, one, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_source_gives_the_same(kind, place):
-    made = stays()
+    table = stays()
     for name in STUDIES if kind in {"csv", "Parquet"} else ("persons", "another policy"):
         study = STUDIES[name]
-        found = local.statistics(TABLES[kind](place, HEADING, made), study)
-        assert numbers(found) == numbers(local.statistics(arrow(HEADING, made), study)), name
+        result = local.statistics(TABLES[kind](place, HEADING, table), study)
+        assert sums(result) == sums(local.statistics(arrow(HEADING, table), study)), name
 
 
 @pytest.mark.parametrize("name", ["persons", "another policy"])
 def test_spark_gives_the_same(name, spark):
     study, table = STUDIES[name], arrow(HEADING, stays())
-    found = local.statistics(framed(spark, pieces_of(table, [5, 30])), study, engine="spark")
-    assert numbers(found) == numbers(local.statistics(table, study))
+    result = local.statistics(make_frame(spark, pieces_of(table, [5, 30])), study, engine="spark")
+    assert sums(result) == sums(local.statistics(table, study))
 
 
-def test_episodes_may_have_ends_and_recordings_no_rewards_of_ends():
-    """A recording's final observation has no row: nothing would ever get those rewards."""
+def test_recordings_have_no_rewards_of_ends():
+    """The final observation of a recording has no row that could get such a reward."""
     usual = {**USUAL, "columns": None}
     study = pv.Study(**usual, ends=ENDS, rewards=(0, 1))
     episodes = [[("ward", 0.0), ("home", 1.0)], [("icu", 0.5)], [("died", 0.0)]] * 5
-    assert numbers(local.statistics(episodes, study))[:3] == (15, 0, [5, 5])
-    played = {"observations": ["ward", "icu"], "rewards": [0.0, 1.0], "terminals": [0, 1]}
-    assert numbers(local.statistics(played, study))[:3] == (1, 0, [1, 1])
-    for recording in (played, SimpleNamespace(episodes=[played])):
+    assert sums(local.statistics(episodes, study))[:3] == (15, 0, [5, 5])
+    recorded = {"observations": ["ward", "icu"], "rewards": [0.0, 1.0], "terminals": [0, 1]}
+    assert sums(local.statistics(recorded, study))[:3] == (1, 0, [1, 1])
+    for recording in (recorded, SimpleNamespace(episodes=[recorded])):
         with refused("recording-without-final-rows"):
-            local.statistics(recording, pv.Study(**usual, ends=GIVEN))
+            local.statistics(recording, pv.Study(**usual, ends=END_REWARDS))
 
 
 def test_a_reward_that_is_not_read_keeps_its_place_in_steps():
-    """Planted: by their number alone, cells would move up, and a reward be an action or a mark."""
+    """Planted: read by position among the columns in use, a reward would become an action."""
     usual = {**USUAL, "columns": None}
-    given = pv.Study(**usual, ends=GIVEN, actions=ACTIONS)
-    found = local.statistics([[("ward", "act", 0.3), ("home", None, 0.0)]], given)
-    assert (found.counts.tolist(), found.return_steps.tolist()[1]) == ([0, 1, 0, 0], GRID_STEPS)
+    study = pv.Study(**usual, ends=END_REWARDS, actions=ACTIONS)
+    result = local.statistics([[("ward", "act", 0.3), ("home", None, 0.0)]], study)
+    assert (result.counts.tolist(), result.return_steps.tolist()[1]) == ([0, 1, 0, 0], GRID_STEPS)
     with refused("cell-invalid"):
-        local.statistics([[("ward", 1.0)]], given)
-    plain = pv.Study(**usual, ends=GIVEN)
+        local.statistics([[("ward", 1.0)]], study)
+    plain = pv.Study(**usual, ends=END_REWARDS)
     for steps in ([("icu",), ("died",)], [("icu", 1.0), ("died", 1.0)]):
         assert local.statistics([steps], plain).return_steps.tolist() == [0, 0]
 
 
-def test_one_unit_with_rows_after_its_end_decides_nothing_for_others():
-    """It is refused by its place, or dropped alone; a trajectory of ends alone counts in m."""
-    made = stays()
-    study = STUDIES["given"]
+def test_a_unit_with_rows_after_its_end_does_not_affect_others():
+    """It is refused, or dropped alone; a trajectory of ends alone counts in m."""
+    table = stays()
+    study = STUDIES["rewards of ends"]
     dropping = study.replace(invalid="drop-unit", trajectories=30)
     for step, state in ((10, "ward"), (10, "home")):
-        bad = [*made, (99, 0, 9, "home", 1.0, None, None, None)]
+        bad = [*table, (99, 0, 9, "home", 1.0, None, None, None)]
         bad += [(99, 0, step, state, 0.0, "old", "act", 0.5)]
         with refused("rows-ended"):
             local.statistics(arrow(HEADING, bad), study)
         dropped = local.statistics(arrow(HEADING, bad), dropping)
-        plain = local.statistics(arrow(HEADING, made), dropping)
+        plain = local.statistics(arrow(HEADING, table), dropping)
         assert dropped.units_dropped == 1
-        assert numbers(dropped)[2:] == numbers(plain)[2:]
-    only = [*made, (99, 0, 9, "home", 1.0, None, None, None)]
+        assert sums(dropped)[2:] == sums(plain)[2:]
+    only = [*table, (99, 0, 9, "home", 1.0, None, None, None)]
     more = local.statistics(arrow(HEADING, only), study)
-    before = local.statistics(arrow(HEADING, made), study)
+    before = local.statistics(arrow(HEADING, table), study)
     assert more.trajectories == before.trajectories + 1
-    assert numbers(more)[2:] == numbers(before)[2:]
+    assert sums(more)[2:] == sums(before)[2:]
     with refused("rows-stateless"):
         local.statistics(arrow(HEADING, only), STUDIES["another policy"])
 
 
-def test_a_release_has_values_of_states_alone_and_says_what_ends_are():
-    study = STUDIES["given"]
+def test_a_release_has_values_of_states_and_lists_the_ends():
+    study = STUDIES["rewards of ends"]
     stay = [(0, "ward"), (1, "home")]
     rows = [(person, 0, *row, 0.0, None, None, None) for person in range(900) for row in stay]
     release = pv.release(study, arrow(HEADING, rows))
     assert [row.state for row in release] == STATES
-    assert release.study["states"]["ends"] == GIVEN
+    assert release.study["states"]["ends"] == END_REWARDS
     assert release.terms["has_ends"] is True
     assert abs(release["ward"].value - 0.5) < 0.1
-    assert pv.refit(release, level=0.9).study["states"]["ends"] == GIVEN
+    assert pv.refit(release, level=0.9).study["states"]["ends"] == END_REWARDS

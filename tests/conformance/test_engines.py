@@ -1,8 +1,8 @@
 """One suite for every engine: the same bits from the same rows, the same code for a mistake.
 
-The twin groups rows by hand and leaves the rest to ``oracles/literal.py``. Spark runs for real, on
-two cores, with partitions cut anywhere; what its tasks and the driver do with partitions is also
-tried without it, on very many cuts.
+The twin groups rows with dictionaries and leaves the rest to ``oracles/literal.py``. Spark runs on
+two cores, with partitions cut anywhere; its tasks and the driver also run without Spark, for many
+random partitions.
 """
 
 import os
@@ -24,8 +24,9 @@ from hypothesis import strategies as st
 from oracles import literal
 from oracles import reading as local
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import study as make_study
 from privalue.core import Contributions
+from privalue.readers import is_query_result
 from privalue.readers import spark as engine
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
@@ -37,8 +38,8 @@ STATES = 5
 # Rows, and the twin
 
 
-def made(seed, rows=400, trajectories=40, persons=None, name=int):
-    """Random rows in random order, as columns; steps with gaps, rewards out of bounds as well."""
+def draw_rows(seed, rows=400, trajectories=40, persons=None, name=int):
+    """Return random rows in random order, with gaps between steps and rewards out of bounds."""
     rng = random.Random(seed)
     cells = [
         (rng.randrange(trajectories), step, rng.randrange(STATES), round(rng.gauss(0.4, 1), 3))
@@ -55,47 +56,47 @@ def made(seed, rows=400, trajectories=40, persons=None, name=int):
     return pa.table(columns)
 
 
-def by_spark_engine(data, described, **options):
-    return local.statistics(data, described, engine="spark", **options)
+def by_spark_engine(data, study, **options):
+    return local.statistics(data, study, engine="spark", **options)
 
 
-def by_hand(table, described, states):
-    """Groups the rows with dictionaries: the trajectories that count, as episodes."""
+def by_hand(table, study, states):
+    """Group rows with dictionaries; yield the trajectories that count, as episodes."""
     persons = defaultdict(lambda: defaultdict(list))
-    names = described.data
-    by_person = "person" in local.declaration(described).columns
+    names = study.data
+    by_person = "person" in local.declaration(study).columns
     for row in table.to_pylist():
-        whose = row[names.person] if by_person else None
+        person = row[names.person] if by_person else None
         cell = (row[names.step], states(row[names.state]), float(row[names.reward]))
-        persons[whose][row[names.trajectory]].append(cell)
-    limit = described.privacy.max_trajectories_per_person
+        persons[person][row[names.trajectory]].append(cell)
+    limit = study.privacy.max_trajectories_per_person
     for trajectories in persons.values():
         for key in sorted(trajectories)[:limit]:
             yield [(state, reward) for _, state, reward in sorted(trajectories[key])]
 
 
-def twin(table, described, states=int):
-    values, limit = described.values, described.privacy.max_states_per_trajectory
+def twin(table, study, states=int):
+    values, limit = study.values, study.privacy.max_states_per_trajectory
     return literal.first_visit(
-        list(by_hand(table, described, states)),
+        list(by_hand(table, study, states)),
         values.discount,
         values.rewards,
         values.return_bounds,
-        described.names.count,
+        study.names.count,
         limit,
     )
 
 
-def nobody(described):
-    """The statistics of no rows."""
-    return Contributions(described.limits).finish()
+def empty_statistics(study):
+    """Return the statistics of no rows."""
+    return Contributions(study.limits).finish()
 
 
-def numbers(found):
-    return found.trajectories, found.counts.tolist(), found.return_steps.tolist()
+def numbers(result):
+    return result.trajectories, result.counts.tolist(), result.return_steps.tolist()
 
 
-def in_order(table, described):
+def in_order(table, study):
     """Sorted by person, trajectory and step; texts that are whole numbers come first, as such."""
 
     def rank(cell):
@@ -103,7 +104,7 @@ def in_order(table, described):
             return (0, int(cell)) if cell.isascii() and cell.isdigit() else (1, cell.encode())
         return cell
 
-    rules = local.declaration(described)
+    rules = local.declaration(study)
     names = [rules.columns[role] for role in (*rules.id_roles, "step")]
     keys = [table.column(name).to_pylist() for name in names]
     return table.take(
@@ -112,13 +113,13 @@ def in_order(table, described):
 
 
 def pieces_of(table, cuts):
-    """The table cut at these places; the same place twice makes an empty piece."""
+    """Return the table cut at these places; the same place twice makes an empty piece."""
     ends = [0, *sorted(cuts), table.num_rows]
     return [table.slice(a, b - a) for a, b in pairwise(ends)]
 
 
-def framed(spark, pieces, before=None):
-    """A DataFrame whose partitions hold exactly these pieces, in order."""
+def make_frame(spark, pieces, before=None):
+    """Return a DataFrame with exactly these pieces as partitions, in order."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def partition(batches):  # nested: the workers cannot import the tests
@@ -138,14 +139,14 @@ PERSONS = {"unit": "person", "max_trajectories_per_person": 2}
 START = datetime(2026, 1, 1)
 
 
-def labelled():
-    table = made(5)
+def labels_table():
+    table = draw_rows(5)
     labels = [f"ward {s}" for s in table.column("state").to_pylist()]
     return table.set_column(2, "state", pa.array(labels))
 
 
-def timed():
-    table = made(6)
+def times_table():
+    table = draw_rows(6)
     steps = [START + timedelta(minutes=step) for step in table.column("step").to_pylist()]
     rewards = [Decimal(str(reward)) for reward in table.column("reward").to_pylist()]
     columns = {
@@ -157,62 +158,65 @@ def timed():
     return pa.table(columns)
 
 
-def skewed():
+def skewed_table():
     """One trajectory has most rows."""
-    table = made(7, trajectories=400)
+    table = draw_rows(7, trajectories=400)
     ids = [3 if t > 20 else t for t in table.column("trajectory").to_pylist()]
     return table.set_column(0, "trajectory", pa.array(ids))
 
 
-def renamed():
-    """Names with dots and quotes, others that differ in case only, and columns to ignore."""
-    table = made(8).rename_columns(["stay.id", "The `step`", "state", "reward"])
+def odd_names_table():
+    """Names with dots and quotes, names that differ in case alone, and unused columns."""
+    table = draw_rows(8).rename_columns(["stay.id", "The `step`", "state", "reward"])
     return table.append_column("State", pa.nulls(table.num_rows, pa.int64()))
 
 
-def large():
+def large_ids_table():
     """Whole numbers beyond 63 bits, which Spark's types do not have."""
-    table = made(12, persons=3, trajectories=9)
+    table = draw_rows(12, persons=3, trajectories=9)
     ids = [2**63 + 3 * t if t % 2 else t for t in table.column("trajectory").to_pylist()]
     return table.set_column(1, "trajectory", pa.array(ids, pa.uint64()))
 
 
 WARDS = {f"ward {s}": str(s // 2) for s in range(STATES)}
 CASES = {
-    "numbers": (made(1), study(STATES)),
+    "numbers": (draw_rows(1), make_study(STATES)),
     "texts": (
-        made(2, name=lambda t: ["NA", " 1", "1", "é", "Z", "z"][t % 6] + "x" * (t // 6)),
-        study(STATES),
+        draw_rows(2, name=lambda t: ["NA", " 1", "1", "é", "Z", "z"][t % 6] + "x" * (t // 6)),
+        make_study(STATES),
     ),
-    "persons": (made(3, persons=9, trajectories=6), study(STATES)),
+    "persons": (draw_rows(3, persons=9, trajectories=6), make_study(STATES)),
     "persons protected": (
-        made(3, persons=9, trajectories=6),
-        study(STATES, privacy={**PERSONS, "max_states_per_trajectory": 3}),
+        draw_rows(3, persons=9, trajectories=6),
+        make_study(STATES, privacy={**PERSONS, "max_states_per_trajectory": 3}),
     ),
     "persons with long ids": (
-        made(4, rows=600, persons=5, trajectories=30, name=lambda t: 10 ** (t % 4) * (t - 7)),
-        study(STATES, privacy={**PERSONS, "neighbours": "add-remove"}),
+        draw_rows(4, rows=600, persons=5, trajectories=30, name=lambda t: 10 ** (t % 4) * (t - 7)),
+        make_study(STATES, privacy={**PERSONS, "neighbours": "add-remove"}),
     ),
-    "labels": (labelled(), study(states={"labels": list(WARDS)})),
-    "groups": (labelled(), study(states={"labels": ["0", "1", "2"], "groups": WARDS})),
-    "tight returns": (made(9), study(STATES, rewards=(-1, 1), returns=(-0.5, 0.75), discount=1.0)),
+    "labels": (labels_table(), make_study(states={"labels": list(WARDS)})),
+    "groups": (labels_table(), make_study(states={"labels": ["0", "1", "2"], "groups": WARDS})),
+    "tight returns": (
+        draw_rows(9),
+        make_study(STATES, rewards=(-1, 1), returns=(-0.5, 0.75), discount=1.0),
+    ),
     "a bound to be chosen": (
-        made(12, persons=9, trajectories=6),
-        study(
+        draw_rows(12, persons=9, trajectories=6),
+        make_study(
             STATES,
             rewards=(-1, 1),
             privacy=PERSONS,
             mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["bounds"]},
         ),
     ),
-    "times and decimals": (timed(), study(STATES, data={"step_type": "datetime"})),
-    "a skewed key": (skewed(), study(STATES)),
+    "times and decimals": (times_table(), make_study(STATES, data={"step_type": "datetime"})),
+    "a skewed key": (skewed_table(), make_study(STATES)),
     "strange names": (
-        renamed(),
-        study(STATES, data={"trajectory": "stay.id", "step": "The `step`"}),
+        odd_names_table(),
+        make_study(STATES, data={"trajectory": "stay.id", "step": "The `step`"}),
     ),
-    "a single row": (made(10, rows=1), study(STATES)),
-    "large numbers": (large(), study(STATES, privacy=PERSONS)),
+    "a single row": (draw_rows(10, rows=1), make_study(STATES)),
+    "large numbers": (large_ids_table(), make_study(STATES, privacy=PERSONS)),
 }
 MAPS = {"labels": list(WARDS).index, "groups": lambda label: int(WARDS[label])}
 CUTS = [13, 13, 14, 300]  # some partitions are empty, some hold a row
@@ -222,26 +226,26 @@ def cuts_for(table):
     return [min(cut, table.num_rows) for cut in CUTS]
 
 
-def written(folder, table, described):
+def write_files(folder, table, study):
     """Parquet files with small groups of rows, whose ends are no trajectories' ends."""
     for at, part in enumerate(pieces_of(table, cuts_for(table))):
         pq.write_table(part, folder / f"part{at}.parquet", row_group_size=50)
     return folder
 
 
-def by_local_files(_, table, described, folder):
-    return local.statistics(written(folder, table, described), described)
+def by_local_files(_, table, study, folder):
+    return local.statistics(write_files(folder, table, study), study)
 
 
-def by_spark(spark, table, described, folder):
-    return by_spark_engine(framed(spark, pieces_of(table, cuts_for(table))), described)
+def by_spark(spark, table, study, folder):
+    return by_spark_engine(make_frame(spark, pieces_of(table, cuts_for(table))), study)
 
 
-def by_spark_files(spark, table, described, folder):
-    return by_spark_engine(written(folder, table, described), described)
+def by_spark_files(spark, table, study, folder):
+    return by_spark_engine(write_files(folder, table, study), study)
 
 
-TELLING = ("texts", "persons protected", "times and decimals", "a bound to be chosen")
+SELECTED_CASES = ("texts", "persons protected", "times and decimals", "a bound to be chosen")
 FRAMES = {"spark": by_spark}
 FILES = {
     "local, files": by_local_files,
@@ -251,54 +255,53 @@ ENGINES = {**FRAMES, **FILES}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_local_engine_gives_what_the_twin_gives(case):
-    table, described = CASES[case]
-    assert numbers(local.statistics(table, described)) == twin(
-        table, described, MAPS.get(case, int)
-    )
+def test_the_local_engine_gives_the_statistics_of_the_twin(case):
+    table, study = CASES[case]
+    assert numbers(local.statistics(table, study)) == twin(table, study, MAPS.get(case, int))
 
 
 @pytest.mark.smoke
 def test_spark_gives_the_same_bits(spark, tmp_path):
-    table, described = CASES["persons protected"]
-    assert by_spark(spark, table, described, tmp_path) == local.statistics(table, described)
+    table, study = CASES["persons protected"]
+    assert by_spark(spark, table, study, tmp_path) == local.statistics(table, study)
+    assert is_query_result(make_frame(spark, [table]))
 
 
 @pytest.mark.parametrize(
     ("name", "case"),
     [("spark", case) for case in CASES if case != "large numbers"]
-    + [(name, case) for name in FILES for case in (*TELLING, "large numbers")],
+    + [(name, case) for name in FILES for case in (*SELECTED_CASES, "large numbers")],
 )
 def test_every_engine_gives_the_same_bits(spark, tmp_path, name, case):
-    table, described = CASES[case]
-    found = ENGINES[name](spark, table, described, tmp_path)
-    assert found == local.statistics(table, described)  # what was clamped or is surplus included
-    assert found.rows == table.num_rows
+    table, study = CASES[case]
+    result = ENGINES[name](spark, table, study, tmp_path)
+    assert result == local.statistics(table, study)  # what was clamped or is surplus included
+    assert result.rows == table.num_rows
 
 
 def test_the_comparison_notices_a_changed_cell(spark):
-    table, described = CASES["numbers"]
-    expected = local.statistics(table, described)
+    table, study = CASES["numbers"]
+    expected = local.statistics(table, study)
     rewards = table.column("reward").to_pylist()
     rewards[77] = 0.123
     changed = table.set_column(3, "reward", pa.array(rewards))
-    assert by_spark(spark, changed, described, None) != expected
+    assert by_spark(spark, changed, study, None) != expected
 
 
 def test_data_without_rows_is_refused_unless_its_size_is_private(spark):
-    nothing = framed(spark, [made(1).slice(0, 0)] * 3)
+    nothing = make_frame(spark, [draw_rows(1).slice(0, 0)] * 3)
     with refused("data-invalid"):
-        by_spark_engine(nothing, study(STATES))
-    described = study(STATES, privacy={"neighbours": "add-remove"})
+        by_spark_engine(nothing, make_study(STATES))
+    study = make_study(STATES, privacy={"neighbours": "add-remove"})
     for frame in (nothing, spark.createDataFrame([], nothing.schema)):
-        assert by_spark_engine(frame, described) == nobody(described)
+        assert by_spark_engine(frame, study) == empty_statistics(study)
 
 
 @pytest.mark.parametrize("way", ["failed", "killed"])
-def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
-    """The first attempt hands over all its rows, and fails then, or its process is killed."""
-    table, described = CASES["persons protected"]
-    expected = local.statistics(table, described)
+def test_a_retried_task_counts_once(spark, tmp_path, way):
+    """The first attempt outputs all its rows, and then fails, or its process is killed."""
+    table, study = CASES["persons protected"]
+    expected = local.statistics(table, study)
 
     def fails_once(at):
         from pyspark import TaskContext
@@ -310,8 +313,8 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
                 os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("lost")
 
-    frame = framed(spark, pieces_of(table, [100, 300]), before=fails_once)
-    assert by_spark_engine(frame, described) == expected
+    frame = make_frame(spark, pieces_of(table, [100, 300]), before=fails_once)
+    assert by_spark_engine(frame, study) == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "partition 0, attempt 0",
         "partition 1, attempt 0",
@@ -320,23 +323,23 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
     ]
 
 
-# Partitions cut anywhere, without Spark
+# Random partitions, without Spark
 
 
-def simulated(partitions, described, tasks=3, deal=lambda _, bucket: bucket):
-    """What the driver makes of partitions (tables), with tasks that run right here."""
-    declared, limits, buckets = local.declaration(described), described.limits, 16
-    names = list(declared.columns.values())
+def simulate(partitions, study, tasks=3, deal=lambda _, bucket: bucket):
+    """Return the driver's statistics of partitions (tables), with tasks in this process."""
+    declaration, limits, buckets = local.declaration(study), study.limits, 16
+    names = list(declaration.columns.values())
     by_task = [[] for _ in range(tasks)]
     for at, rows in enumerate(partitions):
         with patch.object(engine, "partition_id", lambda at=at: at):
-            made = engine.encode_buckets(
+            output_batches = engine.encode_buckets(
                 iter(rows.select(names).to_batches()),
                 read=engine.read_frame,
-                declaration=declared,
+                declaration=declaration,
                 buckets=buckets,
             )
-            for cells in made:
+            for cells in output_batches:
                 which = deal(at, cells.column("bucket").fill_null(0).to_numpy())
                 for task in range(tasks):
                     by_task[task].append(cells.filter(pa.array(which % tasks == task)))
@@ -344,14 +347,14 @@ def simulated(partitions, described, tasks=3, deal=lambda _, bucket: bucket):
     for cells in by_task:
         together = pa.Table.from_batches(cells).sort_by("bucket").to_batches()
         output += engine.add_buckets(
-            iter(together), declaration=declared, limits=limits, buckets=buckets
+            iter(together), declaration=declaration, limits=limits, buckets=buckets
         )
     return engine.add_up(pa.Table.from_batches(output), limits)
 
 
 @st.composite
 def tables(draw, repeated=False):
-    """Few trajectories of few persons; with ``repeated``, a step may appear twice."""
+    """Return few trajectories of few persons; with ``repeated``, a step may appear twice."""
     cell = st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 6))
     keys = draw(
         st.lists(cell, min_size=1, max_size=25, unique_by=None if repeated else lambda key: key)
@@ -364,7 +367,7 @@ def tables(draw, repeated=False):
 
 @st.composite
 def arrangements(draw, table):
-    """The table's rows, in order, in pieces that are dealt out to partitions in any order."""
+    """Return the rows of a table, in pieces that are assigned to partitions at random."""
     cuts = draw(st.lists(st.integers(0, table.num_rows), max_size=6))
     pieces = draw(st.permutations(pieces_of(table, cuts)))
     count = draw(st.integers(1, len(pieces)))
@@ -384,33 +387,30 @@ PRIVACIES = [
 
 @settings(max_examples=60)
 @given(data=st.data(), table=tables(), privacy=st.sampled_from(PRIVACIES))
-def test_rows_may_be_dealt_out_anyhow(data, table, privacy):
-    described = study(STATES, privacy=privacy, data=BOTH)
+def test_partitions_do_not_change_the_statistics(data, table, privacy):
+    study = make_study(STATES, privacy=privacy, data=BOTH)
     partitions = data.draw(arrangements(table))
     tasks = data.draw(st.integers(1, 5))
-    assert simulated(partitions, described, tasks=tasks) == local.statistics(table, described)
+    assert simulate(partitions, study, tasks=tasks) == local.statistics(table, study)
 
 
-def test_tasks_that_share_a_unit_are_noticed():
-    """Planted: cells go to tasks by where they were packed, not by their buckets."""
-    table, described = CASES["numbers"]
+def test_tasks_that_share_a_unit_are_refused():
+    """Planted: cells go to tasks by their partition, not by their bucket."""
+    table, study = CASES["numbers"]
     partitions = pieces_of(table, [50, 120, 300])
-    assert simulated(partitions, described) == local.statistics(table, described)
+    assert simulate(partitions, study) == local.statistics(table, study)
     with refused("boundary-twice"):
-        simulated(partitions, described, deal=lambda at, bucket: np.full(len(bucket), at))
+        simulate(partitions, study, deal=lambda at, bucket: np.full(len(bucket), at))
 
 
 # Errors of Spark
 
 
 def test_an_error_of_spark_is_one_line_and_is_not_logged(spark, caplog):
-    frame = framed(spark, [made(1)]).selectExpr(
+    frame = make_frame(spark, [draw_rows(1)]).selectExpr(
         "trajectory", "step", "state", "CAST('x' || reward AS DOUBLE) AS reward"
     )
     with refused("spark-failure") as error:
-        by_spark_engine(frame, study(STATES))
+        by_spark_engine(frame, make_study(STATES))
     assert "x0.329" in str(error.value)
     assert "x0.329" not in caplog.text
-
-
-# Sessions

@@ -10,12 +10,12 @@ import privalue as pv
 from oracles import literal
 from oracles.refusals import refused
 from oracles.repeats import crossed
-from oracles.studies import study
+from oracles.studies import study as make_study
 from privalue.study import design
 
 
 def random_case(seed, mechanism):
-    """A random chain with random features, weights, epsilon, delta and return bounds."""
+    """Return a random chain with random features, weights, epsilon, delta and return bounds."""
     generator = np.random.default_rng(seed)
     n = int(generator.integers(2, 12))
     stay = generator.uniform(0.1, 0.8)
@@ -37,10 +37,10 @@ def random_case(seed, mechanism):
     returns = [None, (0.0, 1.0), (-1.0, 2.0), (-3.0, -0.5)][seed // 4 % 4]
     epsilon = float(10 ** generator.uniform(-2, 0.6))
     delta = float(10 ** generator.uniform(-9, -0.5))
-    chosen = dict(mechanism)
+    settings = dict(mechanism)
     if mechanism["name"] == "dp-lsl":
-        chosen["ridge"] = float(100 * 10 ** generator.uniform(0, 3))
-    described = study(
+        settings["ridge"] = float(100 * 10 ** generator.uniform(0, 3))
+    study = make_study(
         n,
         discount=float(generator.uniform(0.3, 0.99)),
         rewards=(-1.0, 1.0),
@@ -48,22 +48,22 @@ def random_case(seed, mechanism):
         privacy={"epsilon": epsilon, "delta": delta},
         features=features,
         weights={"values": weights},
-        mechanism=chosen,
+        mechanism=settings,
     )
-    return described, data
+    return study, data
 
 
-def twin(described, data):
-    """Everything that ``inspect`` shows, from the definitions."""
-    returns = described.values.return_bounds
+def twin(study, data):
+    """Return every field of ``inspect``, computed from the definitions."""
+    returns = study.values.return_bounds
     m, counts, sums = literal.first_visit(
-        data, described.values.discount, described.values.rewards, returns, described.names.count
+        data, study.values.discount, study.values.rewards, returns, study.names.count
     )
-    means = literal.mean_returns(counts, sums, returns, described.values.unvisited_value)
-    phi = design(described).phi
+    means = literal.mean_returns(counts, sums, returns, study.values.unvisited_value)
+    phi = design(study).phi
     phi = phi if isinstance(phi, np.ndarray) else phi.toarray()
-    weights = described.state_weights.tolist()
-    privacy, mechanism = described.privacy, described.mechanism
+    weights = study.state_weights.tolist()
+    privacy, mechanism = study.privacy, study.mechanism
     lemma = getattr(literal, mechanism.calibration)
     alpha, beta = lemma(privacy.epsilon, privacy.delta, phi.shape[1])
     if mechanism.name == "dp-lsw":
@@ -85,14 +85,14 @@ def twin(described, data):
     }
 
 
-def assert_equal(found, expected):
-    assert found["trajectories"] == expected["trajectories"]
-    assert found["counts"] == expected["counts"]
+def assert_equal(result, expected):
+    assert result["trajectories"] == expected["trajectories"]
+    assert result["counts"] == expected["counts"]
     for key in ("mean_returns", "theta", "values"):
-        assert found[key] == pytest.approx(expected[key], abs=1e-6)
+        assert result[key] == pytest.approx(expected[key], abs=1e-6)
     for key in ("alpha", "beta", "psi", "sigma"):
-        assert found[key] == pytest.approx(expected[key], rel=1e-9)
-        assert found[key] >= expected[key] * (1 - 1e-14) or key == "beta"
+        assert result[key] == pytest.approx(expected[key], rel=1e-9)
+        assert result[key] >= expected[key] * (1 - 1e-14) or key == "beta"
 
 
 MECHANISMS = list(itertools.product(["dp-lsw", "dp-lsl"], ["nissim", "appendix"]))
@@ -101,23 +101,23 @@ MECHANISMS = list(itertools.product(["dp-lsw", "dp-lsl"], ["nissim", "appendix"]
 @pytest.mark.parametrize(("seed", "mechanism"), crossed(range(32), MECHANISMS))
 def test_inspect_equals_the_literal_twins(seed, mechanism):
     name, calibration = mechanism
-    described, data = random_case(seed, {"name": name, "calibration": calibration})
-    assert_equal(pv.inspect(described, data).private_fields(), twin(described, data))
+    study, data = random_case(seed, {"name": name, "calibration": calibration})
+    assert_equal(pv.inspect(study, data).private_fields(), twin(study, data))
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_planted_sqrt_of_the_weights_in_place_is_caught(seed):
     """The mistake of a public implementation: later lines used sqrt(w) for w."""
-    described, data = random_case(seed, {"name": "dp-lsw", "calibration": "nissim"})
-    found = pv.inspect(described, data).private_fields()
-    wrong = np.sqrt(described.state_weights)
-    expected = twin(described, data)
+    study, data = random_case(seed, {"name": "dp-lsw", "calibration": "nissim"})
+    result = pv.inspect(study, data).private_fields()
+    wrong = np.sqrt(study.state_weights)
+    expected = twin(study, data)
     mistaken = literal.psi_lsw(expected["counts"], wrong.tolist(), expected["beta"])
-    assert abs(found["psi"] / mistaken - 1) > 1e-9
-    assert not described.state_weights.flags.writeable
+    assert abs(result["psi"] / mistaken - 1) > 1e-9
+    assert not study.state_weights.flags.writeable
 
 
 def test_a_declared_size_that_is_wrong_is_refused():
-    wrong = study(2, study={"trajectories": 3})
+    wrong = make_study(2, study={"trajectories": 3})
     with refused("trajectories-contradicted"):
         pv.inspect(wrong, [[(0, 1.0)], [(1, 1.0)]])

@@ -1,4 +1,4 @@
-"""Who releases cannot declare, and nobody overdraws: raw SQL against the rules of both databases.
+"""A releaser cannot declare, and no one can overdraw: raw SQL against the rules of both databases.
 
 The rights are the statements of docs/ledger.md.
 """
@@ -40,17 +40,17 @@ HASH = "a" * 64
 
 
 def rights():
-    """The statements of the page, for a role called RELEASER."""
+    """Return the statements of the page, for a role called RELEASER."""
     return re.search(r"```text\n(GRANT.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
 
 
 def entry(place, kind, *, author=None, **fields):  # noqa: F811
-    """The next row, as whoever knows how it is made can write it; what is left out adds up."""
-    kept = rows(place)
-    number, body, head = kept[-1]
-    mine = [json.loads(b) for _, b, _ in kept if json.loads(b)["dataset"] == DATASET]
+    """Return the next row as a client could write it, with consistent values for other fields."""
+    entries = rows(place)
+    number, body, head = entries[-1]
+    mine = [json.loads(b) for _, b, _ in entries if json.loads(b)["dataset"] == DATASET]
     last = mine[-1]
-    said = {
+    content = {
         **{key: last[key] for key in last if key.startswith(("spent_", "total_"))},
         **{"format": 1, "previous": head, "kind": kind, "dataset": DATASET, "salt": "0" * 64},
         **{"at": "2026-01-01T00:00:00Z", "author": author or last["author"]},
@@ -59,70 +59,70 @@ def entry(place, kind, *, author=None, **fields):  # noqa: F811
     }
     part = "mu2" if last["total_mu2"] else "epsilon"
     if kind == "charge":
-        said |= {"request": HASH, f"cost_{part}": 10**9}
+        content |= {"request": HASH, f"cost_{part}": 10**9}
         cost = fields.get(f"cost_{part}", 10**9)
-        said[f"spent_{part}"] += cost if type(cost) in {int, float} else 0
-    said |= fields
-    said = {key: value for key, value in said.items() if value is not ...}
-    body = fields.get("body") or canonical(said)
+        content[f"spent_{part}"] += cost if type(cost) in {int, float} else 0
+    content |= fields
+    content = {key: value for key, value in content.items() if value is not ...}
+    body = fields.get("body") or canonical(content)
     return number + 1, body, sha256(body)
 
 
 def attacks(place):  # noqa: F811
-    """What must never get in, by name: statements with their parameters."""
-    kept = [(number, json.loads(body), head) for number, body, head in rows(place)]
-    last = kept[-1][1]
+    """Return statements, with their parameters, that a database must refuse."""
+    entries = [(number, json.loads(body), head) for number, body, head in rows(place)]
+    last = entries[-1][1]
     part = "mu2" if last["total_mu2"] else "epsilon"
     cost, spent, total = f"cost_{part}", f"spent_{part}", f"total_{part}"
     left = last[total] - last[spent]
     row = entry(place, "charge")
-    released = next(said["release"] for _, said, _ in kept if said["kind"] == "commit")
-    charged = [number for number, said, _ in kept if said["kind"] == "charge"]
+    released = next(body["release"] for _, body, _ in entries if body["kind"] == "commit")
+    charged = [number for number, body, _ in entries if body["kind"] == "charge"]
 
-    def made(kind, **fields):
+    def add(kind, **fields):
         return INSERT, entry(place, kind, **fields)
 
     zero = {"spent_epsilon": 0, "spent_delta": 0, "spent_mu2": 0, "releases": 0}
-    found = {
-        "overdraw by one unit": made("charge", **{cost: left + 1}),
-        "overdraw by far": made("charge", **{cost: 2**62 - 1}),
-        "a cost beyond 64 bits": made("charge", **{cost: 2**64}),
-        "a negative cost": made("charge", **{cost: -1}),
-        "no cost": made("charge", **{cost: 0}),
-        "a fraction": made("charge", **{cost: 0.5, spent: last[spent] + 0.5}),
-        "a number with an exponent": made("charge", **{cost: 1e300, spent: 1e300}),
-        "a cost that is null": made("charge", **{cost: None}),
-        "a cost that is missing": made("charge", **{cost: ...}),
-        "forget what was spent": made("charge", **{spent: 10**9}),
-        "forget a unit": made("charge", **{spent: last[spent] + 10**9 - 1}),
-        "raise the total": made("charge", **{total: last[total] + 1}),
-        "raise it with a commit": made(
+    statements = {
+        "overdraw by one unit": add("charge", **{cost: left + 1}),
+        "overdraw by far": add("charge", **{cost: 2**62 - 1}),
+        "a cost beyond 64 bits": add("charge", **{cost: 2**64}),
+        "a negative cost": add("charge", **{cost: -1}),
+        "no cost": add("charge", **{cost: 0}),
+        "a fraction": add("charge", **{cost: 0.5, spent: last[spent] + 0.5}),
+        "a number with an exponent": add("charge", **{cost: 1e300, spent: 1e300}),
+        "a cost that is null": add("charge", **{cost: None}),
+        "a cost that is missing": add("charge", **{cost: ...}),
+        "forget what was spent": add("charge", **{spent: 10**9}),
+        "forget a unit": add("charge", **{spent: last[spent] + 10**9 - 1}),
+        "raise the total": add("charge", **{total: last[total] + 1}),
+        "raise it with a commit": add(
             "commit", charge=charged[-1], release=released, **{total: last[total] + 1}
         ),
-        "forget with a commit": made("commit", charge=charged[-1], release=released, **{spent: 0}),
-        "a cost in the other accounting": made(
+        "forget with a commit": add("commit", charge=charged[-1], release=released, **{spent: 0}),
+        "a cost in the other accounting": add(
             "charge",
             **{cost: 0, spent: last[spent]},
             **{f"{what}_{'epsilon' if part == 'mu2' else 'mu2'}": 1 for what in ("cost", "spent")},
         ),
-        "a delta beyond the total": made("charge", cost_delta=10**18, spent_delta=10**18),
-        "another number of releases": made("charge", releases=0),
-        "another dataset without a total": made("charge", dataset="others", **zero),
+        "a delta beyond the total": add("charge", cost_delta=10**18, spent_delta=10**18),
+        "another number of releases": add("charge", releases=0),
+        "another dataset without a total": add("charge", dataset="others", **zero),
         "a gap": (INSERT, (row[0] + 1, *row[1:])),
         "number 0": (INSERT, (0, *row[1:])),
         "no number": (INSERT, (None, *row[1:])),
         "a fork": (INSERT, (row[0] - 1, *row[1:])),
-        "another entry before it": made("charge", previous="0" * 64),
+        "another entry before it": add("charge", previous="0" * 64),
         "the first entry again": (INSERT, (1, *row[1:])),
-        "the same request": made("charge", request=STUDY),
-        "no request": made("charge", request=...),
-        "a second release of a charge": made("commit", charge=charged[0], release=released),
-        "a commit of no charge": made("commit", charge=1, release=released),
-        "a commit without a release": made("commit", charge=charged[-1], release=HASH),
-        "another kind": made("refund", **{cost: 0}),
-        "no JSON": made("charge", body="x"),
-        "no object": made("charge", body="[]"),
-        "a long one": made("charge", note="x" * 20_000),
+        "the same request": add("charge", request=STUDY),
+        "no request": add("charge", request=...),
+        "a second release of a charge": add("commit", charge=charged[0], release=released),
+        "a commit of no charge": add("commit", charge=1, release=released),
+        "a commit without a release": add("commit", charge=charged[-1], release=HASH),
+        "another kind": add("refund", **{cost: 0}),
+        "no JSON": add("charge", body="x"),
+        "no object": add("charge", body="[]"),
+        "a long one": add("charge", note="x" * 20_000),
         "update": ("UPDATE ledger_entries SET hash = hash",),
         "delete": ("DELETE FROM ledger_entries",),
         "a release": ("UPDATE ledger_releases SET text = 'x'",),
@@ -131,12 +131,12 @@ def attacks(place):  # noqa: F811
     if isinstance(place, SqlitePlace):
         replace = INSERT.replace("INSERT", "INSERT OR REPLACE")
         again = entry(place, "charge", request=STUDY)
-        instead = entry(place, "charge", previous=kept[-1][1]["previous"])
-        found |= {
+        instead = entry(place, "charge", previous=entries[-1][1]["previous"])
+        statements |= {
             "replace the last": (replace, (row[0] - 1, *instead[1:])),
             "replace the first": (replace, (1, *row[1:])),
             "replace by its request": (replace, again),
-            "replace by its hash": (replace, (row[0], row[1], kept[1][2])),
+            "replace by its hash": (replace, (row[0], row[1], entries[1][2])),
             "replace by its charge": (replace, entry(place, "commit", charge=2, release=released)),
             "replace a release": (
                 "INSERT OR REPLACE INTO ledger_releases (hash, text) VALUES (?, 'x')",
@@ -148,17 +148,17 @@ def attacks(place):  # noqa: F811
             ),
         }
     else:
-        found |= {
+        statements |= {
             "truncate": ("TRUNCATE ledger_entries",),
             "truncate releases": ("TRUNCATE ledger_releases",),
             "a false hash": (INSERT, (*row[:2], HASH)),
-            "somebody else's name": made("charge", author="somebody"),
+            "somebody else's name": add("charge", author="somebody"),
             "a false release": (
                 "INSERT INTO ledger_releases (hash, text) VALUES (?, 'x')",
                 (HASH,),
             ),
         }
-    return found
+    return statements
 
 
 def refused(place, name, statement, *parameters):  # noqa: F811
@@ -168,11 +168,11 @@ def refused(place, name, statement, *parameters):  # noqa: F811
     except Exception:  # of any driver
         assert rows(place) == before, name
         return
-    raise AssertionError(f"{name} got in")
+    raise AssertionError(f"{name} was accepted")
 
 
 def with_history(place, kind):  # noqa: F811
-    """A total, a release, and a charge without one."""
+    """Open a ledger with a total, a release, and a charge without one."""
     ledger = place.open()
     declare(ledger, accounting=kind)
     spend(ledger, request(accounting=kind))
@@ -180,8 +180,8 @@ def with_history(place, kind):  # noqa: F811
     return ledger
 
 
-def test_the_database_itself_refuses_what_breaks_the_rules(place, accounting):  # noqa: F811
-    """For the owner of the tables, too, who need not have any right taken away."""
+def test_the_database_refuses_entries_that_break_the_rules(place, accounting):  # noqa: F811
+    """The owner of the tables is refused, too."""
     ledger = with_history(place, accounting)
     account = ledger.account(DATASET)
     for name, attack in attacks(place).items():
@@ -190,14 +190,14 @@ def test_the_database_itself_refuses_what_breaks_the_rules(place, accounting):  
     ledger.verify()
 
 
-def test_a_true_charge_by_hand_counts_and_a_false_price_is_found(place, accounting):  # noqa: F811
+def test_a_charge_by_sql_counts_and_a_wrong_price_is_detected(place, accounting):  # noqa: F811
     ledger = with_history(place, accounting)
     before = ledger.account(DATASET)
     place.execute((INSERT, entry(place, "charge")))
     after = ledger.account(DATASET)
     assert after.balance.releases == before.balance.releases + 1
     assert after.left != before.left
-    spend(ledger, request(study_hash({"study": 3}), accounting=accounting))  # nobody is stopped
+    spend(ledger, request(study_hash({"study": 3}), accounting=accounting))  # others can go on
     assert "entry 5" in complaint(ledger.verify)
 
 
@@ -240,11 +240,11 @@ def roles(server, accounting):  # noqa: F811
 
 
 def test_a_releaser_releases_from_end_to_end(roles, accounting):  # noqa: F811
-    asked = request(study_hash({"study": 3}), accounting=accounting)
-    text, made = spend(roles.releaser, asked)
-    assert roles.releaser.find(asked).release == text
+    release_request = request(study_hash({"study": 3}), accounting=accounting)
+    text, receipt = spend(roles.releaser, release_request)
+    assert roles.releaser.find(release_request).release == text
     for ledger in (roles.releaser, roles.owner):
-        ledger.verify(heads=[made.head], releases={"it": text})
+        ledger.verify(heads=[receipt.head], releases={"it": text})
         assert ledger.account(DATASET).balance.releases == 3
     assert [line.author for line in roles.owner.statement(DATASET)][-1] == roles.name
 
@@ -286,8 +286,8 @@ def test_no_sql_of_a_releaser_breaks_the_rules(roles):
         if parameters and len(parameters[0]) == 3 and name != "somebody else's name":
             number, body, digest = parameters[0]
             try:
-                said = {**json.loads(body), "author": roles.name}
-                body = canonical(said)
+                fields = {**json.loads(body), "author": roles.name}
+                body = canonical(fields)
                 digest = digest if name == "a false hash" else sha256(body)
             except (ValueError, TypeError):
                 pass
@@ -298,7 +298,7 @@ def test_no_sql_of_a_releaser_breaks_the_rules(roles):
 
 
 def test_a_table_of_the_session_does_not_stand_in_for_the_ledgers(roles):
-    """An emptier one would hide from the rules what was spent."""
+    """It would hide from the rules what was spent."""
     import psycopg
 
     schema = roles.place.schema
@@ -314,17 +314,17 @@ def test_a_table_of_the_session_does_not_stand_in_for_the_ledgers(roles):
     roles.owner.verify()
 
 
-def test_a_false_release_on_somebodys_charge_is_found(place, accounting):  # noqa: F811
-    """The record has one release for a charge; what was paid for stays in its outbox."""
+def test_a_false_release_for_the_charge_of_another_is_detected(place, accounting):  # noqa: F811
+    """The record has one release for a charge; the true release stays in its outbox."""
     ledger = with_history(place, accounting)
-    made = charge(ledger, request(study_hash({"study": 3}), accounting=accounting))
+    receipt = charge(ledger, request(study_hash({"study": 3}), accounting=accounting))
     text = json.dumps({"ledger_head": "none of it"})
     place.execute(
         ("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (sha256(text), text)),
-        (INSERT, entry(place, "commit", charge=made.number, release=sha256(text))),
+        (INSERT, entry(place, "commit", charge=receipt.number, release=sha256(text))),
     )
     with pytest.raises(LedgerError, match="entry 5"):
-        ledger.commit(made, text_of(made))
+        ledger.commit(receipt, text_of(receipt))
     with pytest.raises(LedgerError, match="entry 5"):
         ledger.find(request(study_hash({"study": 3})))
     assert "entry 5" in complaint(ledger.verify)

@@ -1,7 +1,7 @@
-"""One suite for every place that keeps a ledger: SQLite, and a real PostgreSQL server.
+"""One suite for every store of a ledger: SQLite, and a real PostgreSQL server.
 
-What is shown: races for the last unit, a kill at every step, tampering of every kind, places that
-fail. The processes that race and die are in ``oracles/ledger_driver.py``.
+Races for the last unit, killed processes, tampering of every kind, and stores that fail. The
+processes that race and are killed are in ``oracles/ledger_driver.py``.
 """
 
 import json
@@ -94,7 +94,7 @@ def ledger(place, accounting):
 
 
 def price(accounting, epsilon=EPSILON, delta=DELTA):
-    """What a release costs, by its definition."""
+    """Return the cost of a release, by its definition."""
     if accounting == "plain":
         return Amount(round(epsilon * 10**12), round(delta * 10**18))
     square = 1 / Fraction(gaussian(epsilon, delta).alpha) ** 2
@@ -106,20 +106,20 @@ def environment(**more):
 
 
 def drive(*arguments, **more):
-    """The driver's answers, from a process of its own."""
-    done = subprocess.run(
+    """Run the driver in a process, and return its answers."""
+    process = subprocess.run(
         [sys.executable, ledger_driver.__file__, *map(str, arguments)],
         env=environment(**more),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    assert process.returncode == 0, process.stderr
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def complaint(action):
-    """What a ledger that fails says; nothing if it does not fail."""
+    """Return the message of the LedgerError that an action raises, or an empty text."""
     try:
         action()
     except LedgerError as problem:
@@ -127,10 +127,10 @@ def complaint(action):
     return ""
 
 
-# What it does
+# Charges and totals
 
 
-def test_a_ledger_is_made_by_its_first_total_only(place):
+def test_the_first_total_creates_a_ledger(place):
     ledger = place.open()
     for use in (
         lambda: ledger.find(request()),
@@ -149,7 +149,7 @@ def test_a_ledger_is_made_by_its_first_total_only(place):
         ledger.account("others")
 
 
-def test_what_is_charged_is_spent_and_what_does_not_fit_is_refused(place):
+def test_a_charge_is_spent_and_one_beyond_the_budget_is_refused(place):
     ledger = place.open()
     declare(ledger, delta=2e-7)
     charge(ledger, request(epsilon=0.7))
@@ -164,15 +164,15 @@ def test_what_is_charged_is_spent_and_what_does_not_fit_is_refused(place):
 
 
 def test_an_identical_request_gets_the_stored_release_and_spends_nothing(ledger, place, accounting):
-    asked = request(accounting=accounting)
-    assert ledger.find(asked) is None
-    made = charge(ledger, asked)
-    assert ledger.find(asked).release is None  # a charge without a release stays spent
-    ledger.commit(made, text_of(made))
-    earlier = place.open().find(asked)
-    assert earlier.release == text_of(made)
+    release_request = request(accounting=accounting)
+    assert ledger.find(release_request) is None
+    receipt = charge(ledger, release_request)
+    assert ledger.find(release_request).release is None  # a charge without a release stays spent
+    ledger.commit(receipt, text_of(receipt))
+    earlier = place.open().find(release_request)
+    assert earlier.release == text_of(receipt)
     with refused("already-charged"):
-        charge(ledger, asked)
+        charge(ledger, release_request)
     assert ledger.account(DATASET).spent == price(accounting)
     declare(ledger, "others", accounting=accounting)  # the same study of other people is another
     others = request(dataset="others", accounting=accounting)
@@ -181,21 +181,24 @@ def test_an_identical_request_gets_the_stored_release_and_spends_nothing(ledger,
 
 
 def test_a_repeated_charge_is_idempotent_by_its_token_and_in_its_process(ledger, accounting):
-    asked = request(accounting=accounting)
-    made = ledger.charge(asked, token="mine")
-    assert ledger.charge(asked, token="mine") == made
+    release_request = request(accounting=accounting)
+    receipt = ledger.charge(release_request, token="mine")
+    assert ledger.charge(release_request, token="mine") == receipt
     assert ledger.account(DATASET).spent == price(accounting)
-    for other in (lambda: ledger.charge(asked, token="yours"), lambda: charge(ledger, asked)):
+    for other in (
+        lambda: ledger.charge(release_request, token="yours"),
+        lambda: charge(ledger, release_request),
+    ):
         with refused("already-charged"):
             other()
-    assert in_a_fork(lambda: ledger.charge(asked, token="mine")) == "BudgetError"
-    ledger.commit(made, text_of(made))
+    assert in_a_fork(lambda: ledger.charge(release_request, token="mine")) == "BudgetError"
+    ledger.commit(receipt, text_of(receipt))
     with refused("already-charged"):
-        ledger.charge(asked, token="mine")  # it pays for one draw
+        ledger.charge(release_request, token="mine")  # it pays for one draw
 
 
 def in_a_fork(action):
-    """The kind of error that an action meets in a copy of this process."""
+    """Return the type of the error that an action raises in a fork of this process."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -207,12 +210,12 @@ def in_a_fork(action):
             os._exit(0)
     os.close(writer)
     os.waitpid(child, 0)
-    with os.fdopen(reader) as said:
-        return said.read()
+    with os.fdopen(reader) as pipe:
+        return pipe.read()
 
 
 def test_a_commit_can_be_repeated_but_not_changed(ledger, accounting):
-    made = charge(ledger, request(accounting=accounting))
+    receipt = charge(ledger, request(accounting=accounting))
     promise = {"epsilon": EPSILON, "delta": DELTA, **WHOM}
     alpha = {"mechanism": "dp-ssp", "noise": {"alpha": gaussian(EPSILON, DELTA).alpha}}
     stated = alpha if accounting == "gaussian" else {}
@@ -220,38 +223,38 @@ def test_a_commit_can_be_repeated_but_not_changed(ledger, accounting):
         "no JSON",
         "{}",
         text_of(Charge(number=2, head="0" * 64, dataset=DATASET)),
-        text_of(made, privacy={**promise, "neighbours": "add-remove"}, **stated),
-        text_of(made, privacy=promise, mechanism="dp-ssp", noise={"alpha": 1e6}),
+        text_of(receipt, privacy={**promise, "neighbours": "add-remove"}, **stated),
+        text_of(receipt, privacy=promise, mechanism="dp-ssp", noise={"alpha": 1e6}),
     ):
         with pytest.raises(LedgerError):
-            ledger.commit(made, wrong)
-    text = text_of(made, privacy=promise, **stated)
-    ledger.commit(made, text)
+            ledger.commit(receipt, wrong)
+    text = text_of(receipt, privacy=promise, **stated)
+    ledger.commit(receipt, text)
     head = ledger.head()
-    ledger.commit(made, text)
+    ledger.commit(receipt, text)
     assert ledger.head() == head
     with pytest.raises(LedgerError):
-        ledger.commit(made, text_of(made))
+        ledger.commit(receipt, text_of(receipt))
     for wrong in ({"head": "f" * 64}, {"number": 1}, {"number": 99}):  # charges of other ledgers
-        other = Charge(**{"number": 2, "head": made.head, "dataset": DATASET, **wrong})
+        other = Charge(**{"number": 2, "head": receipt.head, "dataset": DATASET, **wrong})
         with pytest.raises(LedgerError):
             ledger.commit(other, text_of(other))
 
 
-def test_what_another_tool_spends_counts_and_has_no_release(ledger, accounting):
-    asked = request(None, delta=0.0, what="counts by ward, with another tool")
-    assert asked.hash == sha256(asked.what)
-    made = charge(ledger, asked)
+def test_a_charge_for_another_tool_counts_and_has_no_release(ledger, accounting):
+    release_request = request(None, delta=0.0, what="counts by ward, with another tool")
+    assert release_request.hash == sha256(release_request.what)
+    receipt = charge(ledger, release_request)
     with refused("already-charged"):
-        charge(ledger, asked)
+        charge(ledger, release_request)
     with pytest.raises(LedgerError):
-        ledger.commit(made, text_of(made))
+        ledger.commit(receipt, text_of(receipt))
     charge(ledger, request(None, delta=0.0, what="another question"))
     assert ledger.account(DATASET).balance.releases == 2
     assert ledger.verify().entries == 3
 
 
-def test_a_total_changes_on_the_record_and_never_below_what_is_spent(place):
+def test_a_change_of_the_total_is_recorded_and_never_below_the_amount_spent(place):
     ledger = place.open()
     declare(ledger)
     spend(ledger, request(epsilon=0.6))
@@ -282,11 +285,11 @@ def test_neither_the_accounting_nor_whom_it_protects_changes_once_something_is_s
     ledger.verify()
 
 
-# Many at once
+# Races
 
 
 def judge_race(answers, rounds, units, processes, location):
-    """Never overdrawn, nobody loses a grant, and every answer is one that a person can use."""
+    """Assert that nothing is overdrawn, and every answer is a release or a refusal."""
     kinds = Counter((answer["turn"], answer["kind"]) for answer in answers)
     assert {kind for turn, kind in kinds if turn >= 0} <= {"granted", "BudgetError"}, answers
     assert kinds[-1, "declared"] == rounds + processes, answers
@@ -339,8 +342,8 @@ def two_names(folder, how):
         second.symlink_to(first)
     else:
         second.touch()
-        done = subprocess.run(["mount", "--bind", first, second], capture_output=True, check=False)
-        if done.returncode:
+        mount = subprocess.run(["mount", "--bind", first, second], capture_output=True, check=False)
+        if mount.returncode:
             pytest.skip("nothing can be mounted here")
     return first, second
 
@@ -395,11 +398,11 @@ def test_a_client_that_reads_and_writes_in_two_transactions_overdraws_nothing(tm
                 judge_race(answers, 3, 2, 8, location)
 
 
-# Killed
+# Killed processes and servers
 
 
 def start_writer(place, turns, accounting):
-    """A process that charges and commits; it says when it begins."""
+    """Start a process that charges and commits; it prints a line when it begins."""
     return subprocess.Popen(
         [sys.executable, ledger_driver.__file__, "write", place.location, str(turns)],
         env={**environment(), ledger_driver.ACCOUNTING: accounting},
@@ -429,58 +432,58 @@ def test_writers_whose_server_stops_again_and_again_lose_and_double_nothing(serv
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["stands", "undone"])
-def test_a_charge_whose_answer_is_lost_is_found_out(ledger, arrives, accounting):
+def test_a_charge_whose_answer_is_lost_counts_once(ledger, arrives, accounting):
     """Neither doubled nor lost, whether it reached the store or not."""
-    asked = request(accounting=accounting)
+    release_request = request(accounting=accounting)
     lose_an_answer(ledger, arrives)
     with refused("unavailable"):
-        ledger.charge(asked, token="mine")
-    made = ledger.charge(asked, token="mine")
-    assert made.head == ledger.head()
+        ledger.charge(release_request, token="mine")
+    receipt = ledger.charge(release_request, token="mine")
+    assert receipt.head == ledger.head()
     assert ledger.account(DATASET).balance.releases == 1
 
 
-# Tampered with
+# Tampering
 
 
 @pytest.fixture
 def history(ledger, accounting):
-    """A ledger with entries of every kind, and its last release."""
+    """Return a ledger with entries of every kind, its last release, and the charge for it."""
     spend(ledger, request(accounting=accounting))
     charge(ledger, request(OTHER, epsilon=0.2, accounting=accounting))
     declare(ledger, epsilon=0.9, accounting=accounting, replace=True, reason="less")
     charge(ledger, request(None, epsilon=0.01, delta=0.0, what="another tool"))
-    text, made = spend(ledger, request(study_hash({"study": 3}), accounting=accounting))
+    text, receipt = spend(ledger, request(study_hash({"study": 3}), accounting=accounting))
     assert ledger.verify().entries == 8
-    return ledger, text, made
+    return ledger, text, receipt
 
 
 def rewrite(place, entries):
     place.tamper(("DELETE FROM ledger_entries",), *((INSERT, row) for row in entries))
 
 
-def changed(row, **fields):
-    """The entry with other content, and its own hash made to fit."""
+def change(row, **fields):
+    """Return an entry with other content, and a hash that fits."""
     body = canonical({**json.loads(row[1]), **fields})
     return (row[0], body, sha256(body))
 
 
-def renumbered(entries):
-    """Numbers and own hashes fit; what each says of the one before does not."""
+def renumber(entries):
+    """Return entries whose numbers and own hashes fit, but not the hashes of previous entries."""
     return [(number, *row[1:]) for number, row in enumerate(entries, start=1)]
 
 
-def rechained(entries):
-    """All hashes fit: what somebody with the software could write."""
-    head, made = "0" * 64, []
+def rechain(entries):
+    """Return entries with hashes that fit, as a person with the software could write them."""
+    head, chain = "0" * 64, []
     for number, row in enumerate(entries, start=1):
-        made.append((number, *changed(row, previous=head)[1:]))
-        head = made[-1][2]
-    return made
+        chain.append((number, *change(row, previous=head)[1:]))
+        head = chain[-1][2]
+    return chain
 
 
-def written_anew(place, entries):
-    """Whether the database keeps the entries at all, with its rules away."""
+def try_rewrite(place, entries):
+    """Return whether the database accepts the entries without its rules."""
     try:
         rewrite(place, entries)
     except Exception as problem:  # of any driver: unique indexes and types stay
@@ -498,39 +501,39 @@ def test_every_change_removal_reordering_and_insertion_is_found(history, place):
         number, last = at + 1, at + 1 == len(good)
         later = {"at": "2030-01-01T00:00:00Z"}
         before, after = good[:at], good[at + 1 :]
-        tampered[f"change {number}"] = [*before, (row[0], changed(row, **later)[1], row[2]), *after]
+        tampered[f"change {number}"] = [*before, (row[0], change(row, **later)[1], row[2]), *after]
         tampered[f"change the hash of {number}"] = [*before, (*row[:2], "f" * 64), *after]
         if not last:
-            tampered[f"change {number} with its hash"] = [*before, changed(row, **later), *after]
+            tampered[f"change {number} with its hash"] = [*before, change(row, **later), *after]
             tampered[f"remove {number}"] = before + after
-            tampered[f"remove {number}, renumber"] = renumbered(before + after)
+            tampered[f"remove {number}, renumber"] = renumber(before + after)
             swapped = [*before, after[0], row, *after[1:]]
-            tampered[f"swap {number}, renumber"] = renumbered(swapped)
-        copied = changed(row, at="2029-01-01T00:00:00Z")
-        tampered[f"insert after {number}"] = renumbered([*before, row, copied, *after])
+            tampered[f"swap {number}, renumber"] = renumber(swapped)
+        copied = change(row, at="2029-01-01T00:00:00Z")
+        tampered[f"insert after {number}"] = renumber([*before, row, copied, *after])
     for name, entries in tampered.items():
-        if not written_anew(place, entries):
+        if not try_rewrite(place, entries):
             continue
         assert re.search(r"entry \d+", complaint(ledger.verify)), name
     rewrite(place, good)
     ledger.verify()
 
 
-def test_what_the_chain_alone_cannot_show_a_head_or_a_release_does(history, place):
-    """The chain has no key: heads and releases kept elsewhere show that all of it was rewritten."""
-    ledger, text, made = history
+def test_a_head_or_a_release_shows_that_the_chain_was_rewritten(history, place):
+    """The chain has no key: only heads and releases stored elsewhere show a rewritten chain."""
+    ledger, text, receipt = history
     good = [tuple(row) for row in rows(place)]
-    ledger.verify(heads=[made.head], releases={"it": text})
+    ledger.verify(heads=[receipt.head], releases={"it": text})
     rewrite(place, good[:-1])  # without the last commit
     place.tamper(("DELETE FROM ledger_releases WHERE hash = ?", (sha256(text),)))
-    ledger.verify(heads=[made.head])
+    ledger.verify(heads=[receipt.head])
     with pytest.raises(LedgerError):
         ledger.verify(releases={"it": text})
     rewrite(place, good[:-2])
     ledger.verify()
     with pytest.raises(LedgerError):
-        ledger.verify(heads=[made.head])
-    rewrite(place, rechained([changed(good[0], at="2020-01-01T00:00:00Z"), *good[1:-2]]))
+        ledger.verify(heads=[receipt.head])
+    rewrite(place, rechain([change(good[0], at="2020-01-01T00:00:00Z"), *good[1:-2]]))
     place.tamper(("DELETE FROM ledger_releases",))
     assert "entry 2" in complaint(ledger.verify)
 
@@ -545,27 +548,27 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place, accounting
     cost, spent, total = f"cost_{part}", f"spent_{part}", f"total_{part}"
 
     def with_(index, **fields):
-        return [changed(row, **fields) if here == index else row for here, row in enumerate(good)]
+        return [change(row, **fields) if here == index else row for here, row in enumerate(good)]
 
     def cheaper(at, less):
         """An entry that costs less, and all balances after it."""
-        made = []
+        later = []
         for here, (row, body) in enumerate(zip(good, bodies, strict=True)):
             fields = {spent: body[spent] - less} if here >= at else {}
-            made.append(changed(row, **fields, **({cost: body[cost] - less} if here == at else {})))
-        return made
+            later.append(change(row, **fields, **({cost: body[cost] - less} if here == at else {})))
+        return later
 
-    declared = kinds.index("declare", 1)
+    redeclared = kinds.index("declare", 1)
     broken = {
         "a cheaper charge": cheaper(first, 1),
         "overdrawn": with_(len(good) - 1, **{spent: bodies[-1][total] + 1}),
         "less spent": with_(first + 1, **{spent: bodies[first][spent] - 1}),
         "a total that grew": with_(first, **{total: bodies[first][total] + 1}),
         "a total beyond its promise": [
-            changed(row, **{total: body[total] + 10**10}) if here < declared else row
+            change(row, **{total: body[total] + 10**10}) if here < redeclared else row
             for here, (row, body) in enumerate(zip(good, bodies, strict=True))
         ],
-        "a promise that was forgotten": with_(declared, largest=bodies[declared]["promise"]),
+        "a promise that was forgotten": with_(redeclared, largest=bodies[redeclared]["promise"]),
         "a commit that costs": with_(first + 1, **{cost: 1}),
         "no charge": good[:first] + good[first + 1 :],
         "two commits": [*good, good[-1]],
@@ -581,14 +584,14 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place, accounting
         "an alpha that is none": with_(first, alpha="-1.0"),
         "another format": with_(0, format=2),
         "another accounting": with_(0, accounting="plain" if part == "mu2" else "gaussian"),
-        "whom it protects, later": with_(declared, unit="person"),
+        "whom it protects, later": with_(redeclared, unit="person"),
         "another tool's words": with_(kinds.index("declare", 1) + 1, what="something else"),
-        "a promise of no numbers": with_(declared, promise=[[], {}]),
+        "a promise of no numbers": with_(redeclared, promise=[[], {}]),
     }
     if accounting == "gaussian":
         broken["a smaller alpha"] = with_(first, alpha="1.0")
     for name, entries in broken.items():
-        if written_anew(place, rechained(entries)):
+        if try_rewrite(place, rechain(entries)):
             assert re.search(r"entry \d+", complaint(ledger.verify)), name
             complaint(lambda: [ledger.accounts(), list(ledger.statement(DATASET))])  # no bug
 
@@ -609,11 +612,11 @@ def test_stored_releases_and_the_rules_themselves_are_checked(history, place):
     assert "entry 1" in complaint(ledger.verify)
 
 
-# Places that fail
+# Stores that fail
 
 
 def hold(place):
-    """Keep everybody else from writing, until the result is called."""
+    """Lock the ledger against writing, until the returned function is called."""
     if isinstance(place, SqlitePlace):
         process = subprocess.Popen(
             [sys.executable, ledger_driver.__file__, "hold", place.location],
@@ -634,7 +637,7 @@ def hold(place):
 
 
 def hold_for_reading(place):
-    """A reader, for whom the commit of a writer waits in SQLite."""
+    """Start reading; in SQLite, the commit of a writer waits for the reader."""
     reader = sqlite3.connect(place.location, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM ledger_entries").fetchone()
@@ -645,7 +648,7 @@ def hold_for_reading(place):
 @pytest.mark.parametrize("accounting", ["plain"])
 def test_an_interrupt_ends_the_wait_for_a_lock_at_once(ledger, place, lock):
     if lock is hold_for_reading and isinstance(place, PostgresPlace):
-        return  # its readers block nobody
+        return  # its readers do not block writers
     release = lock(place)
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     timer.start()
@@ -659,8 +662,8 @@ def test_an_interrupt_ends_the_wait_for_a_lock_at_once(ledger, place, lock):
 
 
 @pytest.mark.parametrize("accounting", ["plain"])
-def test_a_writer_that_is_suspended_while_it_waits_stops_nobody(ledger, place, accounting):
-    """Ctrl-Z, or a frozen container: what waits holds nothing, or is ended by the server."""
+def test_a_suspended_writer_that_waits_does_not_block_others(ledger, place, accounting):
+    """As by Ctrl-Z: a waiting process holds no lock, or the server ends it."""
     release = hold(place)
     waiting = start_writer(place, 1, accounting)
     try:
@@ -668,8 +671,8 @@ def test_a_writer_that_is_suspended_while_it_waits_stops_nobody(ledger, place, a
         time.sleep(0.5)  # it waits
         waiting.send_signal(signal.SIGSTOP)
         release()
-        made = charge(ledger, request())
-        ledger.commit(made, text_of(made))
+        receipt = charge(ledger, request())
+        ledger.commit(receipt, text_of(receipt))
         assert ledger.account(DATASET).spent == price(accounting)
     finally:
         waiting.send_signal(signal.SIGCONT)
@@ -694,17 +697,17 @@ def test_a_full_disk_leaves_a_safe_state(tmp_path, mode, accounting, monkeypatch
     assert (account.spent == NOTHING) == (mode == "full")
 
 
-def test_the_file_is_its_owners_and_every_commit_reaches_the_disk(tmp_path):
+def test_the_file_is_private_and_every_commit_is_synchronous(tmp_path):
     location = tmp_path / "a ledger with % and ? and #.db"
     ledger = open_ledger(location)
     declare(ledger)
     assert location.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == [location.name]
-    spoken = []
+    statements = []
 
     class Listening(sqlite3.Connection):
         def execute(self, statement, *parameters):
-            spoken.append(statement)
+            statements.append(statement)
             return super().execute(statement, *parameters)
 
     connect, sqlite3.connect = sqlite3.connect, lambda *a, **o: connect(*a, factory=Listening, **o)
@@ -714,16 +717,16 @@ def test_the_file_is_its_owners_and_every_commit_reaches_the_disk(tmp_path):
         sqlite3.connect = connect
     with closing(sqlite3.connect(location)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-    assert "PRAGMA synchronous = EXTRA" in spoken
-    assert spoken.index("BEGIN IMMEDIATE") < min(
-        at for at, said in enumerate(spoken) if "FROM ledger_entries" in said
+    assert "PRAGMA synchronous = EXTRA" in statements
+    assert statements.index("BEGIN IMMEDIATE") < min(
+        at for at, statement in enumerate(statements) if "FROM ledger_entries" in statement
     )
-    assert spoken[-1] == "COMMIT"
+    assert statements[-1] == "COMMIT"
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 def test_a_server_with_another_encoding_is_refused_before_anything_is_charged(server, encoding):
-    """A label beyond it would be charged for, and never get on the record."""
+    """A label that it cannot store would be charged, and never recorded."""
     server.execute(
         f"CREATE DATABASE {encoding} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
     )

@@ -1,6 +1,6 @@
-"""One table of cells: what each is, by its declaration; alone, among odd ones, in every source.
+"""One table of cells with their numbers: alone, among odd cells, and in every source.
 
-This is the privacy rule itself: a number, or the lack of one, follows from its own cell.
+This is the privacy rule itself: the number of a cell, or that it has none, depends on it alone.
 """
 
 import sqlite3
@@ -14,13 +14,13 @@ import privalue as pv
 from oracles import reading
 from oracles.repeats import crossed
 from oracles.sources import STATES, TABLES, arrow
-from oracles.studies import study
+from oracles.studies import study as make_study
 from privalue.readers import spark
 from privalue.readers.cells import TEXT
 from privalue.readers.rows import Encoder
 
-INVALID = "invalid"  # or missing: the row's unit is left out
-NOBODY = "nobody"  # an id that cannot be read
+INVALID = "invalid"  # or missing: the row's unit is dropped
+NO_ID = "no id"  # an invalid id: the row is left out
 MISSING = {".": ["", "NA", "-99", "-9.5"], ",": ["", "NA", "-99", "-9,5"]}
 NUMBERS = {
     "0.5": 0.5, " 0.25 ": 0.25, "1": 1.0, "+.5": 0.5, "1e-3": 0.001, "TRUE": 1.0, "false": 0.0,
@@ -36,7 +36,7 @@ WHOLE = {
     "one": INVALID, "1e-400": INVALID, "0.99999999999999999999": INVALID,
     "9223372036854775808": INVALID,
 }  # fmt: skip
-# (role, declaration): {cell as it is written: what it is}
+# (role, declaration): {text of the cell: its number}
 CELLS = {
     ("reward", "number"): NUMBERS | {"123456789012345678901234": 1.2345678901234568e23, "-3": -3.0},
     ("probability", "number"): NUMBERS | {"1.5": INVALID, "-0.1": INVALID, "1.0000": 1.0},
@@ -61,11 +61,11 @@ CELLS = {
         "007": [TEXT, 0x31313800000000], "-0": [TEXT, 0x2E310000000000], "a": [TEXT, 0x62 << 48],
         "7.0": [TEXT, 0x382F3100000000], " 7": [TEXT, 0x21380000000000],
         "\xe9": [TEXT, 0xC4AA << 40],
-        "": NOBODY, "  ": NOBODY, "x" * 256: NOBODY,
+        "": NO_ID, "  ": NO_ID, "x" * 256: NO_ID,
     },
     ("trajectory", "integer"): {
-        "7": [7], "007": [7], "7.0": [7], " 7": [7], "1e3": [1000], "x": NOBODY, "7.5": NOBODY,
-        "": NOBODY, "9223372036854775808": NOBODY,
+        "7": [7], "007": [7], "7.0": [7], " 7": [7], "1e3": [1000], "x": NO_ID, "7.5": NO_ID,
+        "": NO_ID, "9223372036854775808": NO_ID,
     },
 }  # fmt: skip
 WITH_COMMA = {("reward", "number"), ("probability", "number"), ("x", "bin"), ("step", "number"),
@@ -77,16 +77,16 @@ COMMAS = str.maketrans(".,", ",.")
 
 
 def table_of(role, kind, decimal):
-    """The cells of a case; with a decimal comma the same ones, written with commas for points."""
+    """Return the cells of a case; with a decimal comma, commas take the place of points."""
     cells = CELLS[role, kind]
     return cells if decimal == "." else {cell.translate(COMMAS): v for cell, v in cells.items()}
 
 
-def described(role, kind, decimal):
+def build_study(role, kind, decimal):
     data = {"invalid": "drop-unit", "missing": MISSING[decimal], "decimal": decimal}
     data |= {"step": {"step_type": kind}, "trajectory": {"id_type": kind}}.get(role, {})
     if role == "x":
-        return study(states={"bins": {"x": [0.25, 1]}}, data=data)
+        return make_study(states={"bins": {"x": [0.25, 1]}}, data=data)
     if role == "probability":
         rows = {str(state): {"0": 0.5, "1": 0.5} for state in range(STATES)}
         policy = {"target": rows, "behaviour": "column", "clip": 2.0}
@@ -95,11 +95,11 @@ def described(role, kind, decimal):
             returns=(0.0, 3.0), rewards=(0.0, 1.0), epsilon=1.0, unit="trajectory", policy=policy,
             mechanism="dp-ope", invalid="drop-unit", missing=MISSING[decimal], decimal=decimal,
         )  # fmt: skip
-    return study(STATES, data=data)
+    return make_study(STATES, data=data)
 
 
 def as_sqlite(place, heading, rows):
-    """Columns without types: else SQLite itself would make numbers of texts."""
+    """Write columns without types; with types, SQLite would convert texts to numbers."""
     path = place.fresh(".sqlite")
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"CREATE TABLE rows ({', '.join(heading)})")
@@ -123,30 +123,30 @@ def as_workbook(place, heading, rows):
 SOURCES = {**TABLES, "sqlite": as_sqlite, "xlsx": as_workbook, "spark": None}
 
 
-def encoded(source, place, heading, rows, chosen):
-    """The rows as numbers; Spark's are read as its tasks do."""
+def encode(source, place, heading, rows, study):
+    """Yield the rows as numbers; with Spark, as its tasks read them."""
     if source != "spark":
-        yield from reading.encoded(SOURCES[source](place, heading, rows), chosen)
+        yield from reading.encoded(SOURCES[source](place, heading, rows), study)
         return
-    declared = reading.declaration(chosen)
-    batches = iter(arrow(heading, rows).select(list(declared.columns.values())).to_batches(7))
+    declaration = reading.declaration(study)
+    batches = iter(arrow(heading, rows).select(list(declaration.columns.values())).to_batches(7))
     with patch.object(spark, "partition_id", lambda: 0):
-        yield from map(Encoder(declared), spark.read_frame(batches, declared))
+        yield from map(Encoder(declaration), spark.read_frame(batches, declaration))
 
 
 def read(source, place, case, cells):
-    """What each cell is, in a table of one row for each, whose other cells are good ones."""
+    """Return the number of each cell, in a table of one row for each, with good other cells."""
     role, kind, _ = case
-    chosen = described(*case)
-    declared = reading.declaration(chosen)
+    study = build_study(*case)
+    declaration = reading.declaration(study)
     good = {**GOOD, "step": STEPS.get(kind, "0")}
-    heading = tuple(declared.columns.values())
+    heading = tuple(declaration.columns.values())
     rows = [tuple({**good, role: cell}[name] for name in heading) for cell in cells]
-    found = []
-    for part in encoded(source, place, heading, rows, chosen):
+    results = []
+    for part in encode(source, place, heading, rows, study):
         for at in range(len(part)):
-            if part.keys[at] == declared.keys:
-                found.append(INVALID)
+            if part.keys[at] == declaration.keys:
+                results.append(INVALID)
                 continue
             number = [int(word) for word in part.ids[at, 0]]
             while len(number) > 1 and number[-1] == 0:
@@ -159,37 +159,37 @@ def read(source, place, case, cells):
             }
             if role == "probability":
                 values[role] = part.probabilities[at]
-            found.append(values[role])
-    return found
+            results.append(values[role])
+    return results
 
 
 def step_of(step, kind):
-    """A step that is a number has the order of its bits."""
+    """Return a step as a number; doubles are encoded as integers in the same order."""
     if kind != "number":
         return int(step)
     return float((step ^ ((step >> 63) & (2**63 - 1))).view(float))
 
 
-def kept(values):
-    return [value for value in values if value != NOBODY]
+def with_ids(values):
+    return [value for value in values if value != NO_ID]
 
 
 @pytest.mark.parametrize(("source", "case"), crossed(SOURCES, CASES))
 def test_a_cell_is_the_same_among_odd_ones_in_every_source(source, case, place):
     table = table_of(*case)
-    assert read(source, place, case, list(table)) == kept(table.values())
+    assert read(source, place, case, list(table)) == with_ids(table.values())
     many = [cell for cell in table for _ in range(9)]  # more than are read in Python at once
-    assert read(source, place, case, many) == kept(v for v in table.values() for _ in range(9))
+    assert read(source, place, case, many) == with_ids(v for v in table.values() for _ in range(9))
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 @pytest.mark.parametrize("source", ["csv", "arrow", "list of dicts"])
 def test_a_cell_is_the_same_alone_and_among_plain_ones(source, case, place):
-    """Plain cells are cast all at once: the odd one among them must not be read otherwise."""
+    """Plain cells are cast all at once; an odd cell among them must give the same number."""
     role, kind, _ = case
     plain = {**GOOD, "step": STEPS.get(kind, "0")}[role]
     for cell, value in table_of(*case).items():
-        assert read(source, place, case, [cell]) == kept([value]), cell
+        assert read(source, place, case, [cell]) == with_ids([value]), cell
         (expected,) = read(source, place, case, [plain])
         beside = read(source, place, case, [plain] * 40 + [cell] + [plain] * 40)
-        assert beside == kept([*[expected] * 40, value, *[expected] * 40]), cell
+        assert beside == with_ids([*[expected] * 40, value, *[expected] * 40]), cell

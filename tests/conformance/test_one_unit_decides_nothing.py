@@ -1,9 +1,9 @@
-"""One unit's rows decide nothing about another's, through every reader.
+"""The rows of one unit do not affect those of another, in every reader.
 
 Odd cells of every kind are planted in one person's rows: decimals of any scale, times of any unit
 and zone, bools, hex, signed zeros, huge numbers, texts of numbers, blanks, quotes. With
-``invalid = "drop-unit"`` the statistics of everybody are then those of the others plus those of
-the odd one alone; with ``"refuse"`` they are, or there is an error.
+``invalid = "drop-unit"`` the statistics of all persons are then those of the others plus those of
+the odd one alone; with ``"refuse"`` likewise, or there is an error.
 """
 
 import csv
@@ -27,7 +27,7 @@ import pytest
 import privalue as pv
 from oracles.reading import statistics
 from oracles.sources import minari_dataset
-from oracles.studies import study
+from oracles.studies import study as make_study
 from privalue.readers import cells
 
 HEADING = ("person", "trajectory", "step", "state", "reward")
@@ -67,7 +67,7 @@ HALF = {"duckdb", "xlsx"}  # each takes long to open: see ``tried``
 
 
 def with_odd(role, odd):
-    """The odd person's rows with one odd cell (an odd person is odd in all of them)."""
+    """Return the odd person's rows with one odd cell; an odd person id is in all of them."""
     at = HEADING.index(role)
     rows = [list(row) for row in ODD_PERSON]
     for row in rows if role == "person" else rows[1:2]:
@@ -75,47 +75,47 @@ def with_odd(role, odd):
     return [tuple(row) for row in rows]
 
 
-def described(invalid):
-    return study(STATES, privacy=PERSON, data={"invalid": invalid})
+def build_study(invalid):
+    return make_study(STATES, privacy=PERSON, data={"invalid": invalid})
 
 
-def numbers(found):
-    return np.array([*found.counts, *found.return_steps, found.trajectories, found.persons])
+def sums(result):
+    return np.array([*result.counts, *result.return_steps, result.trajectories, result.persons])
 
 
-def unless_refused(data):
+def sums_or_none(data):
     try:
-        return numbers(statistics(data, described("refuse")))
+        return sums(statistics(data, build_study("refuse")))
     except pv.DataError:
         return None
 
 
 def check(make, role, odds):
-    """The others, the odd one and both together: sums are sums, whatever is odd."""
-    others = numbers(statistics(make(OTHERS), described("drop-unit")))
+    """Assert that the sums of all are those of the others plus those of the odd person."""
+    others = sums(statistics(make(OTHERS), build_study("drop-unit")))
     assert others[:STATES].tolist() == [6, 0, 0]
-    tried = 0
+    count = 0
     for odd in odds:
         rows = with_odd(role, odd)
         try:  # a source is used before the next is made: they share a name
-            one = numbers(statistics(make(rows), described("drop-unit")))
+            one = sums(statistics(make(rows), build_study("drop-unit")))
             together = make([*OTHERS[:9], *rows, *OTHERS[9:]])
         except CannotHoldError:
             continue
-        both = numbers(statistics(together, described("drop-unit")))
+        both = sums(statistics(together, build_study("drop-unit")))
         assert (both == others + one).all(), (role, odd)
         assert one[:STATES].max() <= 1
-        refused = unless_refused(together)
+        refused = sums_or_none(together)
         assert refused is None or (refused == others + one).all(), (role, odd)
-        tried += 1
-    assert tried
+        count += 1
+    assert count
 
 
 class CannotHoldError(Exception):
-    """A source has no way to hold such a cell."""
+    """A source cannot hold such a cell."""
 
 
-# Makers of sources: each holds odd cells in the way that its own users would get them there
+# Makers of sources: each stores odd cells as its users would
 
 
 def as_csv_file(folder):
@@ -128,8 +128,8 @@ def as_csv_file(folder):
     return make
 
 
-def inferred(values):
-    """A column as Arrow infers it from all of its cells; decimals have one scale."""
+def infer_column(values):
+    """Return a column as Arrow infers it from all of its cells; decimals have one scale."""
     try:
         if any(isinstance(value, Decimal) for value in values):
             exact = [None if value is None else Decimal(str(value)) for value in values]
@@ -142,7 +142,7 @@ def inferred(values):
 
 def arrow_table(rows):
     return pa.table(
-        [inferred(list(column)) for column in zip(*rows, strict=True)], names=list(HEADING)
+        [infer_column(list(column)) for column in zip(*rows, strict=True)], names=list(HEADING)
     )
 
 
@@ -159,7 +159,7 @@ def as_parquet(folder):
 
 
 def as_parquet_files(folder):
-    """The odd person's rows in a file of their own, with types of its own."""
+    """Write the odd person's rows to a file of their own, which has its own types."""
 
     def make(rows):
         part = folder / "parts"
@@ -185,7 +185,7 @@ def as_pandas_objects(_):
 
 
 class Frame(pd.DataFrame):
-    """As in-house libraries have them."""
+    """A subclass of a frame, as libraries define them."""
 
 
 def as_subclass(_):
@@ -195,12 +195,12 @@ def as_subclass(_):
 def as_polars(_):
     def make(rows):
         try:
-            made = pl.DataFrame(rows, schema=list(HEADING), orient="row", strict=True)
+            frame = pl.DataFrame(rows, schema=list(HEADING), orient="row", strict=True)
         except (TypeError, pl.exceptions.PolarsError, OverflowError) as problem:
             raise CannotHoldError from problem
-        if pl.Int128 in made.dtypes:  # Arrow has no such type: refused before a row is read
+        if pl.Int128 in frame.dtypes:  # Arrow has no such type: refused before a row is read
             raise CannotHoldError
-        return made
+        return frame
 
     return make
 
@@ -268,8 +268,8 @@ MAKERS = {
 }
 
 
-def tried(maker, role):
-    """The odd cells that a maker gets; where it is slow, every second of a few, in turns."""
+def odd_cells(maker, role):
+    """Return the odd cells for a maker; for slow makers half of a few, by role."""
     if LONG or maker in ALL:
         return ODD
     return FEW[HEADING.index(role) % 2 :: 2] if maker in HALF else FEW
@@ -277,13 +277,13 @@ def tried(maker, role):
 
 @pytest.mark.parametrize("role", HEADING)
 @pytest.mark.parametrize("maker", MAKERS)
-def test_odd_cells_of_one_person_move_nobody_else(maker, role, tmp_path):
-    check(MAKERS[maker](tmp_path), role, tried(maker, role))
+def test_odd_cells_of_one_person_do_not_affect_others(maker, role, tmp_path):
+    check(MAKERS[maker](tmp_path), role, odd_cells(maker, role))
 
 
 def test_odd_states_and_rewards_in_episodes():
     """Episodes have no persons: the odd trajectory is dropped, and no other."""
-    dropping = study(STATES, data={"invalid": "drop-unit"})
+    dropping = make_study(STATES, data={"invalid": "drop-unit"})
     others = [[(0, 0.5), (1, 0.25)], [(1, 1.0)], [(0, 0.125)]]
     expected = statistics(others, dropping)
     for odd in [*ODD, [1], {"a": 1}, object(), np.float32(0.5), np.int64(1)]:
@@ -297,9 +297,9 @@ def test_odd_states_and_rewards_in_episodes():
     assert malformed.counts.tolist() == expected.counts.tolist()
 
 
-def test_an_episode_of_other_observations_in_minari(tmp_path):
-    """A dataset may hold one whose observations have fewer numbers than its space says."""
-    dropping = study(STATES, data={"invalid": "drop-unit"}).replace(
+def test_an_episode_with_other_observations_in_minari(tmp_path):
+    """Its observations have fewer numbers than the space of the dataset."""
+    dropping = make_study(STATES, data={"invalid": "drop-unit"}).replace(
         bins={"age": [50], "sofa": [5]},
     )
     box = gymnasium.spaces.Box(-np.inf, np.inf, (2,), dtype=np.float64)
@@ -310,13 +310,13 @@ def test_an_episode_of_other_observations_in_minari(tmp_path):
 
     (stored,) = tmp_path.rglob("main_data.hdf5")
     with h5py.File(stored, "r+") as file:
-        kept = file["episode_1/observations"][:, :1]
+        shortened = file["episode_1/observations"][:, :1]
         del file["episode_1/observations"]
-        file["episode_1/observations"] = kept
+        file["episode_1/observations"] = shortened
     assert statistics(dataset, dropping).counts.tolist() == [0, 1, 0, 1]
 
 
-# Which files a person's rows are in
+# A person's rows in several files
 
 
 @pytest.mark.parametrize(
@@ -335,8 +335,8 @@ def test_an_episode_of_other_observations_in_minari(tmp_path):
         (pa.date32(), pa.date64()),
     ],
 )
-def test_files_of_other_types_are_the_same_persons(tmp_path, first, second):
-    """Each person's second half is in the second file, of another physical type."""
+def test_files_with_different_types_have_the_same_persons(tmp_path, first, second):
+    """The second half of each person's rows is in the second file, with another physical type."""
     times = pa.types.is_temporal(first)
     for name, kind, steps in (("a", first, [1, 2]), ("b", second, [3, 4])):
         ids = [11, 12, 13]
@@ -361,16 +361,16 @@ def test_files_of_other_types_are_the_same_persons(tmp_path, first, second):
             }
         )
         pq.write_table(table, tmp_path / f"{name}.parquet")
-    one_each = study(STATES, privacy={"unit": "person"}, data={"person": "person"})
-    found = statistics(tmp_path, one_each)
-    assert (found.persons, found.trajectories, found.rows) == (3, 3, 12)
+    one_each = make_study(STATES, privacy={"unit": "person"}, data={"person": "person"})
+    result = statistics(tmp_path, one_each)
+    assert (result.persons, result.trajectories, result.rows) == (3, 3, 12)
 
 
 # The planted mistakes
 
 
 def test_a_column_cast_to_text_is_caught(monkeypatch, tmp_path):
-    """As it was: the text of a decimal has the scale of its column, which one row sets."""
+    """The text of a decimal would have the scale of its column, which one row determines."""
     real = cells.canonical_texts
 
     def by_column(column):
@@ -394,8 +394,8 @@ def test_a_column_cast_to_text_is_caught(monkeypatch, tmp_path):
         check(decimals, "trajectory", [Decimal("70.0")])
 
 
-def test_a_type_told_from_all_rows_is_caught(monkeypatch, tmp_path):
-    """The planted mistake: ids are numbers if all of a column are, and else texts of doubles."""
+def test_a_type_inferred_from_all_rows_is_caught(monkeypatch, tmp_path):
+    """The planted mistake: ids are numbers if the whole column is, and texts of doubles if not."""
     real = cells.ids
 
     def inferring(column, id_type):
@@ -414,10 +414,10 @@ def test_a_type_told_from_all_rows_is_caught(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("odd", [datetime(2020, 1, 2), date(2020, 1, 2), "x", 1.5, b"b"])
-def test_categories_are_read_one_by_one(odd):
-    """Arrow gives all categories of a column one type: 1.5 would make 2^53 + 1 unreadable."""
+def test_a_category_does_not_affect_the_others(odd):
+    """With one type for all categories, 1.5 would make 2^53 + 1 invalid."""
     fine = pd.Timestamp("2020-01-01 00:00:00.000000001")  # finer than a microsecond: invalid
-    chosen = study(2, data={"invalid": "drop-unit", "step_type": "datetime"})
+    study = make_study(2, data={"invalid": "drop-unit", "step_type": "datetime"})
 
     def read(ids, steps):
         frame = pd.DataFrame({"state": [0] * 3, "reward": 0.5})
@@ -425,7 +425,7 @@ def test_categories_are_read_one_by_one(odd):
             known = pd.Index([*dict.fromkeys(column)], dtype=object)
             codes = [known.get_loc(cell) for cell in column]
             frame[name] = pd.Series(pd.Categorical.from_codes(codes, known))
-        return statistics(frame, chosen)
+        return statistics(frame, study)
 
     assert read([2**53 + 1, 2**53 + 3, odd], [TIMES[0]] * 3).trajectories >= 2
     assert read([1, 2, 3], [TIMES[0], fine, odd]).units_dropped >= 1
@@ -437,8 +437,8 @@ def test_a_long_cell_takes_linear_time():
     assert cells.whole_numbers(long).failed.all()
 
 
-def test_an_id_with_a_decimal_comma_is_read_alone(tmp_path):
-    chosen = study(2, data={"invalid": "drop-unit", "id_type": "integer", "decimal": ","})
+def test_an_id_with_a_decimal_comma_does_not_depend_on_others(tmp_path):
+    study = make_study(2, data={"invalid": "drop-unit", "id_type": "integer", "decimal": ","})
     for odd in ("", "8;x;0;0,5\n", "x;0;0;0,5\n"):
         (tmp_path / "d.csv").write_text("trajectory;step;state;reward\n7,0;0;0;0,5\n" + odd)
-        assert statistics(tmp_path / "d.csv", chosen).trajectories == 0
+        assert statistics(tmp_path / "d.csv", study).trajectories == 0

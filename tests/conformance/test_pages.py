@@ -1,4 +1,4 @@
-"""The pages in real Chromium: readable, usable, named; nothing leaves. Planted mistakes too."""
+"""The pages in Chromium: readable, accessible, without requests; planted mistakes are found."""
 
 import pytest
 from pypdf import PdfReader
@@ -45,19 +45,19 @@ def arms(folder):
 def wards(folder):
     """Forty states with long names, on a ledger, of which the last two are flagged."""
     names = [f"Acute respiratory failure, ward {at}" for at in range(40)]
-    chosen = samples.study(states=names, dataset="wards", start={names[0]: 1.0})
+    study = samples.study(states=names, dataset="wards", start={names[0]: 1.0})
     rows = [[(name, 0.02) for name in names[:-2]]] * 4000
     ledger = pv.open_ledger(folder / "ledger.db")
     ledger.declare("wards", epsilon=3.0, delta=1e-4, unit="trajectory")
-    release = pv.release(chosen, rows, ledger=ledger, accept_useless=True)
+    release = pv.release(study, rows, ledger=ledger, accept_useless=True)
     account = ledger.account("wards")
-    return pv.publish(release, folder / "wards", study=chosen, account=account).page
+    return pv.publish(release, folder / "wards", study=study, account=account).page
 
 
 @pytest.fixture(scope="module")
 def private(folder):
-    chosen = samples.study(states=samples.HOSTILE)
-    diagnostics = pv.inspect(chosen, samples.stays(300, labels=samples.HOSTILE))
+    study = samples.study(states=samples.HOSTILE)
+    diagnostics = pv.inspect(study, samples.stays(300, labels=samples.HOSTILE))
     return write_private_page(diagnostics, folder / "curator" / "private.html")
 
 
@@ -113,15 +113,15 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(browser, arms, folder, mistake):
-    there, planted, expected = MISTAKES[mistake]
+    original, planted, expected = MISTAKES[mistake]
     text = arms.read_text()
-    assert there in text
+    assert original in text
     assert POLICY in text  # which would keep a mistake from doing harm
-    text = text.replace(there, planted, 1).replace(POLICY, 'name="no-policy"')
+    text = text.replace(original, planted, 1).replace(POLICY, 'name="no-policy"')
     file = folder / "planted.html"
     file.write_text(text)
-    found = pages.faults(browser, file, width=800, scheme="light")
-    assert any(expected in fault for fault in found), found
+    faults = pages.faults(browser, file, width=800, scheme="light")
+    assert any(expected in fault for fault in faults), faults
 
 
 def test_the_policy_of_the_page_itself_refuses_what_a_mistake_would_load(browser, arms, folder):

@@ -1,7 +1,7 @@
-"""Mistakes planted in a copy of what each reader hands over: the core refuses every one.
+"""Mistakes planted in the batches that a reader passes to the core, which refuses every one.
 
-What is handed over is recorded, so that the real readers run; the copy is changed, and handed over
-again. Unchanged, it gives the statistics that the reader's own run gave.
+The batches of a real reader are recorded, changed, and passed to the core again. Unchanged, they
+give the same statistics as in the reader's own run.
 """
 
 import random
@@ -9,12 +9,13 @@ import random
 import pyarrow as pa
 import pytest
 
-from conformance.test_engines import in_order, pieces_of, simulated
+from conformance.test_engines import in_order, pieces_of, simulate
 from oracles import boundary
 from oracles import reading as local
 from oracles.repeats import crossed
 from oracles.sources import HEADING, SOURCES, TABLES
-from oracles.studies import rows_of, study
+from oracles.studies import rows_of
+from oracles.studies import study as make_study
 from privalue.errors import BoundaryError
 
 STATES = 4
@@ -48,21 +49,21 @@ def assert_refused(batches, statistics, limits):
 
 
 ORDERS = [(kind, "in order") for kind in SOURCES] + [(kind, "in any order") for kind in TABLES]
-STUDIES = {"refusing": study(STATES), "dropping": study(STATES, **DROPPING)}
+STUDIES = {"refusing": make_study(STATES), "dropping": make_study(STATES, **DROPPING)}
 
 
-@pytest.mark.parametrize(("ordered", "invalid"), crossed(ORDERS, STUDIES))
-def test_mistakes_in_sources_are_refused(ordered, invalid, place, small_batches, monkeypatch):
-    (kind, order), described = ordered, STUDIES[invalid]
+@pytest.mark.parametrize(("source", "invalid"), crossed(ORDERS, STUDIES))
+def test_mistakes_in_sources_are_refused(source, invalid, place, small_batches, monkeypatch):
+    (kind, order), study = source, STUDIES[invalid]
     rows = ROWS if order == "in order" else SHUFFLED
     data = SOURCES[kind](place, HEADING, rows)
     batches = boundary.recording(monkeypatch)
-    found = local.statistics(data, described)
-    if order == "in any order":  # what was tried in order before is no part of it
+    result = local.statistics(data, study)
+    if order == "in any order":  # without those of the first attempt, in order
         batches = [batch for batch in batches if batch.span != (0, 2**32)]
     monkeypatch.undo()
-    assert found.trajectories == len(EPISODES)
-    assert_refused(batches, found, described.limits)
+    assert result.trajectories == len(EPISODES)
+    assert_refused(batches, result, study.limits)
 
 
 def persons():
@@ -73,22 +74,22 @@ def persons():
 
 @pytest.mark.parametrize("privacy", [{}, PERSONS], ids=["trajectories", "persons"])
 def test_mistakes_in_batches_of_spark_are_refused(privacy, monkeypatch):
-    table, described = persons(), study(STATES, privacy=privacy, data=BOTH)
-    expected = local.statistics(table, described)
+    table, study = persons(), make_study(STATES, privacy=privacy, data=BOTH)
+    expected = local.statistics(table, study)
     batches = boundary.recording(monkeypatch)
-    found = simulated(pieces_of(table, [40, 80]), described)
+    result = simulate(pieces_of(table, [40, 80]), study)
     monkeypatch.undo()
-    assert found == expected
-    assert_refused(batches, found, described.limits)
+    assert result == expected
+    assert_refused(batches, result, study.limits)
 
 
 @pytest.mark.parametrize("way", ["in order", "in any order"])
 def test_mistakes_in_persons_are_refused(way, small_batches, monkeypatch):
-    described = study(STATES, privacy=PERSONS, data=BOTH)
-    table = persons() if way == "in any order" else in_order(persons(), described)
+    study = make_study(STATES, privacy=PERSONS, data=BOTH)
+    table = persons() if way == "in any order" else in_order(persons(), study)
     batches = boundary.recording(monkeypatch)
-    found = local.statistics(table, described)
+    result = local.statistics(table, study)
     if way == "in any order":
         batches = [batch for batch in batches if batch.span != (0, 2**32)]
     monkeypatch.undo()
-    assert_refused(batches, found, described.limits)
+    assert_refused(batches, result, study.limits)

@@ -29,11 +29,14 @@ from oracles.sources import (
     STATES,
     TABLES,
     Place,
+    arrow,
     as_postgres,
     minari_dataset,
 )
-from oracles.studies import episodes, rows_of, study, study_file
+from oracles.studies import episodes, rows_of, study_file
+from oracles.studies import study as make_study
 from privalue.cli import run
+from privalue.readers import is_query_result
 
 EPISODES = [
     [(0, 0.0), (1, 0.25), (0, 0.5)],
@@ -41,23 +44,23 @@ EPISODES = [
     [(1, 0.0), (2, 7.0), (2, -3.0), (1, 0.125)],
     [(0, 1 / 3)],
 ]
-STUDY = study(STATES)
+STUDY = make_study(STATES)
 DATABASES = ["duckdb", "sqlite", "postgresql"]
 
 
-def twin(data, described=STUDY):
-    """m, the counts and the sums of returns, from the definitions."""
-    values = described.values
+def twin(data, study=STUDY):
+    """Return m, the counts and the sums of returns, computed from the definitions."""
+    values = study.values
     bounds = values.return_bounds
     return literal.first_visit(data, values.discount, values.rewards, bounds, STATES)[:3]
 
 
-def found(data, described=STUDY):
-    result = statistics(data, described)
+def sums(data, study=STUDY):
+    result = statistics(data, study)
     return result.trajectories, result.counts.tolist(), result.return_steps.tolist()
 
 
-def shuffled(rows, seed=3):
+def shuffle(rows, seed=3):
     rows = list(rows)
     random.Random(seed).shuffle(rows)
     return rows
@@ -70,10 +73,10 @@ def shuffled(rows, seed=3):
 def test_the_comparison_notices_a_single_changed_cell(place, source):
     changed = rows_of(EPISODES)
     changed[4] = (2, 0, 1, 2**-20)  # was 0
-    assert found(SOURCES[source](place, HEADING, changed)) != twin(EPISODES)
+    assert sums(SOURCES[source](place, HEADING, changed)) != twin(EPISODES)
     moved = rows_of(EPISODES)
     moved[3] = (1, 0, 0, 1.0)  # was in state 2
-    assert found(SOURCES[source](place, HEADING, moved)) != twin(EPISODES)
+    assert sums(SOURCES[source](place, HEADING, moved)) != twin(EPISODES)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -81,39 +84,39 @@ def test_the_comparison_notices_a_single_changed_cell(place, source):
 @given(data=episodes(STATES, most=4, longest=5))
 def test_random_episodes(start_server, source, data):
     with tempfile.TemporaryDirectory() as folder:
-        made = SOURCES[source](Place(Path(folder), start_server), HEADING, rows_of(data))
-        assert found(made) == twin(data)
+        source_data = SOURCES[source](Place(Path(folder), start_server), HEADING, rows_of(data))
+        assert sums(source_data) == twin(data)
 
 
 @pytest.mark.parametrize("source", TABLES)
 def test_other_columns_are_ignored_and_names_are_mapped(place, source):
-    rows = [('note, "quoted"', *row) for row in shuffled(rows_of(EPISODES))]
-    made = TABLES[source](place, ("some note", "stay id", "Bloc", 'the "state"', "reward"), rows)
+    rows = [('note, "quoted"', *row) for row in shuffle(rows_of(EPISODES))]
+    data = TABLES[source](place, ("some note", "stay id", "Bloc", 'the "state"', "reward"), rows)
     names = {"trajectory": "stay id", "step": "Bloc", "state": 'the "state"'}
-    assert found(made, study(STATES, data=names)) == twin(EPISODES)
+    assert sums(data, make_study(STATES, data=names)) == twin(EPISODES)
 
 
 @pytest.mark.parametrize(("source", "unit"), crossed(TABLES, ["person", "trajectory"]))
-def test_each_person_has_one_trajectory_where_the_study_names_no_other(place, source, unit):
-    rows = [(f"p{t}", 7, *rest) for t, *rest in shuffled(rows_of(EPISODES))]
+def test_a_person_without_a_trajectory_column_has_one_trajectory(place, source, unit):
+    rows = [(f"p{t}", 7, *rest) for t, *rest in shuffle(rows_of(EPISODES))]
     rows = [(person, at, *rest) for at, (person, _, *rest) in enumerate(rows)]
-    made = TABLES[source](place, ("patient", *HEADING), rows)
-    one_each = study(STATES, privacy={"unit": unit}, data={"person": "patient"})
-    assert found(made, one_each) == twin(EPISODES)
+    data = TABLES[source](place, ("patient", *HEADING), rows)
+    one_each = make_study(STATES, privacy={"unit": unit}, data={"person": "patient"})
+    assert sums(data, one_each) == twin(EPISODES)
 
 
 @pytest.mark.parametrize("source", TABLES)
-def test_of_a_person_the_first_trajectories_count(place, source):
-    rows = [(f"p{t // 2}", t % 2, *rest) for t, *rest in shuffled(rows_of(EPISODES))]
-    protected = study(STATES, privacy={"unit": "person", "max_trajectories_per_person": 1})
-    made = TABLES[source](place, ("person", *HEADING), rows)
-    assert found(made, protected) == twin(EPISODES[::2])
+def test_the_first_trajectories_of_a_person_count(place, source):
+    rows = [(f"p{t // 2}", t % 2, *rest) for t, *rest in shuffle(rows_of(EPISODES))]
+    protected = make_study(STATES, privacy={"unit": "person", "max_trajectories_per_person": 1})
+    data = TABLES[source](place, ("person", *HEADING), rows)
+    assert sums(data, protected) == twin(EPISODES[::2])
     nameless = TABLES[source](place, HEADING, rows_of(EPISODES))
     with refused("column-absent", "cell-missing"):  # of a table, of a dict
         statistics(nameless, protected)
 
 
-# The same mistakes get the same code, and are shown where they are
+# The same mistakes have the same code, and the message names their place
 
 MISTAKES = {
     "missing state": ((9, 0, None, 1.0), "cell-missing", "state"),
@@ -137,7 +140,7 @@ RECORDED = ["bad state", "negative state", "NaN reward", "infinite reward"]
     crossed(TABLES, MISTAKES)
     + [(source, mistake) for source in RECORDINGS for mistake in RECORDED],
 )
-def test_a_mistake_is_named_alike_wherever_it_stands(place, source, mistake):
+def test_a_mistake_has_the_same_message_in_every_source(place, source, mistake):
     row, code, expected = MISTAKES[mistake]
     with refused(code) as error:
         statistics(SOURCES[source](place, HEADING, [*rows_of(EPISODES), row]), STUDY)
@@ -156,12 +159,12 @@ def test_a_step_that_appears_twice_is_named_by_its_ids(place, source):
     assert str(error.value).replace("'", "").startswith("trajectory = 2, step = 1 ")
 
 
-# Naming what is in a database
+# Tables, views and queries of databases
 
 
 @pytest.fixture(params=DATABASES)
 def ward(request, place):
-    """A database with a table: its address, and a way to change it."""
+    """Return the address of a database with a table, and a function that executes statements."""
     kind = request.param
     address = str(TABLES[kind](place, HEADING, rows_of(EPISODES)))
 
@@ -187,10 +190,10 @@ def test_tables_views_and_queries(ward):
         'CREATE VIEW "The Ward" AS SELECT * FROM rows WHERE trajectory < 2',
         "CREATE TABLE other (trajectory integer)",
     )
-    assert found(f"{address}::rows") == twin(EPISODES)
-    assert found(f"{address}::ROWS") == twin(EPISODES)
-    assert found(f'{address}::"rows"') == twin(EPISODES)
-    assert found(f'{address}::"The Ward"') == twin(EPISODES[:2])
+    assert sums(f"{address}::rows") == twin(EPISODES)
+    assert sums(f"{address}::ROWS") == twin(EPISODES)
+    assert sums(f'{address}::"rows"') == twin(EPISODES)
+    assert sums(f'{address}::"The Ward"') == twin(EPISODES[:2])
     for unnamed in ("", "::rows LIMIT 1", "::other, rows", "::the ward"):
         with refused("table-unnamed"):
             statistics(f"{address}{unnamed}", STUDY)
@@ -199,12 +202,28 @@ def test_tables_views_and_queries(ward):
         from rows where trajectory >= 2
     """
     mirrored = [[(3 - state, reward) for state, reward in episode] for episode in EPISODES[2:]]
-    assert found(f"{address}::{query}") == twin(mirrored)
-    assert found(f"{address}::{query} ; ") == twin(mirrored)
-    assert found(f"{address}::WITH few AS ({query}) SELECT * FROM few") == twin(mirrored)
+    assert sums(f"{address}::{query}") == twin(mirrored)
+    assert sums(f"{address}::{query} ; ") == twin(mirrored)
+    assert sums(f"{address}::WITH few AS ({query}) SELECT * FROM few") == twin(mirrored)
 
 
-# What only one of them does
+def test_a_duckdb_relation_is_the_result_of_a_query():
+    relation = duckdb.from_arrow(arrow(HEADING, shuffle(rows_of(EPISODES))))
+    assert sums(relation) == twin(EPISODES)
+    assert is_query_result(relation)
+
+
+def test_duckdb_obeys_the_limits_of_threads_and_memory(place):
+    address = TABLES["duckdb"](place, HEADING, rows_of(EPISODES))
+    query = "SELECT 1 AS trajectory, 1 AS step, current_setting('threads') AS state, 1 AS reward"
+    condition = "current_setting('memory_limit') = '512.0 MiB'"
+    limited = statistics(
+        f"{address}::{query} WHERE {condition}", STUDY, threads=3, memory=512 << 20
+    )
+    assert limited.counts.tolist() == [0, 0, 0, 1]
+
+
+# PostgreSQL
 
 
 POSTGRES_TYPES = """
@@ -228,19 +247,20 @@ def test_postgres_types(place):
     place.server().execute(POSTGRES_TYPES.format(schema))
     typed = f"{address}::typed"
     timed = {"step_type": "datetime"}
-    assert found(typed, study(STATES, data=timed)) == twin(EPISODES)
+    assert sums(typed, make_study(STATES, data=timed)) == twin(EPISODES)
     labels = {"labels": [f"s{number}" for number in range(STATES)]}
     for names in (
         {"trajectory": "stay", "step": "small", "state": "medium"},
         {"trajectory": "stay", "step": "day", "state": "padded", "step_type": "date"},
     ):
-        assert found(typed, study(STATES, data=names)) == twin(EPISODES)
-    assert found(typed, study(states=labels, data={"state": "label", **timed})) == twin(EPISODES)
-    points = study(STATES, rewards=(-5000, 8000), data={"reward": "points", **timed})
+        assert sums(typed, make_study(STATES, data=names)) == twin(EPISODES)
+    labelled = make_study(states=labels, data={"state": "label", **timed})
+    assert sums(typed, labelled) == twin(EPISODES)
+    points = make_study(STATES, rewards=(-5000, 8000), data={"reward": "points", **timed})
     scaled = [[(s, float(f"{r * 1024:.15g}")) for s, r in episode] for episode in EPISODES]
-    assert found(typed, points) == twin(scaled, points)
+    assert sums(typed, points) == twin(scaled, points)
     rough = [[(s, float(str(np.float32(r)))) for s, r in episode] for episode in EPISODES]
-    assert found(typed, study(STATES, data={"reward": "rough", **timed})) == twin(rough)
+    assert sums(typed, make_study(STATES, data={"reward": "rough", **timed})) == twin(rough)
     for bad, code in {
         "points = 'NaN'": "cell-missing",
         "points = 'Infinity'": "cell-invalid",
@@ -252,9 +272,9 @@ def test_postgres_types(place):
         names = "trajectory, step, state, points AS reward"
         query = f"{address}::SELECT {names} FROM bad ORDER BY small DESC"
         with refused(code):
-            statistics(query, study(STATES, data=timed))
+            statistics(query, make_study(STATES, data=timed))
         place.server().execute(f"DROP TABLE {schema}.bad")
-    # What Python cannot represent is one invalid cell, and not an error of all rows.
+    # A value that Python cannot represent invalidates its cell, and does not end the run.
     for odd in ("'24:00'::time", "'100000000 years'::interval", "repeat('9', 5001)::jsonb"):
         with refused("cell-invalid"):
             statistics(
@@ -262,7 +282,7 @@ def test_postgres_types(place):
             )
 
 
-def test_a_server_that_does_not_answer_is_exit_7_and_one_that_refuses_is_exit_3(place):
+def test_no_answer_of_a_server_is_exit_7_and_a_refusal_is_exit_3(place):
     address = as_postgres(place, HEADING, rows_of(EPISODES))
     (place.folder / "study.toml").write_text(TOML)
     command = ["inspect", str(place.folder / "study.toml"), "--data"]
@@ -279,7 +299,7 @@ def test_a_server_that_does_not_answer_is_exit_7_and_one_that_refuses_is_exit_3(
         assert run([*command, wrong]) == 3, wrong
 
 
-def test_a_server_that_goes_away_between_rows_is_no_answer(place):
+def test_a_server_that_stops_between_rows_is_unavailable(place):
     address = as_postgres(place, HEADING, [(t, 0, 1, 0.5) for t in range(50_000)])
     chunks = batches(address, STUDY)
     next(chunks)
@@ -295,7 +315,7 @@ def test_a_server_that_goes_away_between_rows_is_no_answer(place):
 # Minari
 
 
-def test_a_minari_dataset_by_name_by_folder_and_as_an_object(monkeypatch, tmp_path):
+def test_a_minari_dataset_by_name_folder_and_object(monkeypatch, tmp_path):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     dataset = minari_dataset(tmp_path, EPISODES, "hdf5")
     for data in (
@@ -304,34 +324,34 @@ def test_a_minari_dataset_by_name_by_folder_and_as_an_object(monkeypatch, tmp_pa
         dataset.storage.data_path,
         str(dataset.storage.data_path.parent),
     ):
-        assert found(data) == twin(EPISODES)
+        assert sums(data) == twin(EPISODES)
     with refused("minari-absent"):
         statistics("minari:toy/nothing-v0", STUDY)
 
 
-def test_observations_are_the_study_s_states_as_they_are_recorded(tmp_path):
+def test_an_observation_of_one_number_is_a_state(tmp_path):
     single = [[([state], reward) for state, reward in episode] for episode in EPISODES]
     space = gymnasium.spaces.MultiDiscrete([STATES])
-    made = minari_dataset(tmp_path, single, "hdf5", space, final=[STATES - 1])
-    assert found(made) == twin(EPISODES)
+    data = minari_dataset(tmp_path, single, "hdf5", space, final=[STATES - 1])
+    assert sums(data) == twin(EPISODES)
 
 
-# The whole way
+# Releases
 
 TOML = study_file(states={"count": STATES})
 
 
 @pytest.mark.parametrize("source", [*DATABASES, *RECORDINGS])
-def test_a_release_says_nothing_about_where_the_rows_are_from(place, source, capsys):
+def test_a_release_does_not_name_its_source(place, source, capsys):
     folder = place.folder
-    made = SOURCES[source](place, HEADING, rows_of(EPISODES))
-    asked = '[data]\ntruncated_rows = "keep"\n' if source in RECORDINGS else ""
-    (folder / "study.toml").write_text(TOML + asked)
+    data = SOURCES[source](place, HEADING, rows_of(EPISODES))
+    section = '[data]\ntruncated_rows = "keep"\n' if source in RECORDINGS else ""
+    (folder / "study.toml").write_text(TOML + section)
     study_file, out = str(folder / "study.toml"), folder / "out"
-    assert run(["inspect", study_file, "--data", str(made), "--json"]) == 0
+    assert run(["inspect", study_file, "--data", str(data), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == twin(EPISODES)[1]
-    words = ["release", study_file, "--data", str(made), "--out", str(out), "--no-ledger"]
+    words = ["release", study_file, "--data", str(data), "--out", str(out), "--no-ledger"]
     assert run([*words, "--accept-useless"]) == 0
-    written = (out / "release.json").read_text()
-    for word in (str(made), folder.name, "postgresql", "minari", "keeper", "::"):
-        assert word not in written
+    text = (out / "release.json").read_text()
+    for word in (str(data), folder.name, "postgresql", "minari", "keeper", "::"):
+        assert word not in text

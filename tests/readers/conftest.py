@@ -1,11 +1,11 @@
-"""What several tests of the readers need."""
+"""Fixtures of the readers' tests: small limits of memory, small batches."""
 
 import pytest
 
 
 @pytest.fixture(scope="package", autouse=True)
 def little_memory():
-    """So little memory that small tables take several passes."""
+    """Allow limits so small that small tables take several passes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("privalue.readers.local.LEAST_MEMORY", 0)
         yield
@@ -13,7 +13,7 @@ def little_memory():
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    """Boundaries everywhere: a few rows to a batch, a block and a pass."""
+    """Put a few rows into a batch, a block and a pass, so that units straddle all of them."""
     monkeypatch.setattr("privalue.readers.source.BATCH_ROWS", 5)
     monkeypatch.setattr("privalue.readers.tables.BATCH_ROWS", 5)
     monkeypatch.setattr("privalue.readers.episodes.BATCH_ROWS", 5)

@@ -1,4 +1,4 @@
-"""CSV files: a line is a row, in every dialect, and none changes how another is read."""
+"""CSV files: a line is a row, in every dialect, and no line affects another."""
 
 import csv
 import gzip
@@ -18,16 +18,16 @@ VALUES = {"rewards": (-100.0, 100.0), "returns": (-1000.0, 1000.0)}
 HEAD = "trajectory,step,state,reward"
 
 
-def described(**data):
+def build_study(**data):
     return study(12, values=VALUES, data=data)
 
 
-STUDY, DROPPING = described(), described(invalid="drop-unit")
+STUDY, DROPPING = build_study(), build_study(invalid="drop-unit")
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """So that lines straddle them, and some hold the beginning of no line."""
+    """Make blocks so small that lines straddle them, and that in some no line begins."""
     monkeypatch.setattr("privalue.readers.csv.BLOCK_BYTES", 23)
 
 
@@ -54,8 +54,8 @@ def expected(count=9):
 # Dialects
 
 
-NOTED = HEAD + ",nötiz\n" + rows().replace("\n", ",müde\n")
-PACKED = {
+WITH_NOTES = HEAD + ",nötiz\n" + rows().replace("\n", ",müde\n")
+COMPRESS = {
     ".csv": lambda text: text,
     ".csv.gz": gzip.compress,
     ".csv.zst": lambda text: pa.Codec("zstd").compress(text, asbytes=True),
@@ -63,9 +63,9 @@ PACKED = {
 }
 
 
-@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize("ending", COMPRESS)
 @pytest.mark.parametrize(
-    ("text", "declared"),
+    ("text", "data"),
     [
         (HEAD + "\n" + rows(), {}),
         ("\ufeff" + HEAD + "\n" + rows(), {}),
@@ -78,20 +78,20 @@ PACKED = {
         ((HEAD + "\n" + rows()).replace(",", "|"), {"delimiter": "|"}),
         ((HEAD + "\n" + rows()).replace(",", ";").replace(".", ","), {"decimal": ","}),
         ("".join(f'"{x}"\n' for x in (HEAD + "\n" + rows()).split()).replace(",", '","'), {}),
-        (NOTED.encode("cp1252"), {"encoding": "cp1252"}),
-        (NOTED.encode("utf-16"), {}),
-        (NOTED.encode("utf-8"), {}),
+        (WITH_NOTES.encode("cp1252"), {"encoding": "cp1252"}),
+        (WITH_NOTES.encode("utf-16"), {}),
+        (WITH_NOTES.encode("utf-8"), {}),
         (HEAD + "\n" + rows().replace(",", " , "), {"id_type": "integer"}),
     ],
 )
-def test_every_dialect_gives_the_same_statistics(tmp_path, text, declared, ending):
+def test_every_dialect_gives_the_same_statistics(tmp_path, text, data, ending):
     text = text if isinstance(text, bytes) else text.encode()
-    path = write(tmp_path, PACKED[ending](text), "d" + ending)
-    assert statistics(path, described(**declared)) == expected()
+    path = write(tmp_path, COMPRESS[ending](text), "d" + ending)
+    assert statistics(path, build_study(**data)) == expected()
 
 
-def test_the_delimiter_is_told_from_the_heading_alone(tmp_path):
-    """Rows full of other marks do not change it."""
+def test_the_heading_alone_determines_the_delimiter(tmp_path):
+    """Rows with many other possible delimiters do not change it."""
     lines = "".join(
         f"{t};{s};{(t + s) % 12};{t / 8};a,b,c,d,e,f|g\n" for t in range(9) for s in range(3)
     )
@@ -114,29 +114,29 @@ def test_a_quote_does_not_swallow_other_rows(tmp_path, line):
     text = head + good + line + good.replace("\n", "\n") + line
     path = write(tmp_path, head + good + line)
     assert "d.csv, line 29: " in outcome(path)
-    found = statistics(path, DROPPING)
-    assert np.array_equal(found.counts, expected().counts)
-    assert np.array_equal(found.return_steps, expected().return_steps)
-    assert found.rows_left_out == 1
+    result = statistics(path, DROPPING)
+    assert np.array_equal(result.counts, expected().counts)
+    assert np.array_equal(result.return_steps, expected().return_steps)
+    assert result.rows_left_out == 1
     naive = [row for row in csv.reader(io.StringIO(text)) if len(row) == head.count(",") + 1]
     assert len(naive) - 1 < 2 * 27
 
 
-NO_ROWS = ["30,0,1", "30,0,1,1,1", '30,0,1,"1"1', '30,"0"0",1,1', "30,0,1\r,1", '30,0,1,"1\r"']
+MALFORMED = ["30,0,1", "30,0,1,1,1", '30,0,1,"1"1', '30,"0"0",1,1', "30,0,1\r,1", '30,0,1,"1\r"']
 
 
-@pytest.mark.parametrize("line", [*NO_ROWS, b"\xff\xfe,0,1,1", b"30,0,1,1\xc3"])
-def test_a_line_that_is_no_row_is_named_or_left_out(tmp_path, line):
+@pytest.mark.parametrize("line", [*MALFORMED, b"\xff\xfe,0,1,1", b"30,0,1,1\xc3"])
+def test_a_malformed_line_is_named_or_left_out(tmp_path, line):
     line = line if isinstance(line, bytes) else line.encode()
     text = (HEAD + "\n" + rows()).encode() + line + b"\n" + b"90,0,1,1\n"
     path = write(tmp_path, text)
-    said = outcome(path)
-    assert "d.csv, line 29: " in said
-    assert "\n" not in said
+    message = outcome(path)
+    assert "d.csv, line 29: " in message
+    assert "\n" not in message
     literal = write(tmp_path, HEAD + "\n" + rows() + "90,0,1,1\n", "e.csv")
-    found, without = statistics(path, DROPPING), statistics(literal, DROPPING)
-    assert found.rows_left_out == 1
-    assert np.array_equal(found.counts, without.counts)
+    result, without = statistics(path, DROPPING), statistics(literal, DROPPING)
+    assert result.rows_left_out == 1
+    assert np.array_equal(result.counts, without.counts)
 
 
 CELLS = st.one_of(
@@ -157,9 +157,9 @@ GOOD = st.tuples(
 
 
 @given(st.lists(GOOD, min_size=1, max_size=8), st.tuples(CELLS, CELLS, CELLS, CELLS), st.data())
-def test_one_line_decides_nothing_about_another(tmp_path_factory, made, odd, data):
-    """Encoding is line by line: the numbers of good rows are the same with any line among them."""
-    at = data.draw(st.integers(0, len(made)))
+def test_a_line_does_not_affect_the_others(tmp_path_factory, good, odd, data):
+    """Good rows have the same numbers with and without an odd line between them."""
+    at = data.draw(st.integers(0, len(good)))
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
     path = tmp_path_factory.mktemp("any") / "d.csv"
 
@@ -171,8 +171,8 @@ def test_one_line_decides_nothing_about_another(tmp_path_factory, made, odd, dat
             for ids, *others in zip(*part.columns, strict=True)
         ]
 
-    before, after = numbers(made[:at]), numbers(made[at:])
-    whole = numbers([*made[:at], odd, *made[at:]])
+    before, after = numbers(good[:at]), numbers(good[at:])
+    whole = numbers([*good[:at], odd, *good[at:]])
     assert whole[: len(before)] == before
     assert whole[len(whole) - len(after) :] == after
     assert len(whole) - len(before) - len(after) in {0, 1, 2}  # a bare CR is no end of line

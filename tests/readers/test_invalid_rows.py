@@ -1,4 +1,4 @@
-"""Invalid rows: refused, or their whole unit left out; what is said of it, and to whom."""
+"""Invalid rows: refused, or their whole unit dropped; only the curator sees how many."""
 
 import json
 import re
@@ -39,45 +39,45 @@ def frame(rows):
 
 
 def with_bad(kind, shuffle=False):
-    """The good rows, one of them replaced by a bad one (or a row that appears twice)."""
+    """Return the good rows, one of them replaced by a bad one (or one twice)."""
     rows = [*GOOD[:13], BAD[kind], *GOOD[(13 if kind == "twice" else 14) :]]
-    made = frame(rows)
-    return made.sample(frac=1, random_state=5) if shuffle else made
+    table = frame(rows)
+    return table.sample(frac=1, random_state=5) if shuffle else table
 
 
-def numbers(found):
-    return [*found.counts, *found.return_steps, found.trajectories, found.persons]
+def numbers(result):
+    return [*result.counts, *result.return_steps, result.trajectories, result.persons]
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("kind", BAD)
-def test_a_person_with_an_invalid_row_is_nobody(kind, shuffle):
+def test_a_person_with_an_invalid_row_is_dropped(kind, shuffle):
     dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
-    found = statistics(with_bad(kind, shuffle), dropping)
+    result = statistics(with_bad(kind, shuffle), dropping)
     others = statistics(frame([row for row in GOOD if row[0] != 2]), dropping)
-    assert numbers(found) == numbers(others)
-    assert (found.units_dropped, found.rows_left_out) == (1, 0)
+    assert numbers(result) == numbers(others)
+    assert (result.units_dropped, result.rows_left_out) == (1, 0)
     with refused("cell-invalid", "cell-missing", "rows-duplicate"):
         statistics(with_bad(kind, shuffle), study(3, privacy=PERSON))
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_trajectory_with_an_invalid_row_is_left_out_and_its_person_is_not(kind):
+def test_a_trajectory_with_an_invalid_row_is_dropped_and_its_person_is_not(kind):
     both = {"person": "person", "trajectory": "trajectory", "invalid": "drop-unit"}
-    found = statistics(with_bad(kind), study(3, data=both))
+    result = statistics(with_bad(kind), study(3, data=both))
     lost = 1 if kind == "twice" else 0
-    kept = [row for row in GOOD if row[:2] != (2, lost)]
-    if kind == "trajectory":  # the row belongs to nobody; the trajectory lost it before it counted
-        kept = [row for row in GOOD if row != GOOD[13]]
-    assert numbers(found) == numbers(statistics(frame(kept), study(3, data=both)))
+    remaining = [row for row in GOOD if row[:2] != (2, lost)]
+    if kind == "trajectory":  # a row without an id is left out by itself
+        remaining = [row for row in GOOD if row != GOOD[13]]
+    assert numbers(result) == numbers(statistics(frame(remaining), study(3, data=both)))
 
 
-def test_a_row_whose_person_cannot_be_told_belongs_to_nobody():
+def test_a_row_without_a_valid_person_is_left_out():
     dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
     for odd in (None, "", 1e300, "x" * 256, [7]):
-        found = statistics(frame([*GOOD, (odd, 0, 0, 0, 0.5)]), dropping)
-        assert numbers(found) == numbers(statistics(frame(GOOD), dropping))
-        assert (found.units_dropped, found.rows_left_out) == (0, 1)
+        result = statistics(frame([*GOOD, (odd, 0, 0, 0, 0.5)]), dropping)
+        assert numbers(result) == numbers(statistics(frame(GOOD), dropping))
+        assert (result.units_dropped, result.rows_left_out) == (0, 1)
 
 
 CELLS = st.one_of(
@@ -94,8 +94,8 @@ CELLS = st.one_of(
     unit=st.sampled_from([{"unit": "trajectory"}, PERSON]),
     neighbours=st.sampled_from(["replace-one", "add-remove"]),
 )
-def test_there_is_a_release_for_every_input(rows, unit, neighbours):
-    """The mechanism is total: any rows at all, none included."""
+def test_every_input_has_a_release(rows, unit, neighbours):
+    """The mechanism is total: it is defined for any rows, and for none."""
     dropping = study(
         3,
         privacy={**unit, "neighbours": neighbours},
@@ -108,22 +108,22 @@ def test_there_is_a_release_for_every_input(rows, unit, neighbours):
     assert released.persons is None
 
 
-def test_no_size_is_counted_where_units_may_vanish():
-    """A unit of which nothing is left changes m between neighbours."""
-    declared = {"invalid": "drop-unit"}
-    described = study(3, data=declared)
-    one, two = (statistics([[(0, 0.5)], [(1, reward)]], described) for reward in (0.5, None))
+def test_no_size_is_counted_where_units_may_be_dropped():
+    """A dropped unit changes m between neighbours."""
+    data = {"invalid": "drop-unit"}
+    dropping = study(3, data=data)
+    one, two = (statistics([[(0, 0.5)], [(1, reward)]], dropping) for reward in (0.5, None))
     assert one.trajectories != two.trajectories
-    for found in (one, two):
-        size = public_size(described, found)
+    for result in (one, two):
+        size = public_size(dropping, result)
         assert (size.units, size.most_count, size.trajectories) == (None, MOST_TRAJECTORIES, None)
-    counted = study(3, data=declared, study={"trajectories": 7})
+    counted = study(3, data=data, study={"trajectories": 7})
     assert public_size(counted, one).trajectories == 7
     assert declared_size(study(3)).units is None
     assert public_size(study(3), statistics([[(0, 0.5)]], study(3))).units == 1
 
 
-# What is said, and to whom
+# What the curator sees
 
 TOML = study_file(
     study={"trajectories": 4000},
@@ -134,7 +134,7 @@ TOML = study_file(
 )
 
 
-def test_the_curator_sees_what_was_dropped_and_the_public_does_not(tmp_path, capsys):
+def test_only_the_curator_sees_how_much_was_dropped(tmp_path, capsys):
     rows = [(f"p{at}", 0, at % 3, 0.5) for at in range(4000)]
     rows[7], rows[11], rows[13] = ("p7", 0, 9, 0.5), ("", 0, 1, 0.5), ("p13", "x", 1, 0.5)
     frame = pd.DataFrame(rows, columns=["who", "step", "state", "reward"])
@@ -142,8 +142,8 @@ def test_the_curator_sees_what_was_dropped_and_the_public_does_not(tmp_path, cap
     (tmp_path / "study.toml").write_text(TOML)
     study_file, data = str(tmp_path / "study.toml"), str(tmp_path / "d.csv")
     assert run(["inspect", study_file, "--data", data, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["units_dropped"], told["rows_left_out"]) == (2, 1)
+    diagnostics = json.loads(capsys.readouterr().out)
+    assert (diagnostics["units_dropped"], diagnostics["rows_left_out"]) == (2, 1)
     out = tmp_path / "out"
     assert run(["release", study_file, "--data", data, "--out", str(out), "--no-ledger"]) == 0
     released = json.loads((out / "release.json").read_text())
@@ -153,5 +153,5 @@ def test_the_curator_sees_what_was_dropped_and_the_public_does_not(tmp_path, cap
     for file in out.iterdir():
         text = file.read_bytes().decode("utf-8", "replace")
         assert not re.search(r"units_dropped|rows_left_out", text), file
-        # A number by itself: noise has digits of its own, and any four of them come up some day.
+        # As a number of its own: these digits may occur within a noisy number.
         assert not re.search(r"(?<![\d.])3,?99[78](?![\d.])", text), file

@@ -1,4 +1,4 @@
-"""Rows with logged probabilities: one answer in order and in none, in memory and on disk."""
+"""Logged probabilities: the same statistics in every order, in one pass and in several."""
 
 import random
 
@@ -20,7 +20,7 @@ PASSES, ONE_PASS = 1, 2 << 30
 LONG_ID = "q" * 255
 
 
-def described(*, unit="trajectory", behaviour="column", **keywords):
+def build_study(*, unit="trajectory", behaviour="column", **keywords):
     if unit == "person":
         columns = {"person": "person", "trajectory": "trajectory"}
         keywords |= {"max_trajectories_per_person": 2, "columns": columns}
@@ -32,17 +32,17 @@ def described(*, unit="trajectory", behaviour="column", **keywords):
     )  # fmt: skip
 
 
-STUDY = described()
+STUDY = build_study()
 
 
-def made_rows(count=40, seed=1, named=lambda t: t, stepped=lambda i: i):
-    """Trajectories in order, three to a person; probabilities have all the digits of a double."""
+def random_rows(count=40, seed=1, id_of=lambda t: t, step_of=lambda i: i):
+    """Return trajectories in order, three for each person, with probabilities of all digits."""
     draw = random.Random(seed)
     odd = [0.0, 1.0, 5e-324, 2.0**-60, 0.1 + 2.0**-55]
     return pd.DataFrame(
         [
             (
-                *(named(t // 3), named(t), stepped(i)),
+                *(id_of(t // 3), id_of(t), step_of(i)),
                 *(draw.choice(STATES), draw.choice(["wait", "treat"]), draw.random() * 1.25),
                 draw.choice(odd) if draw.random() < 0.1 else 0.3 + 0.7 * draw.random(),
             )
@@ -54,7 +54,7 @@ def made_rows(count=40, seed=1, named=lambda t: t, stepped=lambda i: i):
 
 
 def literal(rows):
-    """The sums of statistics, trajectory by trajectory, by the slow twin."""
+    """Return the sums of the slow twin, trajectory by trajectory."""
     sums = {state: [0, 0, 0, 0] for state in STATES}
     for _, own in rows.groupby("trajectory"):
         ratios = [
@@ -65,33 +65,33 @@ def literal(rows):
         ]
         limits = {"discount": 0.875, "bounds": RETURNS, "rewards": (0.0, 1.0), "clip": CLIP}
         weighed = list(zip(own.reward, ratios, strict=True))
-        found = slow.contribution(weighed, **limits, steps=GRID_STEPS)
+        result = slow.contribution(weighed, **limits, steps=GRID_STEPS)
         start = own.state.iloc[0]
-        sums[start] = [a + b for a, b in zip(sums[start], (*found, 1), strict=True)]
+        sums[start] = [a + b for a, b in zip(sums[start], (*result, 1), strict=True)]
     return [list(column) for column in zip(*sums.values(), strict=True)]
 
 
-def sums_of(found):
-    centred = found.return_steps - found.counts * (GRID_STEPS // 2)
-    return [a.tolist() for a in (found.weighted_steps, found.weight_steps, centred, found.counts)]
+def sums_of(total):
+    centred = total.return_steps - total.counts * (GRID_STEPS // 2)
+    return [a.tolist() for a in (total.weighted_steps, total.weight_steps, centred, total.counts)]
 
 
-def mixed(rows, seed=3):
+def shuffle(rows, seed=3):
     return rows.sample(frac=1, random_state=seed)
 
 
-def written(folder, rows, name):
+def write_parquet(folder, rows, name):
     table = pa.Table.from_pandas(rows, preserve_index=False)
     pq.write_table(table, folder / name, row_group_size=6)
     return folder / name
 
 
-# One answer
+# The same statistics
 
 
 @pytest.mark.parametrize("memory", [PASSES, ONE_PASS], ids=["several passes", "one pass"])
 @pytest.mark.parametrize(
-    ("named", "stepped"),
+    ("id_of", "step_of"),
     [
         (lambda t: t * 7 - 50, lambda i: i),
         (str, lambda i: 2**40 * i - 3),
@@ -100,54 +100,54 @@ def written(folder, rows, name):
     ],
     ids=["numbers", "texts of numbers, wide steps", "wide numbers, gaps", "long texts"],
 )
-def test_order_threads_and_memory_change_nothing(named, stepped, memory, tmp_path, small_batches):
-    rows = made_rows(named=named, stepped=stepped)
+def test_order_threads_and_memory_change_nothing(id_of, step_of, memory, tmp_path, small_batches):
+    rows = random_rows(id_of=id_of, step_of=step_of)
     expected = statistics(rows, STUDY)
     assert sums_of(expected) == literal(rows)
     assert 0 < expected.weights_clipped < expected.trajectories
-    shuffled = written(tmp_path, mixed(rows), "rows.parquet")
+    shuffled = write_parquet(tmp_path, shuffle(rows), "rows.parquet")
     for threads in (1, 3):
         assert statistics(shuffled, STUDY, memory=memory, threads=threads) == expected
-    once = pa.Table.from_pandas(mixed(rows, 4)).to_reader(9)  # a stream is read once only
+    once = pa.Table.from_pandas(shuffle(rows, 4)).to_reader(9)  # a stream is read once only
     assert statistics(once, STUDY) == expected
 
 
 @pytest.mark.parametrize("memory", [PASSES, ONE_PASS], ids=["several passes", "one pass"])
 def test_persons_in_any_order(memory, small_batches):
     """Of each person the first two trajectories count."""
-    persons = described(unit="person")
-    for named in (lambda t: t, lambda t: f"{t:03}" * (1 + t % 20)):
-        rows = made_rows(named=named)
-        found = statistics(mixed(rows), persons, memory=memory)
-        assert found == statistics(rows, persons)
-        assert (found.persons, found.surplus_trajectories) == (14, 13)
+    persons = build_study(unit="person")
+    for id_of in (lambda t: t, lambda t: f"{t:03}" * (1 + t % 20)):
+        rows = random_rows(id_of=id_of)
+        result = statistics(shuffle(rows), persons, memory=memory)
+        assert result == statistics(rows, persons)
+        assert (result.persons, result.surplus_trajectories) == (14, 13)
         first = rows.groupby("person").trajectory.transform(lambda own: own.isin(own.unique()[:2]))
-        assert sums_of(found) == literal(rows[first.astype(bool)])
+        assert sums_of(result) == literal(rows[first.astype(bool)])
 
 
-# One unit decides nothing
+# One unit does not affect the others
 
 
 @pytest.mark.parametrize("invalid", ["refuse", "drop-unit"])
-def test_a_long_id_does_not_decide_whether_there_is_a_release(invalid):
-    """It makes the ids of its whole chunk as long, and so took all rows beyond the memory."""
-    study, rows = described(invalid=invalid), made_rows(900, named=lambda t: str(1000 + t))
+def test_a_long_id_does_not_exhaust_the_memory(invalid):
+    """It makes the keys of its whole batch as long."""
+    study, rows = build_study(invalid=invalid), random_rows(900, id_of=lambda t: str(1000 + t))
     renamed = rows.replace({"trajectory": {"1456": LONG_ID}})
     for memory in (1 << 20, 1 << 28):
-        found = statistics(mixed(rows), study, memory=memory)
-        assert statistics(mixed(renamed), study, memory=memory) == found
-        assert sums_of(found) == literal(rows)
+        result = statistics(shuffle(rows), study, memory=memory)
+        assert statistics(shuffle(renamed), study, memory=memory) == result
+        assert sums_of(result) == literal(rows)
 
 
 def test_units_with_invalid_probabilities_are_dropped(small_batches):
     """Also if their other rows are valid, and if a step is there twice."""
-    study, rows = described(invalid="drop-unit"), made_rows()
+    study, rows = build_study(invalid="drop-unit"), random_rows()
     spoilt = rows.copy()
     for t, odd in ((4, np.nan), (9, -0.5), (17, 1.5)):
         spoilt.loc[spoilt.index[spoilt.trajectory == t][-1], "probability"] = odd
     again = rows[rows.trajectory == 30].iloc[[0]].assign(probability=0.25)
-    spoilt = mixed(pd.concat([spoilt, again], ignore_index=True))
+    spoilt = shuffle(pd.concat([spoilt, again], ignore_index=True))
     for memory in (PASSES, ONE_PASS):
-        found = statistics(spoilt, study, memory=memory)
-        assert sums_of(found) == literal(rows[~rows.trajectory.isin([4, 9, 17, 30])])
-        assert found.units_dropped == 4
+        result = statistics(spoilt, study, memory=memory)
+        assert sums_of(result) == literal(rows[~rows.trajectory.isin([4, 9, 17, 30])])
+        assert result.units_dropped == 4

@@ -1,4 +1,4 @@
-"""Rows in order and rows in none: one answer, one error, whatever the chunks and the threads."""
+"""Sorted and unsorted rows: the same statistics, whatever the batches, threads and memory."""
 
 import os
 import random
@@ -36,30 +36,30 @@ def frame(rows):
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def write(folder, made, *, group=6, files=3):
-    """Parquet files of small row groups; trajectories straddle both."""
-    for number, part in enumerate(np.array_split(np.arange(len(made)), files)):
-        table = pa.Table.from_pandas(made.iloc[part], preserve_index=False)
-        pq.write_table(table, folder / f"{number}.parquet", row_group_size=group)
+def write(folder, table, *, group=6, files=3):
+    """Write Parquet files with small row groups; trajectories straddle both."""
+    for number, part in enumerate(np.array_split(np.arange(len(table)), files)):
+        rows = pa.Table.from_pandas(table.iloc[part], preserve_index=False)
+        pq.write_table(rows, folder / f"{number}.parquet", row_group_size=group)
     return folder
 
 
-def way_taken(monkeypatch):
-    """Which of the two ways through a source were finished."""
-    taken = []
+def record_passes(monkeypatch):
+    """Return a list to which each finished pass over a source adds its name."""
+    passes = []
     for name in ("in_order", "in_any_order"):
         whole = getattr(local._Reading, name)
 
-        def watched(self, *given, name=name, whole=whole, **named):
-            found = whole(self, *given, **named)
-            taken.append(name)
-            return found
+        def record(self, *arguments, name=name, whole=whole, **keywords):
+            result = whole(self, *arguments, **keywords)
+            passes.append(name)
+            return result
 
-        monkeypatch.setattr(local._Reading, name, watched)
-    return taken
+        monkeypatch.setattr(local._Reading, name, record)
+    return passes
 
 
-# One answer
+# The same statistics
 
 
 IDS = {
@@ -74,22 +74,22 @@ IDS = {
 
 @pytest.mark.parametrize(("threads", "memory"), [(1, 1), (3, 1), (2, 2 << 30)])
 @pytest.mark.parametrize("ids", IDS)
-def test_order_chunks_threads_and_memory_change_nothing(
+def test_order_batches_threads_and_memory_change_nothing(
     ids, memory, threads, tmp_path, small_batches, monkeypatch
 ):
     data = episodes()
-    made = frame([(IDS[ids](t), *row) for t, *row in rows_of(data)])
+    table = frame([(IDS[ids](t), *row) for t, *row in rows_of(data)])
     expected = statistics(data, STUDY)
-    taken = way_taken(monkeypatch)
+    passes = record_passes(monkeypatch)
     (tmp_path / "sorted").mkdir()
     (tmp_path / "shuffled").mkdir()
-    in_order = write(tmp_path / "sorted", made)
-    shuffled = write(tmp_path / "shuffled", made.sample(frac=1, random_state=3))
+    in_order = write(tmp_path / "sorted", table)
+    shuffled = write(tmp_path / "shuffled", table.sample(frac=1, random_state=3))
     assert statistics(in_order, STUDY, memory=memory, threads=threads) == expected
     assert statistics(in_order, SORTED, memory=memory, threads=threads) == expected
-    assert taken == ["in_order", "in_order"]
+    assert passes == ["in_order", "in_order"]
     assert statistics(shuffled, STUDY, memory=memory, threads=threads) == expected
-    assert taken[2:] == ["in_any_order"]
+    assert passes[2:] == ["in_any_order"]
 
 
 @given(
@@ -105,36 +105,36 @@ def test_order_chunks_threads_and_memory_change_nothing(
     part=st.integers(1, 9),
 )
 def test_persons_are_whole_across_every_boundary(people, most, text, seed, part):
-    """Of each person the first trajectories by id, 9 before 10 also where ids are texts."""
+    """The first trajectories of each person count by id: 9 before 10, also if ids are texts."""
     draw = random.Random(seed)
-    rows, kept = [], []
-    for person, owned in people.items():
-        for place, (trajectory, length) in enumerate(sorted(owned.items())):
+    rows, counted = [], []
+    for person, lengths in people.items():
+        for place, (trajectory, length) in enumerate(sorted(lengths.items())):
             episode = [(draw.randrange(3), draw.random()) for _ in range(length)]
-            kept += [episode] if place < most else []
+            counted += [episode] if place < most else []
             name = str(trajectory) if text else trajectory
             rows += [(person, name, at, *step) for at, step in enumerate(episode)]
-    made = pd.DataFrame(rows, columns=["person", *COLUMNS]).sample(frac=1, random_state=seed)
-    described = study(3, privacy={"unit": "person", "max_trajectories_per_person": most})
+    table = pd.DataFrame(rows, columns=["person", *COLUMNS]).sample(frac=1, random_state=seed)
+    by_person = study(3, privacy={"unit": "person", "max_trajectories_per_person": most})
     rows.sort(key=lambda row: (cells.rank(row[0]), int(row[1]), row[2]))
-    ordered = pd.DataFrame(rows, columns=made.columns)
+    ordered = pd.DataFrame(rows, columns=table.columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("privalue.readers.tables.BATCH_ROWS", part)
         patch.setattr(local, "LEAST_BYTES", 1000)
-        taken = way_taken(patch)
-        found = [statistics(ordered, described), statistics(made, described, memory=1)]
-        assert taken[0] == "in_order"
-    assert found[0] == found[1]
-    expected = statistics(kept, STUDY)
-    assert found[0].trajectories == expected.trajectories
-    assert found[0].counts.tolist() == expected.counts.tolist()
-    assert found[0].return_steps.tolist() == expected.return_steps.tolist()
+        passes = record_passes(patch)
+        result = [statistics(ordered, by_person), statistics(table, by_person, memory=1)]
+        assert passes[0] == "in_order"
+    assert result[0] == result[1]
+    expected = statistics(counted, STUDY)
+    assert result[0].trajectories == expected.trajectories
+    assert result[0].counts.tolist() == expected.counts.tolist()
+    assert result[0].return_steps.tolist() == expected.return_steps.tolist()
 
 
-# One error
+# Errors
 
 
-def test_promised_order_is_verified(tmp_path, small_batches):
+def test_declared_order_is_verified(tmp_path, small_batches):
     rows = rows_of(episodes(9))
     swapped = [*rows[10:], *rows[:10]]
     with refused("rows-order") as error:
@@ -142,8 +142,8 @@ def test_promised_order_is_verified(tmp_path, small_batches):
     assert str(error.value).startswith("trajectory = '0', step = 0 ")
 
 
-def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_batches, monkeypatch):
-    """The planted mistake: the order is not looked at where batches are split and joined."""
+def test_a_trajectory_that_continues_later_is_not_split(small_batches, monkeypatch):
+    """The planted mistake: the order is not checked where batches are split and joined."""
     data = episodes(8)
     rows = rows_of(data)
     returned = [rows[0], *rows[len(data[0]) :], *rows[1 : len(data[0])]]
@@ -174,13 +174,13 @@ expected = statistics(small, study(3), memory=64_000_000)  # compiled, and writt
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # from here on no file can be written
 assert statistics(large, study(3), memory=704 << 20).rows == 8_000_000
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-print(int(status["VmHWM"].split()[0]) << 10)  # getrusage would tell of the parent
+print(int(status["VmHWM"].split()[0]) << 10)  # getrusage would include the parent
 """
 
 
 @pytest.mark.long
-def test_the_limit_holds_for_the_whole_process_and_nothing_is_put_on_disk(tmp_path):
-    """Rows of 256 MB in no order, and 704 MB for everything."""
+def test_the_limit_holds_for_the_whole_process_and_nothing_is_written_to_disk(tmp_path):
+    """256 MB of unsorted rows, and 704 MB for everything."""
     names = [str(tmp_path / name) for name in ("small.parquet", "large.parquet")]
     for name, count in zip(names, (1000, 8_000_000), strict=True):
         pq.write_table(shuffled_rows(count), name, row_group_size=1 << 20)
@@ -195,11 +195,11 @@ def test_the_limit_holds_for_the_whole_process_and_nothing_is_put_on_disk(tmp_pa
     assert int(run.stdout) < 704 << 20
 
 
-def test_a_source_is_read_again_for_what_did_not_fit_and_a_stream_says_what_to_do(small_batches):
-    table, seen = shuffled_rows(2000), []
+def test_a_source_is_read_in_several_passes_and_a_stream_is_refused(small_batches):
+    table, reports = shuffled_rows(2000), []
     expected = statistics(table, STUDY)
-    assert statistics(table, STUDY, memory=1, progress=lambda *at: seen.append(at)) == expected
-    assert seen[-1] == (2000, 2000)
+    assert statistics(table, STUDY, memory=1, progress=lambda *at: reports.append(at)) == expected
+    assert reports[-1] == (2000, 2000)
     with refused("rows-outgrow-memory"):
         statistics(table.to_reader(), STUDY, memory=1)
 

@@ -1,4 +1,4 @@
-"""Errors of a driver that mean no answer, and passwords; real servers are in conformance."""
+"""Which errors mean that a server did not answer; no output shows a password."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ from privalue.readers import column_names
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
 
-def test_the_codes_of_a_driver_tell_whether_a_server_answered():
+def test_a_driver_error_shows_whether_the_server_answered():
     errors = psycopg.errors
     for away in (errors.AdminShutdown, errors.TooManyConnections, errors.ConnectionFailure):
         assert is_unanswered(away("FATAL: in any language"), psycopg)
@@ -33,22 +33,22 @@ def test_the_codes_of_a_driver_tell_whether_a_server_answered():
     assert not is_unanswered(UnicodeError("the connection is closed"), psycopg)
 
 
-SLIPPED = [
+UNENCODED = [
     "postgresql://user:se/cret@host/db",
     "postgresql://user:12/cret@host/db",
     "postgresql://user:s@cret@host/db",
 ]
 
 
-@pytest.mark.parametrize("address", SLIPPED)
-def test_an_address_in_which_a_password_slipped_elsewhere_is_refused_and_not_quoted(address):
+@pytest.mark.parametrize("address", UNENCODED)
+def test_an_address_with_an_unencoded_password_is_refused_and_not_quoted(address):
     with refused("ledger-invalid") as of_ledger:
         open_ledger(address)
     with refused("data-invalid") as of_data:
         postgres_server(address, what="data", error=DataError)
-    for found in (of_ledger, of_data):
-        assert "cret" not in str(found.value)
-        assert "percent-encoded" in str(found.value)
+    for error in (of_ledger, of_data):
+        assert "cret" not in str(error.value)
+        assert "percent-encoded" in str(error.value)
 
 
 @pytest.mark.parametrize("engine", ["local", "spark"])
@@ -58,7 +58,7 @@ def test_no_engine_quotes_a_name_that_may_hold_a_password(engine):
     assert "hunter22" not in str(error.value)
 
 
-def test_what_is_shown_of_a_server_holds_neither_user_nor_password():
+def test_the_place_of_a_server_has_neither_user_nor_password():
     server = postgres_server(
         "postgresql://me:s%2Fcret@db.example:5433/ledgers", what="ledger", error=LedgerError
     )
@@ -70,9 +70,9 @@ def test_what_is_shown_of_a_server_holds_neither_user_nor_password():
 # Passwords
 
 
-LETTERS = "ЖЩЮЭÞßÆ"  # that no message of ours has
+LETTERS = "ЖЩЮЭÞßÆ"  # no message contains these
 PASSWORDS = st.text(alphabet=LETTERS * 2 + "@/%:?#'\" \\&=+;,.[]", min_size=3, max_size=12)
-NOWHERE = "127.0.0.1:1/db"  # where nobody listens
+NOWHERE = "127.0.0.1:1/db"  # without a server
 STUDY = study(3)
 
 
@@ -103,36 +103,36 @@ ADDRESSES = {
 }
 
 
-def told(shown, password):
-    """The parts of a password, three characters or more, that can be seen."""
+def visible_parts(output, password):
+    """Return the parts of a password, of three characters or more, that an output contains."""
     parts = {password[at : at + 3] for at in range(len(password) - 2)}
     parts |= {quote(part, safe="") for part in parts}
-    return [part for part in parts if set(part) & set(LETTERS) and part in shown]
+    return [part for part in parts if set(part) & set(LETTERS) and part in output]
 
 
-def shown_of(address):
-    """All that a ledger and data at this address let anybody see, in text, repr and errors."""
-    seen = []
+def output_of(address):
+    """Return everything that a ledger and data at this address print: places, reprs, errors."""
+    output = []
     for location in (address, Path(address)):
         try:
             ledger = open_ledger(location)
-            seen += [ledger.place, repr(ledger)]
+            output += [ledger.place, repr(ledger)]
             ledger.account("people")
         except PrivalueError as problem:
-            seen.append(repr(problem))
+            output.append(repr(problem))
     for data in (address, f"{address}::rows", f"{address}::SELECT 'a'::text", Path(address)):
         try:
             column_names(data)
         except PrivalueError as problem:
-            seen.append(repr(problem))
+            output.append(repr(problem))
         try:
             opened(data, STUDY)
         except PrivalueError as problem:
-            seen.append(repr(problem))
-    return seen
+            output.append(repr(problem))
+    return output
 
 
-@pytest.mark.parametrize("written", ADDRESSES.values(), ids=ADDRESSES)
+@pytest.mark.parametrize("make_address", ADDRESSES.values(), ids=ADDRESSES)
 @given(password=PASSWORDS)
 @example(password="Ж@ЩЮ")
 @example(password="Ж/ЩЮЭ")
@@ -144,27 +144,27 @@ def shown_of(address):
 @example(password="ЖЩЮ.xlsx")
 @example(password="/Æ::: ")
 @example(password="/Æ::Þ ß")
-def test_no_part_of_a_password_is_ever_shown(written, password):
-    address = written(password)
+def test_no_part_of_a_password_is_ever_shown(make_address, password):
+    address = make_address(password)
     with tempfile.TemporaryDirectory() as empty, contextlib.chdir(empty):
-        seen = shown_of(address)
-        assert os.listdir(empty) == []  # and no file was made of it
-    assert len(seen) >= 6
-    assert told(" ".join(seen), password) == []
+        output = output_of(address)
+        assert os.listdir(empty) == []  # no file has that name
+    assert len(output) >= 6
+    assert visible_parts(" ".join(output), password) == []
 
 
 @pytest.mark.parametrize("query", ["SELECT * FROM '{}'", "with {}", "from 'a' {}", "select {}"])
 def test_no_part_of_a_password_in_a_query_is_shown(query):
     for password in ("ЖЩЮ", "Ж ЩЮЭ", "Ж'ЩЮЭ", "Ж::ЩЮЭ", '"ЖЩЮЭ'):
-        with pytest.raises(DataError) as found:
+        with pytest.raises(DataError) as error:
             opened(query.format(f"postgresql://user:{password}@{NOWHERE}"), STUDY)
-        assert told(str(found.value), password) == []
+        assert visible_parts(str(error.value), password) == []
 
 
 @pytest.mark.parametrize(
     "password", ["a@b", "a/b", "a%b", "a:b", "a?b", "a#b", "a b", "a'b", 'a"b']
 )
-def test_a_password_may_hold_anything_where_it_is_encoded(password):
+def test_an_encoded_password_may_have_any_characters(password):
     address = f"postgresql://me:{quote(password, safe='')}@db.example/ledgers"
     server = postgres_server(address, what="ledger", error=LedgerError)
     assert server.place == "postgresql://db.example/ledgers"
@@ -174,7 +174,7 @@ def test_a_password_may_hold_anything_where_it_is_encoded(password):
 
 
 @pytest.mark.parametrize("variable", [True, False])
-def test_the_command_line_shows_no_address_either(variable, tmp_path, monkeypatch, capsys):
+def test_the_command_line_prints_no_address(variable, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for address in (
         "postgresql://me:ЖЩ/ЮЭ@127.0.0.1:1/db",

@@ -1,4 +1,4 @@
-"""Sources, and the one place that meets untrusted values."""
+"""Steps of every type, groups of labels, and ids that look like missing cells."""
 
 import random
 
@@ -31,15 +31,12 @@ def csv_text(rows, heading="trajectory,step,state,reward"):
     return heading + "\n" + "".join(",".join(str(cell) for cell in row) + "\n" for row in rows)
 
 
-# What sources have that those of the conformance tests have not
-
-
-def as_text_of_dates(made, how):
-    return made.assign(step=pd.to_datetime(made["step"], unit="D").dt.strftime(how))
+def as_text_of_dates(table, how):
+    return table.assign(step=pd.to_datetime(table["step"], unit="D").dt.strftime(how))
 
 
 @pytest.mark.parametrize(
-    ("declared", "steps"),
+    ("data", "steps"),
     [
         ({"step_type": "datetime"}, lambda f: f.assign(step=pd.to_datetime(f["step"], unit="D"))),
         ({"step_type": "datetime"}, lambda f: f.assign(step=pd.to_datetime(f["step"], unit="s"))),
@@ -58,21 +55,21 @@ def as_text_of_dates(made, how):
         ({"step_type": "integer"}, lambda f: f.assign(step=f["step"].map("{}.0".format))),
     ],
 )
-def test_steps_are_what_the_study_says(tmp_path, declared, steps):
-    made = steps(frame())
-    assert statistics(made, study(3, data=declared)) == EXPECTED
-    made.to_csv(tmp_path / "d.csv", index=False)
-    assert statistics(tmp_path / "d.csv", study(3, data=declared)) == EXPECTED
+def test_steps_of_every_declared_type(tmp_path, data, steps):
+    table = steps(frame())
+    assert statistics(table, study(3, data=data)) == EXPECTED
+    table.to_csv(tmp_path / "d.csv", index=False)
+    assert statistics(tmp_path / "d.csv", study(3, data=data)) == EXPECTED
 
 
-def test_raw_labels_are_grouped_while_reading():
-    """Grouping comes before first visits: the second raw state of a group is no first visit."""
+def test_labels_are_grouped_before_first_visits():
+    """The second label of a group is not another first visit."""
     grouped = study(
         states={"labels": ["home", "ward"], "groups": {"a": "home", "b": "ward", "c": "ward"}}
     )
-    found = statistics([[("a", 0.0), ("b", 0.0), ("c", 1.0)]], grouped)
-    assert found.counts.tolist() == [1, 1]
-    assert found.mean_returns(0.0) == pytest.approx([0.81, 0.9], abs=1e-6)
+    result = statistics([[("a", 0.0), ("b", 0.0), ("c", 1.0)]], grouped)
+    assert result.counts.tolist() == [1, 1]
+    assert result.mean_returns(0.0) == pytest.approx([0.81, 0.9], abs=1e-6)
 
 
 def test_an_id_that_looks_missing_is_an_id(tmp_path):

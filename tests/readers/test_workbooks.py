@@ -1,4 +1,4 @@
-"""Excel sheets, and the names of columns of whatever holds rows."""
+"""Excel workbooks: sheets by name, headings, and cells of several types."""
 
 from datetime import date, datetime, timedelta
 from zipfile import ZipFile
@@ -16,17 +16,17 @@ EXPECTED = statistics(EPISODES, study(3))
 
 
 def workbook(path, sheets):
-    made = openpyxl.Workbook()
-    made.remove(made.active)
+    book = openpyxl.Workbook()
+    book.remove(book.active)
     for name, rows in sheets.items():
-        sheet = made.create_sheet(name)
+        sheet = book.create_sheet(name)
         for row in rows:
             sheet.append(row)
-    made.save(path)
+    book.save(path)
     return path
 
 
-def test_a_sheet_is_read_by_name_and_the_only_one_without(tmp_path):
+def test_a_sheet_is_named_unless_it_is_the_only_one(tmp_path):
     rows = [COLUMNS, *rows_of(EPISODES)]
     one = workbook(tmp_path / "one.xlsx", {"Visits": rows})
     assert statistics(one, study(3)) == statistics(f"{one}::Visits", study(3)) == EXPECTED
@@ -39,7 +39,7 @@ def test_a_sheet_is_read_by_name_and_the_only_one_without(tmp_path):
     assert column_names(f"{two}::Visits")[0] == COLUMNS
 
 
-def test_a_heading_that_cannot_be_read_is_an_error_of_the_data(tmp_path):
+def test_an_unreadable_heading_is_a_data_error(tmp_path):
     path = workbook(tmp_path / "d.xlsx", {"Visits": [[timedelta(days=77)], [1]]})
     with ZipFile(path) as book:
         parts = {name: book.read(name) for name in book.namelist()}
@@ -60,8 +60,8 @@ def test_cells_of_a_workbook_have_their_own_types(tmp_path):
     ]
     path = workbook(tmp_path / "d.xlsx", {"Sheet1": rows})
     names = {"person": "who", "step": "when", "state": "where", "reward": "score"}
-    described = study(3, privacy={"unit": "person"}, data={**names, "step_type": "date"})
-    found = statistics(path, described)
-    assert (found.persons, found.rows) == (1, 3)
+    by_person = study(3, privacy={"unit": "person"}, data={**names, "step_type": "date"})
+    result = statistics(path, by_person)
+    assert (result.persons, result.rows) == (1, 3)
     expected = statistics([[(0, 0.5), (1, 1.0), (2, 0.25)]], study(3))
-    assert found.return_steps.tolist() == expected.return_steps.tolist()
+    assert result.return_steps.tolist() == expected.return_steps.tolist()

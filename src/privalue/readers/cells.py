@@ -81,7 +81,7 @@ class Cells(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What marks a missing cell: the texts that the study lists, and numbers equal to them."""
+    """The markers of missing cells: the texts that the study lists, and numbers equal to them."""
 
     texts: pa.Array
     numerals: pa.Array  # of these, all but infinite numbers, which are invalid in any column
@@ -101,10 +101,10 @@ class Missing(NamedTuple):
         return cls(texts, texts.filter(pc.invert(pa.array(is_infinite))), np.array(finite, float))
 
     def mark(self, cells: Cells) -> Cells:
-        """Mark numbers that stand for missing cells."""
-        if len(self.numbers) == 0:
+        """Mark numbers that stand for missing cells, and replace them by 0, as for texts."""
+        if len(self.numbers) == 0 or not (where := np.isin(cells.values, self.numbers)).any():
             return cells
-        return cells.mark(np.isin(cells.values, self.numbers), MISSING)
+        return Cells(np.where(where, 0, cells.values), cells.status).mark(where, MISSING)
 
 
 # Texts as numbers
@@ -471,7 +471,7 @@ def from_objects(values: Sequence[Any], decimal: str = ".") -> pa.Array:
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return pa.array(values, pa.int64())
     if kinds == {float} and decimal == ".":
-        floats = np.array(values, np.float64)
+        floats = np.array(values, np.float64) + 0.0  # 0 for -0, as its canonical text
         if not (np.abs(floats[np.isfinite(floats)]) >= 2.0**53).any():  # larger ones are not exact
             return pa.array(floats, from_pandas=True)
     cells = [_canonical(value, decimal) for value in values]
@@ -488,7 +488,7 @@ def _canonical(value: Any, decimal: str) -> bytes | None:
 
 def _canonical_text(value: Any, decimal: str) -> bytes | None:
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
-        value = value.item()
+        value = None if value is np.ma.masked else value.item()
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return None
     if isinstance(value, str):
@@ -499,9 +499,9 @@ def _canonical_text(value: Any, decimal: str) -> bytes | None:
         text = _format_float(value)
         return text if text is None else text.replace(b".", decimal.encode())
     if isinstance(value, datetime):
-        if getattr(value, "nanosecond", 0):  # of pandas: finer than a microsecond
-            return NO_TEXT
-        return (_format_iso(_since_1970(value)) or "\0").encode()
+        # Times of pandas may be finer than a microsecond.
+        iso = None if getattr(value, "nanosecond", 0) else _format_iso(_since_1970(value))
+        return NO_TEXT if iso is None else iso.encode()
     if isinstance(value, date):
         return date(value.year, value.month, value.day).isoformat().encode()
     if isinstance(value, bytes | bytearray | memoryview):
@@ -588,10 +588,11 @@ def _parse_timestamps(
     encoded = texts.dictionary_encode()
     distinct = pc.ascii_trim_whitespace(encoded.dictionary)
     times = [parse_timestamp(_text(cell), step_format) for cell in distinct]
-    codes = _as_numpy(encoded.indices)  # nulls have an arbitrary index
+    codes = _as_numpy(encoded.indices)  # nulls have the index of another cell
     values = np.array([time or 0 for time in times] or [0], np.int64)[codes]
     absent = np.append(_mask(pc.is_in(distinct, missing.texts)), False)[codes]
     invalid = np.array([time is None for time in times] or [True])[codes]
+    values = np.where(status == OK, values, 0)
     return Cells(values, status).mark(absent, MISSING).mark(invalid, INVALID)
 
 

@@ -6,7 +6,7 @@ from privalue.core import Contributions
 from privalue.errors import BoundaryError, DataError
 from privalue.readers import cells
 from privalue.readers.declaration import Declaration
-from privalue.readers.messages import word
+from privalue.readers.messages import render
 from privalue.readers.rows import Rows
 
 _REASONS = {"order", "duplicate", "arm", "ended", "stateless"}  # any other is a bug of a reader
@@ -27,10 +27,10 @@ def add_to_core(rows: Rows, total: Contributions, declaration: Declaration, **sp
     except BoundaryError as problem:
         if problem.reason not in _REASONS:
             raise
-        raise conflict(problem.reason, rows, problem.row, declaration) from None
+        raise conflict_error(problem.reason, rows, problem.row, declaration) from None
 
 
-def conflict(reason: str, rows: Rows, at: int, declaration: Declaration) -> ConflictError:
+def conflict_error(reason: str, rows: Rows, at: int, declaration: Declaration) -> ConflictError:
     """Return the error for a row, named by its ids and step, since its place is unknown."""
     columns, study = declaration.columns, declaration.study
     ids = [
@@ -40,4 +40,4 @@ def conflict(reason: str, rows: Rows, at: int, declaration: Declaration) -> Conf
     step = cells.step_text(int(rows.steps[at]), study.data.step_type)
     row = ", ".join([*ids, f"{columns['step']} = {step}"])
     code = f"rows-{reason}"
-    return ConflictError(word(code, row=row, unit=study.privacy.unit), code=code)
+    return ConflictError(render(code, row=row, unit=study.privacy.unit), code=code)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from privalue.errors import DataError
-from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.messages import data_error, one_line, render
 from privalue.readers.source import Batch, Dialect, Task, Types, text_schema
 
 ENDINGS = tuple(name + suffix for name in (".csv", ".tsv") for suffix in ("", ".gz", ".zst"))
@@ -205,7 +205,7 @@ def open_csv(path: Path, dialect: Dialect) -> CsvFile:
         is_wide = encoding == "utf-16"  # then b"\n" may be half of a character
         text = start.decode(encoding, "ignore") if is_wide else start[:size].decode(encoding)
     except UnicodeDecodeError:
-        raise EncodingError(word("csv-encoding", path=path, encoding=encoding)) from None
+        raise EncodingError(render("csv-encoding", path=path, encoding=encoding)) from None
     line = text.removeprefix("\ufeff").split("\n", 1)[0].removesuffix("\r")
     if not line:
         raise data_error("table-empty", place=path)

@@ -24,9 +24,8 @@ class Declaration:
 
     study: Study
     keys: int  # how many keys rows may have: states of each arm, or pairs of state and action
-    columns: Mapping[
-        str, str
-    ]  # role -> name of each column to read; "bin 0", ... of a state's bins
+    # The name of each column to read, by role; the columns of a state's bins are "bin 0", ...
+    columns: Mapping[str, str]
     ratios: ImportanceRatios | None  # if the study values another policy
 
     @classmethod
@@ -62,7 +61,7 @@ class Declaration:
 
     @property
     def dialect(self) -> Dialect:
-        """Return the part of the study that sources know."""
+        """Return the part of the study that sources depend on."""
         data = self.study.data
         return Dialect(
             delimiter=data.delimiter,

@@ -1,7 +1,8 @@
 """Read lists of episodes, and recordings of environments in the format of D4RL and d3rlpy.
 
 An iterable is read element by element: a dict is a row, unless it has observations and rewards and
-none of the study's columns; anything else is an episode. An episode is a list of steps. A step is a
+none of the study's columns; anything else is an episode. An episode is a list of steps; an iterator
+is not, since it would be empty if another element made a second reading necessary. A step is a
 dict; or a tuple (state, reward), (state, action, reward) if the study has actions, followed by the
 study's probability, arm and truncation mark if it has these; or (state, action, reward), followed
 by any of next state, terminated, truncated. The id of an episode is its position, marked so that it
@@ -60,7 +61,7 @@ def open_elements(
 
     Args:
         elements: returns the numbered elements; can be called again if ``rereadable``.
-        dialect: the part of the study that sources know.
+        dialect: the part of the study that sources depend on.
         recording: the name of a recording, which has only episodes; None for an iterable.
         rereadable: whether the elements can be read more than once.
     """
@@ -158,7 +159,7 @@ def _read_episode(element: Any, number: int, dialect: Dialect) -> list[_Row]:
     if dialect.by_person:
         raise data_error("episodes-without-person", column=dialect.columns["person"])
     steps = [_read_step(step, dialect) for step in _steps_of(element, dialect)]
-    if not steps:
+    if not steps or isinstance(element, Iterator):
         raise ValueError(steps)
     rows, states = [], state_roles(dialect.columns)
     for at, step in enumerate(steps):

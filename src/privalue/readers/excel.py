@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from privalue.errors import DataError, MissingComponentError
-from privalue.readers.messages import data_error, list_some, one_line, word
+from privalue.readers.messages import data_error, list_some, one_line, render
 from privalue.readers.source import Source
 from privalue.readers.tables import open_columns
 
@@ -42,7 +42,7 @@ def _read_sheet(path: Path, sheet: str | None) -> tuple[str, dict[int, list[Any]
     try:
         calamine: Any = import_module("python_calamine")
     except ImportError:
-        raise MissingComponentError(word("workbook-missing", path=path)) from None
+        raise MissingComponentError(render("workbook-missing", path=path)) from None
     try:
         with calamine.CalamineWorkbook.from_path(str(path)) as workbook:
             names = list(workbook.sheet_names)
@@ -58,11 +58,13 @@ def _read_sheet(path: Path, sheet: str | None) -> tuple[str, dict[int, list[Any]
 
 
 def _iterate_rows(rows: Iterator[list[Any]]) -> Iterator[list[Any] | None]:
-    """Yield rows; None for a row with a cell that Python cannot represent: a time of 10^9 days."""
+    """Yield rows; None for a row with a cell that cannot be a Python time, such as -1e300 days."""
     while True:
         try:
             yield next(rows)
         except StopIteration:
             return
-        except (OverflowError, ValueError):
+        except BaseException as problem:  # a panic in Rust is not an Exception
+            if type(problem).__name__ not in {"OverflowError", "ValueError", "PanicException"}:
+                raise
             yield None

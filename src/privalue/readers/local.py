@@ -22,7 +22,7 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 from privalue.core import Contributions, Integers, Limits, Statistics
 from privalue.errors import UsageError
 from privalue.readers import grouping
-from privalue.readers.conflicts import ConflictError, add_to_core, conflict
+from privalue.readers.conflicts import ConflictError, add_to_core, conflict_error
 from privalue.readers.declaration import Declaration
 from privalue.readers.grouping import PartitionedRows
 from privalue.readers.messages import data_error
@@ -170,7 +170,7 @@ class _Reading:
         earlier, later = np.column_stack([rows.ids[pair].reshape(2, -1), rows.steps[pair]]).tolist()
         if later < earlier or (later == earlier and not self.limits.drop_invalid):
             reason = "order" if later < earlier else "duplicate"
-            raise conflict(reason, rows, at, self.declaration)
+            raise conflict_error(reason, rows, at, self.declaration)
 
     # In any order
 

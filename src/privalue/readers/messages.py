@@ -1,16 +1,16 @@
-"""Format the readers' errors: a sentence for each code, in ``messages.toml``."""
+"""Render the readers' error messages: a template for each code, in ``messages.toml``."""
 
 from privalue.errors import DataError, read_texts
 
 
-def word(code: str, **values: object) -> str:
-    """Return the sentence of a code, with the names in braces replaced."""
+def render(code: str, **values: object) -> str:
+    """Return the message of a code, with the names in braces replaced by values."""
     return " ".join(read_texts(__file__, "messages.toml")[code].split()).format(**values)
 
 
 def data_error(code: str, **values: object) -> DataError:
-    """Return the error of a code, with these values in its sentence."""
-    return DataError(word(code, **values), code=code)
+    """Return the error of a code, with these values in its message."""
+    return DataError(render(code, **values), code=code)
 
 
 def one_line(problem: object) -> str:

@@ -1,4 +1,4 @@
-"""Read Minari datasets: discrete observations, or numbers in bins. Extra: ``minari``.
+"""Read Minari datasets, with discrete observations or numbers in bins. Extra: ``minari``.
 
 ``minari:toy/lake-v0`` is a dataset of the local Minari storage; nothing is ever downloaded. The
 folder of a dataset and a ``MinariDataset`` are accepted as well, in Minari's default storage, HDF5.
@@ -21,7 +21,7 @@ from privalue.readers.episodes import (
     require_no_rewards_of_ends,
     require_truncated,
 )
-from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.messages import data_error, one_line, render
 from privalue.readers.source import Dialect, Source
 
 _PREFIX = "minari:"
@@ -81,7 +81,7 @@ def _open_dataset(data: Any) -> tuple[Any, str] | None:
             return minari.load_dataset(place.removeprefix(_PREFIX), download=False), place
         return minari.MinariDataset(folder), place
     except ImportError:  # of Minari, or of its storage
-        raise MissingComponentError(word("minari-missing", place=place)) from None
+        raise MissingComponentError(render("minari-missing", place=place)) from None
     except FileNotFoundError:
         raise data_error("minari-absent", place=place) from None
     except _UNREADABLE as problem:

@@ -28,7 +28,7 @@ def open_source(data: Any, dialect: Dialect, *, threads: int = 1, memory: int = 
 
     Args:
         data: the data, in any form that ``release`` takes.
-        dialect: the part of the study that sources know.
+        dialect: the part of the study that sources depend on.
         threads: the most threads that a database may use.
         memory: the most memory that a database may use, in bytes.
     """

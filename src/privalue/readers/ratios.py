@@ -2,7 +2,7 @@
 
 A row's ratio is the target's probability of its action over the behaviour's, which comes from a
 public table or from the row itself: the ratio depends on that row alone. An action that the
-behaviour never takes has ratio 0; the target's weight there is lost, and the kept mass shows it.
+behaviour never takes has ratio 0; the target's weight there is lost, which lowers the kept mass.
 """
 
 from dataclasses import dataclass, field

@@ -26,7 +26,7 @@ from privalue.errors import DataError
 from privalue.readers import cells
 from privalue.readers.cells import MISSING, Cells
 from privalue.readers.declaration import Declaration
-from privalue.readers.messages import data_error, list_some, one_line, word
+from privalue.readers.messages import data_error, list_some, one_line, render
 from privalue.readers.source import Batch, state_roles
 
 _Mask = NDArray[np.bool_]
@@ -233,19 +233,19 @@ class Encoder:
         """Return what a cell of this role must be, for a message."""
         declaration, data = self._declaration, self._data
         if role in declaration.id_roles:
-            return word(f"id-{data.id_type}", longest=cells.LONGEST_ID)
+            return render(f"id-{data.id_type}", longest=cells.LONGEST_ID)
         if role == "step":
             kind = "formatted" if data.step_format else data.step_type
-            return word(f"step-{kind}", kind=data.step_type, format=data.step_format)
+            return render(f"step-{kind}", kind=data.step_type, format=data.step_format)
         if role.startswith("bin "):
-            return word("bin", columns=len(state_roles(declaration.columns)))
+            return render("bin", columns=len(state_roles(declaration.columns)))
         if role in self._labels:
             labels = self._labels[role]
             first = list_some(labels[:6].to_pylist(), 5)
-            return word(f"{role}-label", count=len(labels), labels=first)
+            return render(f"{role}-label", count=len(labels), labels=first)
         if role in self._counts:
-            return word(f"{role}-number", last=self._counts[role] - 1)
-        return word(f"a-{role}")
+            return render(f"{role}-number", last=self._counts[role] - 1)
+        return render(f"a-{role}")
 
 
 def _clear_ends(ends: _Mask | None, mask: _Mask | None) -> _Mask | None:

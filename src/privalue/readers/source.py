@@ -1,7 +1,7 @@
 """Define the interface of a source of rows: a schema, and Arrow batches.
 
-A source yields batches, and knows nothing of the study but its dialect. The engine (``local``,
-``spark``) chooses columns, checks types and converts cells, for all sources alike.
+A source yields batches; the ``Dialect`` is all that it depends on of the study. The engine
+(``local``, ``spark``) selects columns, checks types and converts cells, for all sources alike.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ Types = Mapping[str, pa.DataType]
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """The part of a study that sources know."""
+    """The part of a study that sources depend on."""
 
     delimiter: str | None = None  # of CSV; None: the one that gives the heading most columns
     encoding: str = "utf-8"
@@ -34,18 +34,18 @@ class Dialect:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
-    """Some rows of a source, unconverted, and a function that names the place of a row.
+    """Some unconverted rows of a source, and a function that names the place of a row.
 
     PRIVATE. Because of the function it cannot be sealed or pickled; its repr shows no row.
     """
 
     rows: pa.RecordBatch = field(repr=False)
     locate: Callable[[int], str] = field(repr=False)  # for messages: "trial.csv, line 17"
-    # Lines or elements that cannot be read as rows, so that their unit is unknown.
+    # The number of lines or elements that are not rows, so that their unit is unknown.
     left_out: int = field(default=0, repr=False)
-    # The error of the first of them.
+    # The error for the first of these.
     problem: DataError | None = field(default=None, repr=False)
-    episode_ids: bool = False  # ids are positions of episodes, never equal to an id in a row
+    episode_ids: bool = False  # ids are positions of episodes, which never equal ids of rows
 
 
 Task = Callable[[], Batch]
@@ -68,7 +68,7 @@ def open_batches(
     place: str,
     schema: pa.Schema,
     fetch: Callable[[list[str]], Iterable[pa.RecordBatch]],
-    **about: Any,
+    **fields: Any,
 ) -> Source:
     """Return the rows of a stream of Arrow batches.
 
@@ -76,7 +76,7 @@ def open_batches(
         place: the name of the stream in messages.
         schema: all columns.
         fetch: takes names of columns, and returns batches with at least these.
-        about: further fields of ``Source``.
+        fields: further fields of ``Source``.
     """
 
     def tasks(types: Types) -> Iterator[Task]:
@@ -88,7 +88,7 @@ def open_batches(
                 yield from as_tasks([Batch(rows, locate_rows(place, numbers[start:]))])
             first += batch.num_rows
 
-    return Source(schemas=((place, schema),), tasks=tasks, **about)
+    return Source(schemas=((place, schema),), tasks=tasks, **fields)
 
 
 def state_roles(columns: Mapping[str, str]) -> list[str]:

@@ -4,7 +4,7 @@
 |-----------|------------------------------------------------------------------------------------|
 | executors | encode the rows of their part; after the shuffle, sort and sum them by unit        |
 | shuffle   | sends each bucket (a range of hashes of units) as one cell in Arrow's IPC format   |
-| driver    | adds up the totals by state, and draws noise                                       |
+| driver    | adds up the sums of all tasks; only here is noise drawn                            |
 
 Every task uses the grouping and the core of the local engine. Sums are integers, so the result is
 that of the local engine, bit for bit. They come only from the output of successful tasks, so that a
@@ -33,7 +33,7 @@ from privalue.readers import grouping
 from privalue.readers.conflicts import ConflictError, add_to_core
 from privalue.readers.declaration import Declaration
 from privalue.readers.files import list_files
-from privalue.readers.messages import word
+from privalue.readers.messages import render
 from privalue.readers.names import is_on_server, require_name
 from privalue.readers.rows import Encoder, Rows
 from privalue.readers.source import Batch, Progress, locate_rows
@@ -77,7 +77,7 @@ def read_with_spark(
         elif isinstance(data, str | Path):
             statistics = _read_files(data, declaration, limits)
         else:
-            raise UsageError(word("spark-data", kind=type(data).__name__))
+            raise UsageError(render("spark-data", kind=type(data).__name__))
     if progress is not None:
         progress(statistics.rows, statistics.rows)
     return statistics.require_data()
@@ -121,7 +121,7 @@ def _read_files(data: str | Path, declaration: Declaration, limits: Limits) -> S
     """Return the statistics of files; every task reads some parts."""
     require_name(data)
     if "::" in str(data) or is_on_server(data) or str(data).startswith("minari:"):
-        raise UsageError(word("spark-name"))
+        raise UsageError(render("spark-name"))
     files = list_files(data, declaration.dialect)
     for file in files:  # before a session is started, which takes seconds
         declaration.require_columns(str(file.path), file.schema)

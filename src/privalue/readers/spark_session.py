@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privalue.errors import MissingComponentError
-from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.messages import data_error, one_line, render
 from privalue.readers.source import BATCH_ROWS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def session() -> "SparkSession":
     try:
         return builder.getOrCreate()  # type: ignore[no-any-return]
     except (_errors().PySparkRuntimeError, OSError) as problem:  # without Java, without bash
-        raise MissingComponentError(word("spark-start", problem=one_line(problem))) from None
+        raise MissingComponentError(render("spark-start", problem=one_line(problem))) from None
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def pyspark_sql() -> Any:
         import_module("pandas")  # PySpark requires it
         return import_module("pyspark.sql")
     except ImportError:
-        raise MissingComponentError(word("spark-missing")) from None
+        raise MissingComponentError(render("spark-missing")) from None
 
 
 def _errors() -> Any:
@@ -80,7 +80,7 @@ def translate_errors() -> Iterator[None]:
     except failures as problem:
         reason = _reason(problem)
         if "No module named" in reason or "PYTHON_VERSION_MISMATCH" in reason:
-            raise MissingComponentError(word("spark-workers", problem=reason)) from None
+            raise MissingComponentError(render("spark-workers", problem=reason)) from None
         raise data_error("spark-failure", problem=reason) from None
 
 

@@ -45,7 +45,7 @@ def read_statistics(
         return read_locally(source, declaration, limits, progress=progress, **resources)
     if engine == "spark":
         if threads is not None:
-            raise UsageError("Spark's cores are Spark's settings", argument=("threads", threads))
+            raise UsageError("set the cores in Spark's own settings", argument=("threads", threads))
         from privalue.readers.spark import read_with_spark  # noqa: PLC0415 - an extra
 
         return read_with_spark(data, declaration, limits, progress=progress)

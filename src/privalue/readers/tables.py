@@ -56,7 +56,7 @@ def open_table(data: Any, dialect: Dialect) -> Source | None:
 
 
 def _open_stream(
-    place: str, schema: pa.Schema, get: Callable[[list[str]], Any], **about: Any
+    place: str, schema: pa.Schema, get: Callable[[list[str]], Any], **fields: Any
 ) -> Source:
     """Return the rows of an object with an Arrow interface, which ``get`` returns."""
 
@@ -64,7 +64,7 @@ def _open_stream(
         with _translate_errors(place):
             yield from pa.RecordBatchReader.from_stream(get(names))
 
-    return open_batches(place, schema, fetch, **about)
+    return open_batches(place, schema, fetch, **fields)
 
 
 @contextmanager

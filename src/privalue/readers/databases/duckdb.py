@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from privalue.readers.databases.query import Batches, Query, quote, read_statement
-from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.messages import data_error, one_line, render
 from privalue.readers.source import BATCH_ROWS
 
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
@@ -68,9 +68,9 @@ class DuckDbFile:
         except (duckdb.Error, pa.ArrowException, OSError) as problem:
             reason = one_line(problem)
             if isinstance(problem, duckdb.OutOfMemoryException):
-                reason = word("duckdb-memory")
+                reason = render("duckdb-memory")
             elif isinstance(problem, duckdb.PermissionException):
-                reason = word("duckdb-forbidden", problem=reason)
+                reason = render("duckdb-forbidden", problem=reason)
             raise data_error("unreadable", place=place, problem=reason) from None
 
     def schema(self, connection: Any, query: Query) -> pa.Schema:

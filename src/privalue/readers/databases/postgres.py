@@ -10,7 +10,7 @@ from privalue.errors import DataError, UnavailableError
 from privalue.ledger.addresses import is_unanswered, postgres_server
 from privalue.readers.databases.cursor import CursorDatabase
 from privalue.readers.databases.query import Query, read_statement
-from privalue.readers.messages import data_error, one_line, word
+from privalue.readers.messages import data_error, one_line, render
 
 # Volatile functions without side effects.
 _HARMLESS = set(read_statement("postgres-harmless").split())
@@ -45,10 +45,10 @@ class PostgresServer(CursorDatabase):
         try:
             yield
         except (self._driver.Error, UnicodeError) as problem:
-            reason = self._server.mask_secrets(one_line(problem))
+            about = {"place": place, "problem": self._server.mask_secrets(one_line(problem))}
             if is_unanswered(problem, self._driver):
-                raise UnavailableError(word("server-silent", place=place, problem=reason)) from None
-            raise data_error("unreadable", place=place, problem=reason) from None
+                raise UnavailableError(render("server-silent", **about)) from None
+            raise data_error("unreadable", **about) from None
 
     def cursor(self, connection: Any) -> Any:
         """Return a server-side cursor, the only way in which a user's query is sent.

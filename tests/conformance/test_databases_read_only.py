@@ -1,7 +1,7 @@
-"""No query, and no foreign database file, does anything but read rows: on real databases.
+"""Queries and untrusted database files can only read rows: attacks on real databases.
 
-Each attack is tried through the command line and as the one who looks for columns: it is exit 3 in
-one line, the table is still there, and no other file was read or written.
+Each attack is run through the command line, and when columns are listed: it ends with exit 3 and
+one line, the table still has its rows, and no other file was read or written.
 """
 
 import hashlib
@@ -18,12 +18,13 @@ import privalue as pv
 from oracles.reading import statistics
 from oracles.refusals import refused
 from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
-from oracles.studies import rows_of, study, study_file
+from oracles.studies import rows_of, study_file
+from oracles.studies import study as make_study
 from privalue.cli import run
 from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25)], [(2, 1.0)]]
-STUDY = study(STATES)
+STUDY = make_study(STATES)
 TOML = study_file(states={"count": STATES})
 ROWS = "trajectory, step, state, reward"
 SECRET = "hidden-8472"
@@ -31,7 +32,7 @@ ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text("utf-
 
 
 def refusal(folder, data, capsys):
-    """The code of the error that the command logs; exit 3, and nothing on stdout."""
+    """Return the code of the error that the command logs, with exit 3 and nothing on stdout."""
     (folder / "study.toml").write_text(TOML)
     command = ["inspect", str(folder / "study.toml"), "--log-format", "json", "--data", data]
     assert run(command) == 3, data
@@ -45,14 +46,14 @@ def refusal(folder, data, capsys):
 
 
 @pytest.fixture
-def there(tmp_path):
-    """A folder of other files, and what stands in it."""
+def outside(tmp_path):
+    """Return a folder with another file, which no query may read."""
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "secret.csv").write_text(f"{ROWS}\n{SECRET},0,0,0.5\n")
     return tmp_path / "others"
 
 
-def unchanged(folder):
+def file_hashes(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).digest() for path in folder.iterdir()}
 
 
@@ -60,7 +61,7 @@ def unchanged(folder):
 
 
 @pytest.mark.parametrize("attack", ATTACKS["postgres"])
-def test_a_query_to_a_server_only_reads(place, there, attack, capsys):
+def test_a_query_to_a_server_only_reads(place, outside, attack, capsys):
     import psycopg
 
     address = as_postgres(place, HEADING, rows_of(EPISODES))
@@ -71,20 +72,20 @@ def test_a_query_to_a_server_only_reads(place, there, attack, capsys):
         )
         connection.execute("CREATE VIEW seen AS SELECT *, sneak() FROM rows")
         before = connection.execute("SELECT * FROM rows").fetchall()
-        there.chmod(0o777)  # the server is another user: nothing but privalue stops it
-        files = unchanged(there)
-        secret, out = there / "secret.csv", there / "out"
-        text = attack.format(secret=secret, folder=there, out=out) if "{" in attack else attack
+        outside.chmod(0o777)  # the server is another user: nothing but privalue stops it
+        files = file_hashes(outside)
+        secret, out = outside / "secret.csv", outside / "out"
+        text = attack.format(secret=secret, folder=outside, out=out) if "{" in attack else attack
         codes = {"query-acting", "query-escaped", "table-unnamed", "unreadable"}
         assert refusal(place.folder, f"{address}::{text}", capsys) in codes
         assert connection.execute("SELECT * FROM rows").fetchall() == before
-        (found,) = connection.execute("SELECT to_regclass('copied'), last_value FROM numbers")
-        assert found == (None, 1)
-    assert unchanged(there) == files
+        (row,) = connection.execute("SELECT to_regclass('copied'), last_value FROM numbers")
+        assert row == (None, 1)
+    assert file_hashes(outside) == files
 
 
 def test_the_session_is_read_only_too(place):
-    """What ends the transaction would still be in a session that does not write."""
+    """A statement that ends the transaction is still in a read-only session."""
     import psycopg
 
     from privalue.readers.databases.postgres import PostgresServer
@@ -100,7 +101,7 @@ def test_the_session_is_read_only_too(place):
             connection.execute("DROP TABLE rows CASCADE")
 
 
-def test_queries_that_only_read_still_do(place):
+def test_queries_that_only_read_are_accepted(place):
     address = as_postgres(place, HEADING, rows_of(EPISODES))
     expected = statistics(f"{address}::rows", STUDY)
     for query in (
@@ -119,52 +120,52 @@ def test_queries_that_only_read_still_do(place):
 
 
 @pytest.fixture
-def others(there):
-    """A DuckDB file to attack, beside what it should not reach."""
-    path = as_duckdb(Place(there.parent), HEADING, rows_of(EPISODES))
-    with closing(duckdb.connect(there / "other.duckdb")) as connection:
-        connection.execute(f"CREATE TABLE rows AS FROM '{there}/secret.csv'")
-        connection.execute(f"COPY rows TO '{there}/rows.parquet'")
+def duckdb_file(outside):
+    """Return a DuckDB file, and the names of files that no query may reach."""
+    path = as_duckdb(Place(outside.parent), HEADING, rows_of(EPISODES))
+    with closing(duckdb.connect(outside / "other.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE rows AS FROM '{outside}/secret.csv'")
+        connection.execute(f"COPY rows TO '{outside}/rows.parquet'")
     names = {
-        "secret": there / "secret.csv",
-        "folder": there,
-        "other": there / "other.duckdb",
-        "parquet": there / "rows.parquet",
-        "out": there / "out",
+        "secret": outside / "secret.csv",
+        "folder": outside,
+        "other": outside / "other.duckdb",
+        "parquet": outside / "rows.parquet",
+        "out": outside / "out",
     }
     return path, names
 
 
-def still_there(path, expected):
+def require_rows(path, expected):
     with closing(duckdb.connect(path, read_only=True)) as connection:
         assert connection.execute("SELECT count(*) FROM rows").fetchone() == (expected,)
 
 
 @pytest.mark.parametrize("attack", ATTACKS["duckdb"])
-def test_a_query_to_a_duckdb_file_only_reads(there, others, attack, capsys):
-    path, names = others
-    before = unchanged(there)
-    refusal(there.parent, f"{path}::{attack.format(**names)}", capsys)
-    assert unchanged(there) == before
-    still_there(path, 3)
+def test_a_query_to_a_duckdb_file_only_reads(outside, duckdb_file, attack, capsys):
+    path, names = duckdb_file
+    before = file_hashes(outside)
+    refusal(outside.parent, f"{path}::{attack.format(**names)}", capsys)
+    assert file_hashes(outside) == before
+    require_rows(path, 3)
 
 
 @pytest.mark.parametrize("view", ATTACKS["duckdb_views"])
-def test_a_view_of_a_foreign_duckdb_file_reads_no_other_file(there, others, view, capsys):
-    path, names = others
+def test_a_view_of_an_untrusted_duckdb_file_reads_no_other_file(outside, duckdb_file, view, capsys):
+    path, names = duckdb_file
     with closing(duckdb.connect(path)) as connection:
         connection.execute(ATTACKS["duckdb_views"][view].format(**names))
-    before = unchanged(there)
-    assert refusal(there.parent, f"{path}::seen", capsys) == "unreadable"
-    refusal(there.parent, f"{path}::SELECT {ROWS} FROM seen", capsys)
-    assert unchanged(there) == before
+    before = file_hashes(outside)
+    assert refusal(outside.parent, f"{path}::seen", capsys) == "unreadable"
+    refusal(outside.parent, f"{path}::SELECT {ROWS} FROM seen", capsys)
+    assert file_hashes(outside) == before
     assert statistics(f"{path}::rows", STUDY).trajectories == 2
-    still_there(path, 3)
+    require_rows(path, 3)
 
 
-def test_a_view_cannot_reach_what_python_holds(others):
-    path, _ = others
-    held = pv.__name__  # noqa: F841
+def test_a_view_cannot_read_python_variables(duckdb_file):
+    path, _ = duckdb_file
+    package_name = pv.__name__  # noqa: F841
     with closing(duckdb.connect(path)) as connection:
         frame = connection.sql("SELECT * FROM rows").arrow().read_all()
         assert connection.execute("SELECT count(*) FROM frame").fetchone() == (3,)
@@ -177,44 +178,44 @@ def test_a_view_cannot_reach_what_python_holds(others):
 
 
 @pytest.fixture
-def lite(there):
-    path = as_sqlite(Place(there.parent), HEADING, rows_of(EPISODES))
+def sqlite_file(outside):
+    path = as_sqlite(Place(outside.parent), HEADING, rows_of(EPISODES))
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE VIRTUAL TABLE words USING fts5(a)")
-    with closing(sqlite3.connect(there / "other.sqlite")) as connection, connection:
+    with closing(sqlite3.connect(outside / "other.sqlite")) as connection, connection:
         connection.execute("CREATE TABLE rows (trajectory, step, state, reward)")
     names = {
-        "secret": there / "secret.csv",
-        "other": there / "other.sqlite",
-        "out": there / "out",
+        "secret": outside / "secret.csv",
+        "other": outside / "other.sqlite",
+        "out": outside / "out",
     }
     return path, names
 
 
 @pytest.mark.parametrize("attack", ATTACKS["sqlite"])
-def test_a_query_to_an_sqlite_file_only_reads(there, lite, attack, capsys):
-    path, names = lite
-    before, own = unchanged(there), path.read_bytes()
-    refusal(there.parent, f"{path}::{attack.format(**names)}", capsys)
-    assert unchanged(there) == before
+def test_a_query_to_an_sqlite_file_only_reads(outside, sqlite_file, attack, capsys):
+    path, names = sqlite_file
+    before, own = file_hashes(outside), path.read_bytes()
+    refusal(outside.parent, f"{path}::{attack.format(**names)}", capsys)
+    assert file_hashes(outside) == before
     assert path.read_bytes() == own
 
 
 @pytest.mark.parametrize("view", ATTACKS["sqlite_views"])
-def test_a_view_of_a_foreign_sqlite_file_is_no_program(there, lite, view, capsys):
-    path, names = lite
+def test_a_view_of_an_untrusted_sqlite_file_runs_no_code(outside, sqlite_file, view, capsys):
+    path, names = sqlite_file
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(ATTACKS["sqlite_views"][view].format(**names))
-    before, own = unchanged(there), path.read_bytes()
-    refusal(there.parent, f"{path}::seen", capsys)
-    refusal(there.parent, f"{path}::SELECT * FROM seen", capsys)
-    assert unchanged(there) == before
+    before, own = file_hashes(outside), path.read_bytes()
+    refusal(outside.parent, f"{path}::seen", capsys)
+    refusal(outside.parent, f"{path}::SELECT * FROM seen", capsys)
+    assert file_hashes(outside) == before
     assert path.read_bytes() == own
     assert statistics(f"{path}::rows", STUDY).trajectories == 2
 
 
-def test_what_only_reads_an_sqlite_file_still_does(lite):
-    path, _ = lite
+def test_views_and_queries_that_only_read_sqlite_are_accepted(sqlite_file):
+    path, _ = sqlite_file
     expected = statistics(f"{path}::rows", STUDY)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE VIEW seen AS SELECT *, upper(hex(state)) AS x FROM rows")
@@ -233,8 +234,8 @@ def test_what_only_reads_an_sqlite_file_still_does(lite):
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgresql"])
 def test_a_query_that_is_not_valid_utf_8_is_refused(place, kind):
     make = {"duckdb": as_duckdb, "sqlite": as_sqlite, "postgresql": as_postgres}[kind]
-    made = make(place, HEADING, rows_of(EPISODES))
+    address = make(place, HEADING, rows_of(EPISODES))
     for odd in ("SELECT 1\0", "SELECT '\udcff'", "\udcff"):
         with refused("name-encoding") as error:
-            statistics(f"{made}::{odd}", STUDY)
+            statistics(f"{address}::{odd}", STUDY)
         assert "keeper" not in str(error.value)  # an address may hold a password
