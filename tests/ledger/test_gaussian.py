@@ -17,7 +17,7 @@ from privalue.core.calibration import gaussian
 from privalue.errors import BudgetError
 from privalue.ledger import MU2, Amount, BudgetTerms, Protection, epsilon_of, mu2_of_alpha, terms
 from privalue.ledger.amounts import LARGEST, cost_of
-from privalue.ledger.gaussian import affordable, covers_pure, is_refuted, mu2_of_pure, mu2_total
+from privalue.ledger.gaussian import covers_pure, is_refuted, max_epsilon, mu2_of_pure, mu2_total
 
 EPSILON = 10**12  # units of 1
 ALPHA = gaussian(1.0, 1e-6).alpha
@@ -77,7 +77,7 @@ def test_a_total_keeps_its_promise(epsilon, delta):
 @given(st.integers(1, 10**18), st.sampled_from([1e-15, 1e-9, 1e-6, 0.1]))
 @settings(max_examples=40, deadline=None)
 def test_printed_epsilons_are_rounded_to_the_safe_side(mu2, delta):
-    spent, left = epsilon_of(mu2, delta), affordable(mu2, delta)
+    spent, left = epsilon_of(mu2, delta), max_epsilon(mu2, delta)
     with mp.workdps(60):
         assert literal.composed_delta(spent, [mp.sqrt(mpf(mu2) / MU2)]) <= delta
     if left is not None:
@@ -128,7 +128,7 @@ def test_k_steps_cost_k_squared(unit, neighbours, steps):
     total = BudgetTerms(**person, max_trajectories_per_person=3, accounting="gaussian")
     release = Protection(unit=unit, neighbours=neighbours)
     assert total.steps(release) == steps
-    price = total.price(cost_of(1.0, 1e-6), steps, 7.0 * ALPHA)
+    price = total.cost(cost_of(1.0, 1e-6), steps, 7.0 * ALPHA)
     assert price == Amount(mu2=mu2_of_alpha(7.0 * ALPHA, steps))
     with mp.workdps(60):  # the exact delta of one Gaussian whose shift is k times as large
         true = literal.composed_delta(1.0, [steps / mpf(7.0 * ALPHA)])
@@ -136,15 +136,15 @@ def test_k_steps_cost_k_squared(unit, neighbours, steps):
         cheap = math.ceil(MU2 * steps / Fraction(7.0 * ALPHA) ** 2)  # planted: k for k squared
         if steps > 1:
             assert literal.composed_delta(1.0, [mp.sqrt(mpf(cheap) / MU2)]) < true
-    pure = total.price(cost_of(0.01, 0.0), steps, None)
+    pure = total.cost(cost_of(0.01, 0.0), steps, None)
     assert pure == Amount(mu2=mu2_of_pure(steps * EPSILON // 100))
 
 
 def test_a_release_without_a_mu_does_not_enter_a_gaussian_total():
     with pytest.raises(BudgetError):
-        TERMS.price(cost_of(0.1, 1e-9), 1, None)
+        TERMS.cost(cost_of(0.1, 1e-9), 1, None)
     with pytest.raises(BudgetError):
-        TERMS.price(cost_of(1.0, 1e-6), 1, ALPHA * 0.99)
+        TERMS.cost(cost_of(1.0, 1e-6), 1, ALPHA * 0.99)
 
 
 def test_a_mix_of_gaussian_and_pure_releases_keeps_the_promise():

@@ -64,8 +64,8 @@ def test_a_gaussian_total_takes_mu_and_pure_epsilon(ledger):
 def test_a_price_that_is_too_low_fails_the_check(ledger, monkeypatch):
     """Planted: one unit of mu^2 less than the other tool's noise costs."""
     declare(ledger, accounting="gaussian")
-    price = BudgetTerms.price
-    monkeypatch.setattr(BudgetTerms, "price", lambda *asked: Amount(mu2=price(*asked).mu2 - 1))
+    price = BudgetTerms.cost
+    monkeypatch.setattr(BudgetTerms, "cost", lambda *asked: Amount(mu2=price(*asked).mu2 - 1))
     ledger.spend(DATASET, mu=0.1, what=WHAT, **WHO)
     with pytest.raises(LedgerError):
         ledger.verify()
