@@ -128,14 +128,14 @@ ENDED = [[("a",), ("out",)]] * 900
 )
 def test_sums_that_mean_something_else_are_refused(first, second, changes):
     usual = {**USUAL, **BOTH, "returns": (0, 4)}
-    mine, other = (
-        pv.release(pv.Study(**{**usual, **each}), rows, accept_useless=True)
-        for each, rows in zip(changes, (first, second), strict=True)
+    first_release, second_release = (
+        pv.release(pv.Study(**{**usual, **change}), rows, accept_useless=True)
+        for change, rows in zip(changes, (first, second), strict=True)
     )
-    again = pv.release(pv.Study(**{**usual, **changes[0]}), first, accept_useless=True)
-    assert len(pv.pool([mine, again]).pooled_from) == 2
+    repeated = pv.release(pv.Study(**{**usual, **changes[0]}), first, accept_useless=True)
+    assert len(pv.pool([first_release, repeated]).pooled_from) == 2
     with refused("not-alike"):
-        pv.pool([mine, other])
+        pv.pool([first_release, second_release])
 
 
 def test_the_command_refuses_by_its_exit_code(sites, tmp_path, capsys):
@@ -203,7 +203,7 @@ def coverage(rng, draws, *, same_people, claimed):
     for _ in range(draws):
         table = people(rng, 400)
         data = [table] * 3 if same_people else [table, people(rng, 400), people(rng, 400)]
-        pooled = pv.pool([pv.release(study, each) for each in data], same_people=claimed)
+        pooled = pv.pool([pv.release(study, rows) for rows in data], same_people=claimed)
         covered.append((pooled.total_low <= MEANS) & (pooled.total_high >= MEANS))
     return np.mean(covered)
 
@@ -255,25 +255,25 @@ def test_alike_sources_of_very_many_people_are_not_marked():
 def slow_q(sources, at, v):
     """Q of one key at a value, or at several."""
     total = 0.0
-    for one in sources:
-        y = v - one.centre
-        variance = one.sum_noise[at] ** 2 + (y * one.count_noise[at]) ** 2
-        variance += max(one.counts[at], 0) * (1 - v) * v
-        total = total + (one.sums[at] - y * one.counts[at]) ** 2 / variance
+    for source in sources:
+        y = v - source.centre
+        variance = source.sum_noise[at] ** 2 + (y * source.count_noise[at]) ** 2
+        variance += max(source.counts[at], 0) * (1 - v) * v
+        total = total + (source.sums[at] - y * source.counts[at]) ** 2 / variance
     return total
 
 
 def _pooled_flags(rng, study, means):
-    sites = [pv.release(study, people(rng, 1000, each)) for each in means]
+    sites = [pv.release(study, people(rng, 1000, mean)) for mean in means]
     return pv.pool(sites).flags.tolist()
 
 
 def test_differences_of_sources_by_the_slow_rule(sites):
     """Q at its smallest v, found by a plain search for each state."""
-    each = [pooling.released_ratios(site) for site in sites]
-    fast = pooling.sources_differ(each, level=0.5, cluster_sizes=[1] * len(each))
+    ratios = [pooling.ratios_of(site) for site in sites]
+    fast = pooling.sources_differ(ratios, level=0.5, cluster_sizes=[1] * len(ratios))
     for at in range(len(STATES)):
-        best = optimize.minimize_scalar(lambda v, at=at: slow_q(each, at, v), bounds=(0, 1)).fun
+        best = optimize.minimize_scalar(lambda v, at=at: slow_q(ratios, at, v), bounds=(0, 1)).fun
         assert fast[at] == (best > stats.chi2.isf(0.5 / len(STATES), len(sites)))
 
 
