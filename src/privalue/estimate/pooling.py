@@ -198,14 +198,16 @@ def _stack(ratios: Sequence[Ratios]) -> dict[str, NDArray[np.float64]]:
     return {name: np.stack([part.numbers[name] for part in ratios]) for name in ratios[0].numbers}
 
 
+def _concatenate(ratios: Sequence[Ratios]) -> Ratios:
+    """Return the ratios of all keys of all sources, source after source."""
+    numbers = {name: rows.ravel() for name, rows in _stack(ratios).items()}
+    return Ratios.within(ratios[0].bounds, **numbers)
+
+
 def add_ratios(ratios: Sequence[Ratios]) -> Ratios:
     """Return the sums and counts of all sources together, with their noise."""
-    noise = ("sum_noise", "count_noise")  # whose squares add up
-    totals = {
-        name: np.sqrt(np.square(rows).sum(axis=0)) if name in noise else rows.sum(axis=0)
-        for name, rows in _stack(ratios).items()
-    }
-    return Ratios.within(ratios[0].bounds, **totals)
+    keys = np.arange(len(ratios[0].sums))
+    return _concatenate(ratios).pool(np.tile(keys, len(ratios)))
 
 
 def sources_differ(
@@ -288,9 +290,7 @@ def difference(
     if pair[0].arms or pair[0].actions or not has_own_values:
         why = "only releases without arms, actions, tied values and a ridge have a difference"
         raise StudyError(why, code="not-alike")
-    by_release = list(map(ratios_of, pair))
-    numbers = {name: rows.ravel() for name, rows in _stack(by_release).items()}
-    ratios = Ratios.within(by_release[0].bounds, **numbers)
+    ratios = _concatenate(list(map(ratios_of, pair)))
     tabular = Design(phi=aggregation(len(ratios.sums), 1), weights=np.ones(len(ratios.sums)))
     repeats = max(part.releases_per_person or 1 for part in pair)
     estimates = replace(fit_keys(study, tabular, ratios, None, repeats), arms=2)
