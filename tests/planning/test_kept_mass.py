@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles import kept_mass
 from privalue.core import GRID_STEPS
-from privalue.planning import least_retained_weight, mechanism_of_study, plan
+from privalue.planning import least_kept_mass, mechanism_of_study, plan
 from privalue.simulation import parse_world, simulate_episodes
 
 WORLD = parse_world("garnet:N=6,A=3,seed=5")
@@ -36,7 +36,7 @@ clips = st.sampled_from([0.5, 1.0, 2.0, 10.0, 100.0])
 def test_the_kept_mass_is_the_recursion_rounded_down(pair, clip, steps):
     target, behaviour = pair
     exact = kept_mass.least_kept(target.tolist(), behaviour.tolist(), clip, steps)
-    found = least_retained_weight(target, behaviour, clip, steps)
+    found = least_kept_mass(target, behaviour, clip, steps)
     assert found <= exact + 1e-12
     assert found == pytest.approx(exact, abs=0.01)
 
@@ -51,8 +51,8 @@ def test_no_world_keeps_less_mass_than_the_bound(pair, clip, steps, seed):
     kept = kept_mass.kept_in_a_world(
         start.tolist(), moves.tolist(), target.tolist(), behaviour.tolist(), clip, steps
     )
-    assert least_retained_weight(target, behaviour, clip, steps) <= kept + 1e-12
-    assert least_retained_weight(target, behaviour, clip, steps + 1) <= kept + 1e-12
+    assert least_kept_mass(target, behaviour, clip, steps) <= kept + 1e-12
+    assert least_kept_mass(target, behaviour, clip, steps + 1) <= kept + 1e-12
 
 
 def test_planted_mistakes_would_be_seen():
@@ -60,10 +60,10 @@ def test_planted_mistakes_would_be_seen():
     target = np.array([[0.9, 0.1], [0.5, 0.5]])
     behaviour = np.full((2, 2), 0.5)
     right = kept_mass.least_kept(target.tolist(), behaviour.tolist(), 2.0, 4)
-    assert least_retained_weight(target, behaviour, 2.0, 4) == pytest.approx(right, abs=0.005)
+    assert least_kept_mass(target, behaviour, 2.0, 4) == pytest.approx(right, abs=0.005)
     mean = target.mean(axis=0, keepdims=True)
-    assert least_retained_weight(mean, behaviour[:1], 2.0, 4) > right + 0.05
-    assert abs(least_retained_weight(behaviour, target, 2.0, 4) - right) > 0.05
+    assert least_kept_mass(mean, behaviour[:1], 2.0, 4) > right + 0.05
+    assert abs(least_kept_mass(behaviour, target, 2.0, 4) - right) > 0.05
 
 
 def described(world=WORLD, target="optimal:0.1", **changes):

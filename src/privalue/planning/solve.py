@@ -10,7 +10,7 @@ from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import UsageError
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.predict import mechanism_of_study, predict
-from privalue.planning.sentences import say
+from privalue.planning.sentences import sentence
 from privalue.planning.synthetic import Synthetic
 from privalue.study import Study
 
@@ -31,16 +31,16 @@ class Answer:
     @property
     def text(self) -> str:
         """Return the answer in a sentence."""
-        what = say("answer", self.measure, target=self.target)
+        goal = sentence("answer", self.measure, target=self.target)
         if self.value is None:
-            return say("answer", "never", what=what, quantity=self.quantity)
-        return say("answer", self.quantity, what=what, value=self.value)
+            return sentence("answer", "never", goal=goal, quantity=self.quantity)
+        return sentence("answer", self.quantity, goal=goal, value=self.value)
 
 
 def _require_target(target: float, most: float) -> None:
     """Refuse a target that is not above 0, or that needs no data at all."""
     if not 0 < target < most:
-        text = say("question", "target", target=target, most=most)
+        text = sentence("question", "target", target=target, most=most)
         raise UsageError(text, code="target-out-of-range")
 
 
