@@ -29,7 +29,7 @@ APPROVED = Path(__file__).parent / "approved"
 
 def shown(description, **how):
     text = StringIO()
-    terminal.show(description, console=SafeConsole(file=text, width=100), **how)
+    terminal.print_description(description, console=SafeConsole(file=text, width=100), **how)
     return text.getvalue()
 
 

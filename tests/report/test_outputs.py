@@ -60,7 +60,7 @@ def people(*counts):
 def texts_of(release, folder, answers=None):
     """Every file that is made of a release, what a notebook shows, and the terminal."""
     description, screen = describe(release), io.StringIO()
-    terminal.show(
+    terminal.print_description(
         description,
         sections=("result", "study", "method"),
         with_verdict=True,
