@@ -75,10 +75,8 @@ def simulate(
     if actions:
         result["actions"] = source.decisions[0].actions
     if truth is not None:
-        cut = truncate_at is not None
-        result["truth"] = write_truth(
-            source, truth, trajectories=rows.trajectories, actions=actions, cut=cut
-        )
+        options = {"actions": actions, "truncated": truncate_at is not None}
+        result["truth"] = write_truth(source, truth, trajectories=rows.trajectories, **options)
     if as_json:
         print_json(result)
     else:

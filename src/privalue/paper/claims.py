@@ -135,7 +135,7 @@ def alike(curves: Sequence[Curve], threshold: float) -> Finding:
     private, plain = curves
     ratios = private.values / plain.values
     last = evidence.estimate(ratios[:, -1])
-    since = evidence.reached(private.at, ratios.mean(axis=0), threshold)
+    since = evidence.settling_point(private.at, ratios.mean(axis=0), threshold)
     numbers = {
         "ratio": last.value,
         "last": private.at[-1],
@@ -148,7 +148,7 @@ def alike(curves: Sequence[Curve], threshold: float) -> Finding:
 def alike_at_best_ridge(curves: Sequence[Curve], threshold: float) -> Finding:
     """Test whether DP-LSL with the best lambda is as accurate as LSW."""
     private, plain = curves
-    ratio = evidence.lowest(private.at, private.mean)[1] / float(plain.mean[-1])
+    ratio = evidence.minimum(private.at, private.mean)[1] / float(plain.mean[-1])
     return ratio <= threshold, {"ratio": ratio}
 
 
@@ -163,7 +163,7 @@ def useful_before(curves: Sequence[Curve]) -> Finding:
     """Test that DP-LSL beats a constant estimate at a smaller m than DP-LSW beats DP-LSL."""
     lsw, lsl = curves
     constant = methods.rmse(np.full(len(methods.truth()), 0.5))
-    useful = evidence.reached(lsl.at, lsl.mean, constant)
+    useful = evidence.settling_point(lsl.at, lsl.mean, constant)
     return useful < evidence.crossing(lsw, lsl)[0], {"useful": useful}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.paper.evidence import reached
+from privalue.paper.evidence import settling_point
 from privalue.paper.experiments import PUBLISHED, SSP, TARGETS, Curve, Results
 from privalue.paper.methods import rmse, truth
 from privalue.report.drawing import Axes, Figure, LogLocator, NullLocator, mpl
@@ -94,7 +94,7 @@ def _decorate(axes: Axes, table: Results, part: Mapping[str, Any], spec: Mapping
         guide = 1e3 * (at / at[0]) ** slope
         axes.plot(at, guide, color=GREY, linewidth=1, linestyle=":", label=f"slope {slope:g}")
     if "arrows" in part:
-        _point_out_savings(axes, table, part["keys"])
+        _draw_savings(axes, table, part["keys"])
     if "legend" in part:
         axes.legend(loc=part["legend"])
 
@@ -106,11 +106,11 @@ def _tick(y: float, _: object = None) -> str:
     return f"{y:,.0f}" if 1 <= y < 1e4 else f"$10^{{{round(np.log10(y))}}}$"
 
 
-def _point_out_savings(axes: Axes, table: Results, keys: Mapping[str, Any]) -> None:
+def _draw_savings(axes: Axes, table: Results, keys: Mapping[str, Any]) -> None:
     """Draw an arrow at each target from our curve to the better of the paper's two."""
     curves = {name: table.curve(best="ridge", algorithm=name, **keys) for name in (*PUBLISHED, SSP)}
     for target in TARGETS:
-        sizes = {name: reached(curve.at, curve.mean, target) for name, curve in curves.items()}
+        sizes = {name: settling_point(c.at, c.mean, target) for name, c in curves.items()}
         our_size, paper_size = sizes[SSP], min(sizes[name] for name in PUBLISHED)
         if not (math.isfinite(our_size) and math.isfinite(paper_size)):
             continue
