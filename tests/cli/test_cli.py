@@ -93,13 +93,13 @@ def test_the_journey_as_json(folder, capsys):
 def test_the_demo_goes_the_whole_journey(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["demo", "--json"]) == 0
-    made = printed_json(capsys)
-    assert made["rmse"] < 0.05
-    assert made["predicted_rmse"] < 0.05
+    summary = printed_json(capsys)
+    assert summary["rmse"] < 0.05
+    assert summary["predicted_rmse"] < 0.05
     for key in ("study", "data", "private_page", "ledger", "release", "report", "registry"):
-        assert (tmp_path / made[key]).stat().st_size > 300
+        assert (tmp_path / summary[key]).stat().st_size > 300
     public = str(tmp_path / "demo" / "released")
-    assert run(["ledger", "verify", "--ledger", made["ledger"], "--release", public]) == 0
+    assert run(["ledger", "verify", "--ledger", summary["ledger"], "--release", public]) == 0
     assert run(["demo"]) == 0  # a second one goes beside it
     assert (tmp_path / "demo-2" / "released" / "release.json").exists()
 

@@ -15,16 +15,16 @@ M = 1000
 
 
 def prepared(neighbours="replace-one"):
-    found = prepare(study(3, privacy={"neighbours": neighbours}, mechanism=SSP))
-    size = found.mechanism.terms.size
+    prepared_study = prepare(study(3, privacy={"neighbours": neighbours}, mechanism=SSP))
+    size = prepared_study.mechanism.terms.size
     known = dataclasses.replace(size, units=M) if neighbours == "replace-one" else size
-    return found.mechanism_for(known)
+    return prepared_study.mechanism_for(known)
 
 
 def beyond(mechanism, numbers, level=3):
     mechanism.rules = SimpleNamespace(choose_level=lambda *_: level)
-    found = stage_parts(mechanism, {"bounds": np.array(numbers)}, 0.95)
-    return found["stages"][0].chosen.beyond
+    parts = stage_parts(mechanism, {"bounds": np.array(numbers)}, 0.95)
+    return parts["stages"][0].chosen.beyond
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
@@ -37,8 +37,8 @@ def test_intervals_cover_shares_as_often_as_they_say(neighbours, share):
     generator = np.random.default_rng(6)
     hits = 0
     for error in generator.standard_normal((draws, len(truth))):
-        found = beyond(mechanism, truth + mechanism.bounds_sigma * error)
-        hits += found.low <= share <= found.high + 1e-9  # odds have an upper bound
+        estimate = beyond(mechanism, truth + mechanism.bounds_sigma * error)
+        hits += estimate.low <= share <= estimate.high + 1e-9  # odds have an upper bound
     level = 0.95 ** (1 / 11)
     slack = 5 * (level * (1 - level) / draws) ** 0.5
     assert hits / draws >= level - slack
@@ -56,8 +56,8 @@ def test_the_bound_may_be_chosen_by_the_same_histogram(neighbours):
     hits = 0
     for error in generator.standard_normal((draws, len(truth))):
         numbers = truth + mechanism.bounds_sigma * error
-        found = [beyond(mechanism, numbers, level) for level in range(11)]
-        hits += all(one.low <= share <= one.high for one, share in zip(found, shares, strict=True))
+        bands = [beyond(mechanism, numbers, level) for level in range(11)]
+        hits += all(one.low <= share <= one.high for one, share in zip(bands, shares, strict=True))
     assert hits / draws >= 0.95
 
 

@@ -27,9 +27,9 @@ def exactly(count=3, **sections):
 
 @pytest.fixture
 def ledger(tmp_path):
-    kept = pv.open_ledger(tmp_path / "ledger.db")
-    kept.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
-    return kept
+    new_ledger = pv.open_ledger(tmp_path / "ledger.db")
+    new_ledger.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
+    return new_ledger
 
 
 def refused(chosen, ledger):

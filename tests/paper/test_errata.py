@@ -98,10 +98,10 @@ def test_the_table_of_lsw():
     table = rows("1. ")
     assert len(table) == 8
     for cells in table:
-        m, short, long, low, high, drawn, corrected, corrected_short = numbers(cells)
+        m, short, long, low, high, sample, corrected, corrected_short = numbers(cells)
         x = chain(int(m))
         true = theory.expected_lsw_excess(x)
-        found = (
+        computed = (
             theory.lsw_excess_short_bound_as_published(x),
             theory.lsw_excess_bound_as_published(x),
             true.lower,
@@ -110,8 +110,8 @@ def test_the_table_of_lsw():
             theory.lsw_excess_short_bound(x),
         )
         printed = (short, long, low, high, corrected, corrected_short)
-        assert printed == pytest.approx(found, rel=5.1e-3, abs=0)
-        assert 0.95 * low <= drawn <= 1.05 * high
+        assert printed == pytest.approx(computed, rel=5.1e-3, abs=0)
+        assert 0.95 * low <= sample <= 1.05 * high
 
 
 # 2. DP-LSL
@@ -137,21 +137,21 @@ def test_the_table_of_lsl():
     table = rows("2. ")
     assert len(table) == 8
     for world, *cells in table:
-        states, ridge, m, published, drawn, ratio, summed, corrected = numbers(cells)
+        states, ridge, m, published, sample, ratio, summed, corrected = numbers(cells)
         if world == "ward":
             assert ridge == 2
             x, (mean, error) = ward(int(states), int(m)), ward_excess(int(states), int(m))
         else:
             x = chain(int(m), ridge)
             mean, error = simulated(theory.lsl_excess_given_counts, int(m), ridge=ridge)
-        found = (
+        computed = (
             theory.lsl_excess_bound_as_published(x),
             theory.lsl_excess_summed_bound(x),
             theory.lsl_excess_bound(x),
         )
-        assert (published, summed, corrected) == pytest.approx(found, rel=7e-3, abs=0)
-        assert drawn == pytest.approx(mean, rel=7e-3, abs=6 * error)
-        assert ratio == pytest.approx(drawn / published, rel=2e-2, abs=0)
+        assert (published, summed, corrected) == pytest.approx(computed, rel=7e-3, abs=0)
+        assert sample == pytest.approx(mean, rel=7e-3, abs=6 * error)
+        assert ratio == pytest.approx(sample / published, rel=2e-2, abs=0)
 
 
 # 3. Rates

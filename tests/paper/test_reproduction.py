@@ -40,17 +40,17 @@ def command(*arguments):
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduced")
-    done = command("--out", folder, "--quick", "--json")
-    assert done.exit_code == 0, done.output
-    return folder, json.loads(done.stdout)
+    output = command("--out", folder, "--quick", "--json")
+    assert output.exit_code == 0, output.output
+    return folder, json.loads(output.stdout)
 
 
 @pytest.mark.long
 def test_the_command_makes_everything(quick):
-    folder, told = quick
-    assert told["private"] is False
-    assert (told["effort"], told["runs"]) == ("quick", 5)
-    for name in [*told["pictures"], *told["files"]]:
+    folder, output = quick
+    assert output["private"] is False
+    assert (output["effort"], output["runs"]) == ("quick", 5)
+    for name in [*output["pictures"], *output["files"]]:
         assert Path(name).stat().st_size > 200
     for name in EXPERIMENTS:
         with (folder / f"{name}.csv").open() as opened:
@@ -101,17 +101,17 @@ def test_our_methods_are_at_least_as_good_as_the_independent_computation():
 )
 def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m, scale, fits):
     """docs/errata.md: between two sums over binomials. Planted: noise that is a tenth too small."""
-    described = theory.Setting(
+    setting = theory.Setting(
         design=design_of(Features()),
         calibration=published_pair("nissim", EPSILON, DELTA, 40),
         chances=world().visits,
         trajectories=m,
         largest=1.0,
     )
-    true = theory.expected_lsw_excess(described)
-    found = [scale**2 * excess(DP_LSW, Features(), m, run) for run in range(60)]
-    error = np.std(found) / math.sqrt(len(found))
-    assert (true.lower - 4 * error <= np.mean(found) <= true.upper + 4 * error) == fits
+    true = theory.expected_lsw_excess(setting)
+    excesses = [scale**2 * excess(DP_LSW, Features(), m, run) for run in range(60)]
+    error = np.std(excesses) / math.sqrt(len(excesses))
+    assert (true.lower - 4 * error <= np.mean(excesses) <= true.upper + 4 * error) == fits
 
 
 # The page
@@ -130,6 +130,6 @@ def rows_between(name):
 @pytest.mark.long
 def test_the_page_says_what_a_quick_run_says(quick):
     """Its table comes from the full run; seeds are fixed, and five runs already agree with it."""
-    _, told = quick
+    _, output = quick
     page = {row[0].strip("| "): row[1].strip("*| ") for row in rows_between("claims")}
-    assert page == {claim["sentence"]: claim["verdict"] for claim in told["claims"]}
+    assert page == {claim["sentence"]: claim["verdict"] for claim in output["claims"]}
