@@ -60,7 +60,7 @@ def estimate(
     values, bounds = mechanism.design.values(theta), mechanism.terms.limits.return_bounds
     column, size = np.clip(values, *bounds), mechanism.terms.size.trajectories
     flags = flags_of_study(study, column, size)
-    tables = {"values": flagged_table({**_labels(study), "value": column}, flags, common)}
+    tables = {"values": flagged_table({**key_labels(study), "value": column}, flags, common)}
     if study.start_distribution is not None:
         overall = np.clip([study.start_distribution @ values], *bounds)
         tables["policy"] = flagged_table({"value": overall}, [], common)
@@ -98,7 +98,7 @@ def statistics_parts(
     """
     pairs, start = study.pairs, study.start_distribution
     flags = [*source_flags, *estimates.flags, *flags_of_study(study, estimates.values)]
-    tables = {"values": flagged_table({**_labels(study), **estimates.columns}, flags, common)}
+    tables = {"values": flagged_table({**key_labels(study), **estimates.columns}, flags, common)}
     by_state = estimates
     if pairs is not None:
         by_state = estimates.pool_actions(pairs.state_of, study.limits.max_states_per_trajectory)
@@ -362,7 +362,7 @@ def _texts(labels: Any) -> NDArray[Any]:
     return np.array([str(label) for label in labels], dtype=object)
 
 
-def _labels(study: Study) -> dict[str, NDArray[Any]]:
+def key_labels(study: Study) -> dict[str, NDArray[Any]]:
     """Return the label columns of the keys."""
     states, arms, pairs = _texts(study.names.names), _texts(study.arms.names), study.pairs
     if pairs is not None:

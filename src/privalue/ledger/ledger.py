@@ -411,5 +411,5 @@ def _describe_earlier_charge(execute: Execute, earlier: LedgerEntry) -> str:
         return f"the same was {origin} (entry {earlier.number}); say what is new about it"
     return (
         f"the identical request was {origin} (entry {earlier.number}), and has no release yet: "
-        "finish the interrupted run, or set another [study] period, which pays again"
+        "finish the interrupted run, or set another [study] period, which is charged again"
     )

@@ -1,14 +1,13 @@
 """Plot the results, as ``figures.toml`` describes, in the style of ``figures.mplstyle``."""
 
 import math
-import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from privalue.errors import read_texts
 from privalue.paper.evidence import settling_point
 from privalue.paper.experiments import PUBLISHED, SSP, TARGETS, Curve, Results
 from privalue.paper.methods import rmse, truth
@@ -21,12 +20,10 @@ Tables = Mapping[str, Results]
 def draw_all(tables: Tables, folder: Path) -> dict[str, list[Path]]:
     """Write every figure as PNG and SVG (reproducible byte by byte); return files by figure."""
     files: dict[str, list[Path]] = {}
-    package = resources.files("privalue.paper")
-    described = tomllib.loads(package.joinpath("figures.toml").read_text("utf-8"))
-    style = package.joinpath("figures.mplstyle")
-    with resources.as_file(style) as path, mpl.rc_context(fname=path):
-        for spec in described["figures"]:
-            figure = _figure(tables[spec["results"]], spec, described["styles"])
+    texts = read_texts(__file__, "figures.toml")
+    with mpl.rc_context(fname=Path(__file__).with_name("figures.mplstyle")):
+        for spec in texts["figures"]:
+            figure = _figure(tables[spec["results"]], spec, texts["styles"])
             name = spec["name"]
             files[name] = [folder / f"{name}.png", folder / f"{name}.svg"]
             figure.savefig(files[name][0], metadata={"Software": "privalue"})

@@ -16,7 +16,7 @@ import numpy as np
 
 from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.errors import StudyError, UsageError, plural
-from privalue.estimate import SUPPORTED
+from privalue.estimate import SUPPORTED, key_labels
 from privalue.planning import solve as solvers
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
 from privalue.planning.off_policy import CLIPS, ClipRow, bound_row, world_row
@@ -357,23 +357,10 @@ def _states(
     """
     visits = prediction.visits
     halves = prediction.by_key / unit if widths is None else widths.at(visits)
-    return tuple(
-        StateRow(**names, visits=expected, half_width=half)
-        for names, expected, half in zip(
-            _key_names(study), visits.tolist(), halves.tolist(), strict=True
-        )
-    )
-
-
-def _key_names(study: Study) -> list[dict[str, str]]:
-    """Return the state of every key, with its arm or action."""
-    states, pairs = tuple(map(str, study.names.names)), study.pairs
-    if pairs is not None:
-        places = zip(pairs.state_of.tolist(), pairs.action_of.tolist(), strict=True)
-        return [{"state": states[s], "action": pairs.actions.label(a)} for s, a in places]
-    if study.arms.names:
-        return [{"state": state, "arm": arm} for arm in study.arms.names for state in states]
-    return [{"state": state} for state in states]
+    labels = key_labels(study)
+    names = (*labels, "visits", "half_width")
+    rows = zip(*labels.values(), visits.tolist(), halves.tolist(), strict=True)
+    return tuple(StateRow(**dict(zip(names, row, strict=True))) for row in rows)
 
 
 def _require_question(
@@ -447,8 +434,7 @@ def _release_notices(study: Study, trajectories: int | None) -> Iterator[PlanNot
     yield from usefulness_notices(usefulness(study, mechanism, trajectories))
     delta = large_delta(study, mechanism.terms.size)
     if delta is not None:
-        code = "delta-not-below-1/m" if delta.refused else "large-delta"
-        yield notice(code, text=delta.text)
+        yield notice(delta.code, text=delta.text)
 
 
 def usefulness_notices(result: Usefulness) -> Iterator[PlanNotice]:

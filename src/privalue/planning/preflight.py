@@ -141,6 +141,7 @@ def require_useful(
 class LargeDelta:
     """The message about a large delta, and whether that delta is refused."""
 
+    code: str
     text: str
     refused: bool
 
@@ -152,9 +153,10 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
         return None
     noun = "persons" if study.privacy.unit == "person" and size.units else "trajectories"
     refused = delta * units >= 1
-    kind, bound = ("refused", 1 / units) if refused else ("large", 0.1 / units)
-    text = sentence("delta", kind, bound=bound, delta=delta, units=units, what=noun)
-    return LargeDelta(text=text, refused=refused)
+    code = "delta-not-below-1/m" if refused else "large-delta"
+    bound = (1.0 if refused else 0.1) / units
+    text = sentence("delta", code, bound=bound, delta=delta, units=units, what=noun)
+    return LargeDelta(code=code, text=text, refused=refused)
 
 
 def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[Accepted]:
@@ -163,12 +165,12 @@ def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> li
     if large is None:
         return []
     if not large.refused:
-        warn_caller(large.text, code="large-delta")
+        warn_caller(large.text, code=large.code)
         return []
     if not accepted:
         raise StudyError(
             large.text,
-            code="delta-not-below-1/m",
+            code=large.code,
             hint="or accept it with {accept_large_delta}",
         )
     return ["large-delta"]

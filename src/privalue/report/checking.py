@@ -112,8 +112,7 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
     size = declared_size(study)
     delta = large_delta(study, size)
     if delta is not None:
-        code = "delta-not-below-1/m" if delta.refused else "large-delta"
-        yield Notice(code, "stop" if delta.refused else "warn", {"text": delta.text})
+        yield Notice(delta.code, "stop" if delta.refused else "warn", {"text": delta.text})
     for notice in usefulness_notices(usefulness(study, mechanism, size.trajectories)):
         yield Notice(notice.code, notice.severity, {"text": notice.text})
     if study.states.ends is not None and study.data.one_trajectory_per_person:
