@@ -32,7 +32,7 @@ def write_study(names):
     return study_template(guessed.values, {**guessed.questions, **guessed.hints})
 
 
-def answered(text, **more):
+def answer_all(text, **more):
     """The file, with an answer in place of every question mark."""
     for key, answer in {**ANSWERS, **more}.items():
         text = text.replace(f'\n{key} = "?"', f"\n{key} = {answer}")
@@ -77,7 +77,7 @@ def test_whatever_the_names_the_file_parses_and_loads_once_it_is_answered(names)
         assert sections["data"][role] == name
     with refused("questions-left"):
         pv.Study.parse(text)
-    study = pv.Study.parse(answered(text, **{role: f'"column of {role}"' for role in ROLES}))
+    study = pv.Study.parse(answer_all(text, **{role: f'"column of {role}"' for role in ROLES}))
     for role, name in guessed.columns.items():
         assert getattr(study.data, role) == name
 

@@ -32,7 +32,7 @@ def people(count, gap=0.3):
         yield [(int(rng.integers(2)), 0.0, label), (2, end, label)]
 
 
-def released(chosen, count=4000):
+def release_of(chosen, count=4000):
     return pv.release(
         chosen, list(people(count)), entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
     )
@@ -76,7 +76,7 @@ def test_half_widths_are_summed_where_a_person_may_be_in_both_arms():
 
 
 def test_differences_are_from_the_first_arm():
-    release = released(make_study(arms=3))
+    release = release_of(make_study(arms=3))
     assert [entry.arm for entry in release.differences] == ["treated"] * 3 + ["other"] * 3
     assert release["treated", "2"].value - release["control", "2"].value > 0.1  # .3 in truth
     for entry in release.differences:
@@ -144,7 +144,7 @@ def test_arms_are_shrunk_by_themselves():
 
 
 def test_a_refit_has_arms_too():
-    release = released(make_study(4))
+    release = release_of(make_study(4))
     other = pv.refit(release, size=2, level=0.9)
     assert (other.arms, len(other.theta)) == (release.arms, 4)
     assert (len(other.values), len(other.differences)) == (8, 4)

@@ -143,7 +143,7 @@ def decisions(seed, states=5, actions=3):
     return move, rng.random((states, actions)), rng.dirichlet(np.ones(actions), size=states)
 
 
-def solved(move, rewards, policy, gamma):
+def solve(move, rewards, policy, gamma):
     """Return Q of a policy by dynamic programming."""
     q = np.zeros_like(rewards)
     for _ in range(500):
@@ -151,7 +151,7 @@ def solved(move, rewards, policy, gamma):
     return q
 
 
-def followed(move, rewards, policy, people, seed):
+def follow(move, rewards, policy, people, seed):
     """Simulate, all at once: columns of trajectory, step, state, action and reward."""
     rng = np.random.default_rng(seed)
     states, state, parts = len(rewards), np.zeros(people, dtype=int), []
@@ -172,7 +172,7 @@ def followed(move, rewards, policy, people, seed):
 def test_q_is_that_of_dynamic_programming(most):
     """Also where only the first H pairs of a trajectory count: that is a stopping rule."""
     world = decisions(SEED)
-    truth = solved(*world, 0.9)
+    truth = solve(*world, 0.9)
     chosen = study(
         5,
         returns=(0.0, 10.0),
@@ -181,7 +181,7 @@ def test_q_is_that_of_dynamic_programming(most):
         mechanism={**SSP, "shrinkage": False},
         actions={"count": 3},
     )
-    rows = followed(*world, 60_000, SEED + 2)
+    rows = follow(*world, 60_000, SEED + 2)
     release = pv.release(chosen, rows, entropy=pv.SeededForExperimentsOnly(5))
     assert release.value == pytest.approx(truth.ravel(), abs=0.12)
     covered = (release.total_low <= truth.ravel()) & (truth.ravel() <= release.total_high)

@@ -131,7 +131,7 @@ def world(generator, people, clip, spread):
     return np.minimum(weights, clip), (generator.random(people) < chance).astype(float)
 
 
-def repeated(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
+def repeat(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
     """Estimates of many data sets, and what is true of each, and of the world."""
     generator = np.random.default_rng(seed)
     w, g = world(generator, data_sets * people, clip, spread)
@@ -153,9 +153,7 @@ def repeated(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
 @pytest.mark.parametrize("public", [True, False])
 @pytest.mark.parametrize(("people", "clip", "spread"), [(60, 5.0, 0.8), (600, 4.0, 0.6)])
 def test_intervals_cover(public, people, clip, spread):
-    tables, truth, ours, mass = repeated(
-        2604, people=people, clip=clip, spread=spread, public=public
-    )
+    tables, truth, ours, mass = repeat(2604, people=people, clip=clip, spread=spread, public=public)
     room = 4.5 * math.sqrt(LEVEL * (1 - LEVEL) / DATA_SETS)
     for name in ("policy", "behaviour", "differences"):
         table = getattr(tables, name)
@@ -191,7 +189,7 @@ def test_differences_cover_at_every_level_and_at_a_bound(level, target, behaviou
 
 def test_intervals_without_sampling_error_do_not_cover():
     """The planted mistake: privacy intervals do not cover the world's value."""
-    tables, _, ours, _ = repeated(2605, people=600, clip=4.0, spread=0.6, public=True)
+    tables, _, ours, _ = repeat(2605, people=600, clip=4.0, spread=0.6, public=True)
     narrow = (tables.policy.low <= ours["policy"]) & (ours["policy"] <= tables.policy.high)
     assert np.mean(narrow) < 0.85
 

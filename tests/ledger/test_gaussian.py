@@ -56,12 +56,12 @@ def test_a_price_computed_with_doubles_is_sometimes_too_low():
     """Planted: the guess of a double, rounded up to a unit, is sometimes too low."""
     from statistics import NormalDist
 
-    def guessed(epsilon):
+    def guess(epsilon):
         mu = -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon / EPSILON)))
         return math.ceil(MU2 * Fraction(mu) ** 2)
 
     epsilons = [random.Random(seed).randrange(1, 14 * EPSILON) for seed in range(60)]
-    assert not all(covers_pure(guessed(epsilon), epsilon) for epsilon in epsilons)
+    assert not all(covers_pure(guess(epsilon), epsilon) for epsilon in epsilons)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-9), (20.0, 0.5), (3, 1e-15)])
@@ -86,7 +86,7 @@ def test_printed_epsilons_are_rounded_to_the_safe_side(mu2, delta):
         assert not 0.001 < affordable < 20 or affordable >= spent * (1 - 1e-5)
 
 
-def filled(releases, seed, price):
+def fill(releases, seed, price):
     """Tiny releases in a random order, then what fills the rest to the unit: exactly what is spent,
     exactly the total, and what is left by the units."""
     chance, units = random.Random(seed), mu2_total(1.0, 1e-6)
@@ -104,7 +104,7 @@ def filled(releases, seed, price):
 @pytest.mark.parametrize("releases", [300, pytest.param(10_000, marks=pytest.mark.long)])
 def test_tiny_releases_never_exceed_the_total(releases):
     for seed in range(3):
-        spent, total, units = filled(releases, seed, mu2_of_alpha)
+        spent, total, units = fill(releases, seed, mu2_of_alpha)
         assert spent <= total
         assert units < 100  # and hardly anything is given away
         assert spent >= total * (1 - Fraction(1, 10**10))
@@ -112,10 +112,10 @@ def test_tiny_releases_never_exceed_the_total(releases):
 
 @pytest.mark.parametrize("wrong", [math.floor, round], ids=["down", "to the nearest"])
 def test_rounding_towards_the_spender_is_caught(wrong):
-    def cheap(alpha, steps):
+    def cheap_cost(alpha, steps):
         return wrong(MU2 * (steps / Fraction(alpha)) ** 2)
 
-    results = [filled(60, seed, cheap) for seed in range(12)]
+    results = [fill(60, seed, cheap_cost) for seed in range(12)]
     assert any(spent > total for spent, total, _ in results)
 
 
@@ -133,9 +133,9 @@ def test_k_steps_cost_k_squared(unit, neighbours, steps):
     with mp.workdps(60):  # the exact delta of one Gaussian whose shift is k times as large
         true = literal.composed_delta(1.0, [steps / mpf(7.0 * ALPHA)])
         assert literal.composed_delta(1.0, [mp.sqrt(mpf(price.mu2) / MU2)]) >= true
-        cheap = math.ceil(MU2 * steps / Fraction(7.0 * ALPHA) ** 2)  # planted: k for k squared
+        cheap_cost = math.ceil(MU2 * steps / Fraction(7.0 * ALPHA) ** 2)  # planted: k for k squared
         if steps > 1:
-            assert literal.composed_delta(1.0, [mp.sqrt(mpf(cheap) / MU2)]) < true
+            assert literal.composed_delta(1.0, [mp.sqrt(mpf(cheap_cost) / MU2)]) < true
     pure = total.cost(cost_of(0.01, 0.0), steps, None)
     assert pure == Amount(mu2=mu2_of_pure(steps * EPSILON // 100))
 
@@ -178,7 +178,7 @@ def test_mu_squared_lies_between_the_bounds_of_dp_accounting(alphas, delta):
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    def composed(pessimistic):
+    def compose(pessimistic):
         parts = [
             pld.from_gaussian_mechanism(
                 alpha, pessimistic_estimate=pessimistic, value_discretization_interval=1e-4
@@ -191,4 +191,4 @@ def test_mu_squared_lies_between_the_bounds_of_dp_accounting(alphas, delta):
         return whole.get_epsilon_for_delta(delta)
 
     ours = epsilon_of(sum(mu2_of_alpha(alpha, 1) for alpha in alphas), delta)
-    assert composed(False) <= ours <= composed(True) * (1 + 2e-5)
+    assert compose(False) <= ours <= compose(True) * (1 + 2e-5)

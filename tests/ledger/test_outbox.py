@@ -144,7 +144,7 @@ def test_kill_9_at_every_event_of_a_release(tmp_path, monkeypatch, capsys, accou
 # The ledger fails between the charge and the commit
 
 
-def after_the_outbox(monkeypatch, action):
+def act_after_fill(monkeypatch, action):
     """Do something once what was drawn is on the disk, and before it is on record."""
     fill = Outbox.fill
 
@@ -157,7 +157,7 @@ def after_the_outbox(monkeypatch, action):
 
 
 @contextmanager
-def no_file_may_grow():
+def full_disk():
     """As if the disk were full: SQLite cannot write its journal."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2048, hard))
@@ -173,7 +173,7 @@ def full_while_committing(monkeypatch):
     commit = Ledger.commit
 
     def full(ledger, *arguments):
-        with no_file_may_grow():
+        with full_disk():
             return commit(ledger, *arguments)
 
     with monkeypatch.context() as faulty:
@@ -181,7 +181,7 @@ def full_while_committing(monkeypatch):
         yield
 
 
-def holder():
+def hold_lock():
     connection = sqlite3.connect("ledger.db", isolation_level=None, check_same_thread=False)
     connection.execute("BEGIN IMMEDIATE")
     return connection
@@ -194,7 +194,7 @@ def test_what_could_not_be_committed_is_kept_and_finished(folder, monkeypatch, c
     with monkeypatch.context() as faulty:
         faulty.setattr("privalue.cli.release_commands.open_ledger", hurried)
         if fault == "locked":
-            after_the_outbox(faulty, lambda: connections.append(holder()))
+            act_after_fill(faulty, lambda: connections.append(hold_lock()))
             assert run([*COMMAND, "a folder", "-q"]) == code
         else:
             with full_while_committing(faulty):
@@ -286,15 +286,15 @@ def test_an_uncertain_charge_is_reported_as_charged(folder, monkeypatch):
     ledger, charge, connections = open_ledger("ledger.db", wait=0.1), Ledger.charge, []
     lose_an_answer(ledger, arrives=True)
 
-    def over_a_bad_line(*arguments, **named):
+    def charge_and_lock(*arguments, **named):
         try:
             return charge(*arguments, **named)
         finally:
             if not connections:
-                connections.append(holder())
+                connections.append(hold_lock())
 
     with monkeypatch.context() as faulty:
-        faulty.setattr(Ledger, "charge", over_a_bad_line)
+        faulty.setattr(Ledger, "charge", charge_and_lock)
         with refused("already-charged") as caught:
             pv.release(make_study(), PEOPLE, ledger=ledger)
     connections[0].close()
@@ -327,7 +327,7 @@ def test_a_disk_without_room_is_found_before_the_charge(folder, monkeypatch):
     preallocate = Outbox.preallocate
 
     def full(outbox, size):
-        with no_file_may_grow():
+        with full_disk():
             preallocate(outbox, size)
 
     monkeypatch.setattr(Outbox, "preallocate", full)
@@ -398,7 +398,7 @@ main()
 """
 
 
-def interrupted(step, number, hangup="SIG_DFL"):
+def interrupt(step, number, hangup="SIG_DFL"):
     """Start the command, send the signal while it is at a step; its exit code."""
     started = subprocess.Popen(
         [sys.executable, "-c", PAUSED.format(step=step, hangup=hangup), *COMMAND, "out"],
@@ -417,7 +417,7 @@ def interrupted(step, number, hangup="SIG_DFL"):
     "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)]
 )
 def test_an_interrupt_before_the_charge_leaves_nothing(folder, number):
-    assert interrupted("read_statistics", number) == 130
+    assert interrupt("read_statistics", number) == 130
     assert kinds() == ["declare"]
     assert not Path("out").exists()
 
@@ -426,7 +426,7 @@ def test_an_interrupt_before_the_charge_leaves_nothing(folder, number):
     "number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.long)]
 )
 def test_an_interrupt_after_the_charge_waits_until_nothing_is_lost_by_it(folder, number):
-    assert interrupted("draw", number) == 130
+    assert interrupt("draw", number) == 130
     text = text_of()
     assert run(FINISH) == 0
     require_finished(folder, text)
@@ -438,10 +438,10 @@ def test_an_interrupt_while_the_ledger_is_locked_keeps_what_was_drawn(folder, mo
     usual = signal.signal(signal.SIGINT, before)  # which is ignored where tests run under nohup
 
     def lock_and_interrupt():
-        connections.append(holder())
+        connections.append(hold_lock())
         signal.raise_signal(signal.SIGINT)
 
-    after_the_outbox(monkeypatch, lock_and_interrupt)
+    act_after_fill(monkeypatch, lock_and_interrupt)
     ledger = open_ledger("ledger.db", wait=600)
     with refused("already-charged") as caught:
         pv.release(make_study(), PEOPLE, ledger=ledger, outbox="kept.outbox")

@@ -73,11 +73,11 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
-    def wrong(promise, count):
+    def wrong_cost(promise, count):
         delta = MISTAKES[mistake](promise.epsilon / EPSILON, promise.delta, count)
         return Amount(epsilon=count * promise.epsilon, delta=int(delta))
 
-    monkeypatch.setitem(globals(), "group_privacy_cost", wrong)
+    monkeypatch.setitem(globals(), "group_privacy_cost", wrong_cost)
     for check in (
         test_the_cost_is_the_literal_one_rounded_up_by_less_than_a_unit,
         test_no_smaller_cost_would_do,
@@ -89,7 +89,7 @@ def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
 # How many steps
 
 
-def apart(release, declared, most):
+def longest_path(release, declared, most):
     """The largest distance between neighbours, from every small data set; None: no way at all."""
     people = group_privacy.persons(3, most)
     wanted = protection(declared)
@@ -119,7 +119,7 @@ def test_the_steps_are_those_of_the_longest_way_between_small_neighbours(pair, m
     given_most = most if declared.startswith("person") else None
     expected = CONVERTED[pair](most)
     assert steps(release, declared, given_most) == expected
-    assert apart(release, declared, most) == expected
+    assert longest_path(release, declared, most) == expected
 
 
 @pytest.mark.parametrize("most", [None, 1, 5])

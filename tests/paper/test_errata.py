@@ -51,7 +51,7 @@ def ward(states, m):
     return tabular(process, m, 2.0)
 
 
-def simulated(function, m, ridge=math.inf, draws=100):
+def simulate(function, m, ridge=math.inf, draws=100):
     x = chain(m, ridge)
     values = [
         function(x, chain_statistics(CHAIN, trajectories=m, seed=seed).counts)
@@ -85,7 +85,7 @@ def numbers(cells):
 def test_the_corrected_bounds_of_lsw_hold_on_the_chain(m):
     x = chain(m)
     true = theory.expected_lsw_excess(x)
-    mean, error = simulated(theory.lsw_excess_given_counts, m)
+    mean, error = simulate(theory.lsw_excess_given_counts, m)
     assert true.lower <= mean + 5 * error
     assert mean - 5 * error <= true.upper
     assert true.upper <= theory.lsw_excess_bound(x) <= theory.lsw_excess_short_bound(x)
@@ -128,7 +128,7 @@ def test_the_published_bound_of_lsl_is_72_times_too_small_on_a_ward():
 @pytest.mark.parametrize("ridge", [1.01, 10.0, 1000.0])
 def test_the_corrected_bounds_of_lsl_hold_on_the_chain(m, ridge):
     x = chain(m, ridge)
-    mean, error = simulated(theory.lsl_excess_given_counts, m, ridge=ridge, draws=30)
+    mean, error = simulate(theory.lsl_excess_given_counts, m, ridge=ridge, draws=30)
     assert mean - 5 * error <= theory.lsl_excess_summed_bound(x)
     assert theory.lsl_excess_summed_bound(x) <= theory.lsl_excess_bound(x)
 
@@ -143,7 +143,7 @@ def test_the_table_of_lsl():
             x, (mean, error) = ward(int(states), int(m)), ward_excess(int(states), int(m))
         else:
             x = chain(int(m), ridge)
-            mean, error = simulated(theory.lsl_excess_given_counts, int(m), ridge=ridge)
+            mean, error = simulate(theory.lsl_excess_given_counts, int(m), ridge=ridge)
         computed = (
             theory.lsl_excess_bound_as_published(x),
             theory.lsl_excess_summed_bound(x),

@@ -60,7 +60,7 @@ def test_the_command_makes_everything(quick):
 # Numbers that are known
 
 
-def clipped(method, m, setting=None):
+def clipped_rmse(method, m, setting=None):
     chosen = setting or Features()
     errors = [rmse(np.clip(outcome(method, chosen, m, run).values, 0, 1)) for run in RUNS]
     return float(np.mean(errors))
@@ -71,29 +71,29 @@ def clipped(method, m, setting=None):
 )
 def test_dp_lsw_as_published(m, expected):
     """Errors found by an independent computation before any of this was written."""
-    assert clipped(DP_LSW, m) == pytest.approx(expected, rel=0.06)
+    assert clipped_rmse(DP_LSW, m) == pytest.approx(expected, rel=0.06)
 
 
 @pytest.mark.parametrize(("m", "expected"), [(10**4, 0.393), (10**5, 0.218), (10**6, 0.110)])
 def test_dp_lsl_as_published_with_the_best_lambda(m, expected):
     """As above, where the grid of lambdas may have been coarser; the best is near 100 sqrt(m)."""
-    errors = [clipped(dp_lsl(c * math.sqrt(m)), m) for c in (50, 70, 100, 140, 200)]
+    errors = [clipped_rmse(dp_lsl(c * math.sqrt(m)), m) for c in (50, 70, 100, 140, 200)]
     assert 0.85 * expected < min(errors) < 1.05 * expected
 
 
 @pytest.mark.parametrize(("m", "expected"), [(10**4, 7e-4), (10**5, 2.5e-4), (10**6, 8e-5)])
 def test_lsw_without_privacy(m, expected):
-    assert clipped(LSW, m) == pytest.approx(expected, rel=0.25)
+    assert clipped_rmse(LSW, m) == pytest.approx(expected, rel=0.25)
 
 
 def test_our_methods_are_at_least_as_good_as_the_independent_computation():
     """DP-LSW exact: .028 and .0017; DP-SSP plain: .0146 (m = 1e4); allowed: less."""
     by_name = {method.name: method for method in our_methods()}
-    assert clipped(by_name[EXACT], 10**4) <= 0.028
-    assert clipped(by_name[EXACT], 10**5) == pytest.approx(0.0017, rel=0.25)
-    assert clipped(by_name[SSP_PLAIN], 10**4) <= 0.0146 * 1.05
-    assert clipped(by_name[PSEUDO], 10**4) == pytest.approx(0.0125, rel=0.25)
-    assert clipped(by_name[SSP_PRIOR], 10**4) <= 0.008
+    assert clipped_rmse(by_name[EXACT], 10**4) <= 0.028
+    assert clipped_rmse(by_name[EXACT], 10**5) == pytest.approx(0.0017, rel=0.25)
+    assert clipped_rmse(by_name[SSP_PLAIN], 10**4) <= 0.0146 * 1.05
+    assert clipped_rmse(by_name[PSEUDO], 10**4) == pytest.approx(0.0125, rel=0.25)
+    assert clipped_rmse(by_name[SSP_PRIOR], 10**4) <= 0.008
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ SINGLE, JOINT = slow.visit_probabilities(WORLD, 3)
 CALIBRATION = calibration.Calibration(alpha=1.7, beta=0.03)
 
 
-def setting(**changed):
+def setting(**changes):
     keywords = {
         "design": Design(phi=PHI, weights=RHO),
         "calibration": CALIBRATION,
@@ -29,7 +29,7 @@ def setting(**changed):
         "largest": 2.0,
         "ridge": 20.0,
     }
-    return theory.Setting(**(keywords | changed))
+    return theory.Setting(**(keywords | changes))
 
 
 # The two lemmas about maxima
@@ -69,7 +69,7 @@ def trajectories():
     return [{s: 2 * generator.random() for s in WORLD[i][1]} for i in paths]
 
 
-def summed_up(trajectories):
+def sum_returns(trajectories):
     counts = np.array([sum(s in t for t in trajectories) for s in range(3)])
     means = np.array([sum(t.get(s, 0.0) for t in trajectories) for s in range(3)])
     return counts, means / np.maximum(counts, 1)
@@ -77,7 +77,7 @@ def summed_up(trajectories):
 
 @pytest.mark.parametrize("noise", ["isotropic", "whitened"])
 def test_excess_of_lsw_given_counts(trajectories, noise):
-    counts, means = summed_up(trajectories)
+    counts, means = sum_returns(trajectories)
     theta, psi, sigma = literal.dp_lsw(
         PHI, RHO, counts.tolist(), means, (0.0, 2.0), CALIBRATION.alpha, CALIBRATION.beta
     )
@@ -97,7 +97,7 @@ def test_excess_of_lsw_given_counts(trajectories, noise):
 
 
 def test_excess_of_lsl_given_counts(trajectories):
-    counts, means = summed_up(trajectories)
+    counts, means = sum_returns(trajectories)
     theta, _, sigma = literal.dp_lsl(
         PHI, RHO, counts.tolist(), means, (0.0, 2.0), 12, 20.0, CALIBRATION.alpha, CALIBRATION.beta
     )

@@ -148,7 +148,7 @@ def test_trajectories_and_epsilon_for_an_overall_error():
 # Suggestions
 
 
-def suggested(study, *args, **keywords):
+def suggestions(study, *args, **keywords):
     return {item.code: item for item in pv.plan(study, *args, **keywords).suggestions}
 
 
@@ -163,7 +163,7 @@ def test_suggestions_are_few_true_and_for_the_studys_own_mechanism():
     study = make_study(
         states=8, returns=(0, 200), epsilon=4.0, unit="person", max_trajectories_per_person=5
     )
-    by_code = suggested(study)
+    by_code = suggestions(study)
     changes = {
         "max-states": {"max_states_per_trajectory": 2},
         "max-trajectories": {"max_trajectories_per_person": 3},
@@ -184,17 +184,17 @@ def test_suggestions_are_few_true_and_for_the_studys_own_mechanism():
 
 def test_returns_that_are_far_too_wide():
     wide = make_study(returns=(0, 500))  # rewards and discount allow 100
-    assert "[0, 100]" in suggested(wide)["returns"].text
+    assert "[0, 100]" in suggestions(wide)["returns"].text
     declared = make_study(returns=(0, 100))
-    assert "stage-for-bounds" in suggested(declared)
-    assert "stage-for-bounds" not in suggested(make_study())
+    assert "stage-for-bounds" in suggestions(declared)
+    assert "stage-for-bounds" not in suggestions(make_study())
     forever = make_study(returns=(0, 500), discount=1)
-    assert "stage-for-bounds" in suggested(forever)
+    assert "stage-for-bounds" in suggestions(forever)
     staged = make_study(stages=["bounds"])
     for study, offered in ((wide, True), (declared, True), (forever, True), (staged, False)):
         assert any('stages = ["bounds"]' in note for note in pv.check(study).notes) == offered
-    assert "[0, 9.56" in suggested(declared, steps=10)["returns"].text
-    in_world = suggested(declared, 4096, world=CHAIN)["returns"]
+    assert "[0, 9.56" in suggestions(declared, steps=10)["returns"].text
+    in_world = suggestions(declared, 4096, world=CHAIN)["returns"]
     assert "[0, 1]" in in_world.text
     assert in_world.after < 0.5 * in_world.before
 

@@ -24,7 +24,7 @@ def make_study(**changes):
     return pv.Study(**(keywords | changes))
 
 
-def judged(study, m):
+def judge(study, m):
     return usefulness(study, mechanism_of_study(study, m), m)
 
 
@@ -57,21 +57,21 @@ def test_a_study_is_useless_if_no_state_can_have_a_narrow_interval(returns, epsi
     widths = HalfWidth.of(study, mechanism_of_study(study, 100))
     reach = returns[1] - returns[0]
     last = max(m for m in range(1, 20_000) if 2 * widths.at(m).min() > reach / 2)
-    assert judged(study, last).useless
-    assert not judged(study, last + 1).useless
-    assert judged(study, last + 1).visits == pytest.approx(last + 1, abs=1)
+    assert judge(study, last).useless
+    assert not judge(study, last + 1).useless
+    assert judge(study, last + 1).visits == pytest.approx(last + 1, abs=1)
     # With fewer than five times as many a note says so, and nothing more.
-    needed = judged(study, last + 1).visits
-    assert judged(study, math.floor(5 * needed)).risky
-    assert not judged(study, math.ceil(5 * needed)).risky
+    needed = judge(study, last + 1).visits
+    assert judge(study, math.floor(5 * needed)).risky
+    assert not judge(study, math.ceil(5 * needed)).risky
 
 
 def test_with_a_prior_the_state_of_least_noise_decides():
     study, others = make_study(visits=[1, 0.1, 0.01]), set()
     for m in range(60, 400, 20):
         halves = HalfWidth.of(study, mechanism_of_study(study, m)).at(m)
-        assert judged(study, m).useless == (2 * halves.min() > 0.5)
-        others.add(bool(2 * halves.max() > 0.5) == judged(study, m).useless)
+        assert judge(study, m).useless == (2 * halves.min() > 0.5)
+        others.add(bool(2 * halves.max() > 0.5) == judge(study, m).useless)
     assert others == {True, False}  # planted: the state of most noise would decide otherwise
 
 
@@ -89,7 +89,7 @@ def test_the_line_is_where_published_intervals_become_of_use(epsilon):
             published.append(table.total_high[0] - table.total_low[0])
         return np.median(published) < 0.5
 
-    needed = judged(study, 1000).visits
+    needed = judge(study, 1000).visits
     assert is_of_use(1.2 * needed)
     assert not is_of_use(0.8 * needed)
     # Planted: a line drawn with half the noise, or for the whole range, is found out.
@@ -103,14 +103,14 @@ def test_where_noise_follows_the_data_the_best_counts_decide(name):
     """Nothing is refused that some data set of m trajectories would make of use."""
     ridge = {"ridge": 1.0} if name == "dp-lsl" else {}
     study = make_study(mechanism=name, beta=0.01, weights=[0.01, 0.1, 1.0], **ridge)
-    refused = [m for m in (10, 100, 1000, 10_000, 100_000) if judged(study, m).useless]
+    refused = [m for m in (10, 100, 1000, 10_000, 100_000) if judge(study, m).useless]
     assert refused
     assert refused == [10, 100, 1000, 10_000, 100_000][: len(refused)]
     m = refused[-1]
     everybody = [[(0, 0.0), (1, 0.0), (2, 1.0)]] * min(m, 20_000)
     noise = pv.inspect(study, everybody).noise_by_state
     assert 2 * 1.96 * noise.min() > 0.5
-    assert not judged(study, 10 * m).useless
+    assert not judge(study, 10 * m).useless
 
 
 def test_the_noise_of_another_policys_value_decides_at_all_of_its_weight():
@@ -119,12 +119,12 @@ def test_the_noise_of_another_policys_value_decides_at_all_of_its_weight():
     study = make_study(
         states=["a", "b"], actions=["x", "y"], delta=None, mechanism="dp-ope", policy=policy
     )
-    needed = judged(study, 1000).visits
+    needed = judge(study, 1000).visits
     mechanism = mechanism_of_study(study, 1000)
     scale = mechanism.public_noise({}).sigma / math.sqrt(2)  # of Laplace noise, in units of returns
     assert 2 * scale * math.log(20) / needed == pytest.approx(0.5, rel=1e-9)
-    assert judged(study, math.floor(needed)).useless
-    assert not judged(study, math.ceil(needed)).useless
+    assert judge(study, math.floor(needed)).useless
+    assert not judge(study, math.ceil(needed)).useless
 
 
 def test_a_useless_release_is_refused_before_data_is_opened(ledger):
@@ -188,4 +188,4 @@ def test_nearly_equal_features_are_useless_with_any_data():
     features = [[1.0, 1 + 1e-9 * x] for x in range(50)]
     about = {"neighbours": "add-remove", "mechanism": "dp-lsw", "noise": "isotropic", **PROMISE}
     study = pv.Study(states=50, features=features, discount=1, returns=(0, 1), beta=1e-4, **about)
-    assert judged(study, None).useless
+    assert judge(study, None).useless

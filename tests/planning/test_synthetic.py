@@ -22,7 +22,7 @@ def study_of(world, **changes):
     return pv.Study(**(keywords | changes))
 
 
-def simulated(study, world, m, seed):
+def simulate(study, world, m, seed):
     """The statistics of a data set whose trajectories are all simulated."""
     rows = simulate_episodes(world, trajectories=m, seed=seed)
     contributions = Contributions(study.limits)
@@ -47,7 +47,7 @@ def test_resampled_statistics_have_the_moments_of_simulated_ones(name):
     made_up, generator = FromWorld(study, world), np.random.default_rng(1)
     m = made_up.round_size(2000)
     draws = [made_up.statistics(m, generator) for _ in range(300)]
-    real = [simulated(study, world, m, seed) for seed in range(150)]
+    real = [simulate(study, world, m, seed) for seed in range(150)]
     for field in ("counts", "return_steps"):
         ours, theirs = (np.array([getattr(s, field) for s in some]) for some in (draws, real))
         spread = theirs.std(axis=0) + 1e-9
@@ -60,10 +60,10 @@ def test_resampled_statistics_have_the_moments_of_simulated_ones(name):
     assert made_up.visits * m == pytest.approx(np.mean([s.counts for s in real], 0), rel=0.1)
 
 
-def realised(study, world, values, m, releases=80):
+def mean_error(study, world, values, m, releases=80):
     mechanism, errors = mechanism_of_study(study, m), []
     for seed in range(releases):
-        numbers = draw(mechanism, simulated(study, world, m, seed), SeededForExperimentsOnly(seed))
+        numbers = draw(mechanism, simulate(study, world, m, seed), SeededForExperimentsOnly(seed))
         theta = theta_of(study, mechanism, numbers)
         released = np.clip(mechanism.design.values(theta), *mechanism.noise_after(numbers).bounds)
         errors.append(np.sqrt(np.mean(np.square(released - values))))
@@ -76,21 +76,21 @@ def test_predicted_errors_are_those_of_releases(name, m):
     study = study_of(world, **changes)
     result = predict(study, FromWorld(study, world), m)
     assert result.trajectories == m
-    assert result.rmse == pytest.approx(realised(study, world, world.process.values, m), rel=0.1)
+    assert result.rmse == pytest.approx(mean_error(study, world, world.process.values, m), rel=0.1)
     assert result.without_privacy < result.rmse or name == "clamped"
     assert len(result.errors) == 800 or name != "staged"  # a rare choice may be most of it
 
 
 def test_a_world_of_half_the_visits_would_be_found_out():
     study = study_of(CHAIN)
-    truth = realised(study, CHAIN, CHAIN.process.values, 4096)
+    truth = mean_error(study, CHAIN, CHAIN.process.values, 4096)
     assert predict(study, FromWorld(study, CHAIN), 2048).rmse > 1.3 * truth
 
 
 def test_noise_of_another_law_would_be_found_out(monkeypatch):
     """Planted: Laplace noise of the same variance, at few trajectories."""
     study = study_of(GARNET, returns=(0, 12))
-    truth = realised(study, GARNET, GARNET.process.values, 512, releases=200)
+    truth = mean_error(study, GARNET, GARNET.process.values, 512, releases=200)
     right = predict(study, FromWorld(study, GARNET), 512).rmse
     original = np.random.Generator.standard_normal
 

@@ -92,12 +92,12 @@ def test_a_page_holds_nothing_private(mechanism, tmp_path):
     if mechanism != "dp-ssp":  # there, sigma is public
         numbers += [private["sigma"], private["psi"]]
     for text in texts_of(release, tmp_path).values():
-        assert leaked(text, secrets, numbers) == []
+        assert leaks(text, secrets, numbers) == []
         planted = f"{text}<p>{secrets[1]:,} visits, {numbers[0]:.7g}</p>"
-        assert leaked(planted, secrets, numbers)[:2] == [secrets[1], numbers[0]]
+        assert leaks(planted, secrets, numbers)[:2] == [secrets[1], numbers[0]]
 
 
-def leaked(text, counts, numbers):
+def leaks(text, counts, numbers):
     """The private numbers that a text shows, in any of the ways in which pages write them.
 
     Counts are looked for as whole numbers: four digits in a row may be anywhere in a hash.
