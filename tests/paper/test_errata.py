@@ -27,7 +27,7 @@ def tabular(process, m, ridge=math.inf):
     return theory.Setting(
         design=Design(phi=aggregation(states, 1), weights=np.ones(states)),
         calibration=calibration.published_pair("nissim", 0.1, 0.1, states),
-        chances=process.visits.single,
+        visits=process.visits.single,
         joint=process.visits.joint,
         trajectories=m,
         largest=1.0,
@@ -62,7 +62,7 @@ def simulate(function, m, ridge=math.inf, draws=100):
 
 def ward_excess(states, m, draws=20):
     x = ward(states, m)
-    counts = np.random.default_rng(3).multinomial(m, x.chances, size=draws)
+    counts = np.random.default_rng(3).multinomial(m, x.visits, size=draws)
     values = [theory.lsl_excess_given_counts(x, row) for row in counts]
     return np.mean(values), np.std(values) / math.sqrt(draws)
 

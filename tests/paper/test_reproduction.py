@@ -104,7 +104,7 @@ def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m, scale, fits):
     setting = theory.Setting(
         design=design_of(Features()),
         calibration=published_pair("nissim", EPSILON, DELTA, 40),
-        chances=world().visits,
+        visits=world().visits,
         trajectories=m,
         largest=1.0,
     )

@@ -23,7 +23,7 @@ def setting(**changes):
     keywords = {
         "design": Design(phi=PHI, weights=RHO),
         "calibration": CALIBRATION,
-        "chances": SINGLE,
+        "visits": SINGLE,
         "joint": JOINT,
         "trajectories": 12,
         "largest": 2.0,
@@ -140,7 +140,7 @@ def test_published_and_corrected_theorems_are_the_literal_ones(m):
 
 
 def test_states_that_are_never_visited_count_in_full():
-    x = setting(chances=np.array([0.0, 1.0, 1.0]), trajectories=10**6, joint=None)
+    x = setting(visits=np.array([0.0, 1.0, 1.0]), trajectories=10**6, joint=None)
     for bound in (theory.lsw_excess_bound, theory.lsw_excess_short_bound):
         assert bound(x) == pytest.approx(theory.lsw_factor(x) * RHO[0], rel=1e-9, abs=0)
     assert theory.expected_lsw_excess(x).lower == pytest.approx(

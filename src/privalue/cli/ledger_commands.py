@@ -256,16 +256,16 @@ def _folder(outbox: Path, pending: Envelope) -> Path:
     return outbox.parent if folder is None else folder
 
 
-def _require_recorded(outbox: Path, folder: Path, ledger: str) -> Release:
+def _require_recorded(outbox: Path, folder: Path, address: str) -> Release:
     """Return the release in a folder without an outbox; DataError if the ledger lacks it."""
-    release, opened, text = Release.load(folder), open_ledger(ledger), None
+    release, ledger, text = Release.load(folder), open_ledger(address), None
     with suppress(BudgetError):  # there is no such ledger
         if release.ledger_head is not None:
-            earlier = opened.find(request_for(release.privacy, release.study))
+            earlier = ledger.find(request_for(release.privacy, release.study))
             text = None if earlier is None else earlier.release
     if text != release.to_json():
         file = folder / FILE_NAME
-        raise DataError(sentence("not_recorded", outbox=outbox, file=file, ledger=opened.place))
+        raise DataError(sentence("not_recorded", outbox=outbox, file=file, ledger=ledger.place))
     return release
 
 

@@ -68,11 +68,11 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Validate a study file (reads no data)."""
-    checked = check_study(load_study(study_file, side_files))
+    result = check_study(load_study(study_file, side_files))
     if as_json:
-        print_json(checked.as_dict())
+        print_json(result.as_dict())
         return
-    print_description(checked.description, sections=("study",))
+    print_description(result.description, sections=("study",))
     print_sentence("after_check", study=study_file)
 
 

@@ -128,8 +128,8 @@ def tail(distance: Vector, a: float, b: Vector, spread: Vector) -> NDArray[np.fl
     # Widening the gap makes the larger scale larger: the tail grows, and the set with it.
     larger = np.where(larger - smaller < _MIN_GAP * larger, larger * (1 + _MIN_GAP), larger)
     share = np.square(smaller / larger)
-    one, other = (_laplace_tail(distance, scale, spread) for scale in (larger, smaller))
-    return np.asarray((one - share * other) / (1 - share))
+    wide, narrow = (_laplace_tail(distance, scale, spread) for scale in (larger, smaller))
+    return np.asarray((wide - share * narrow) / (1 - share))
 
 
 def _laplace_tail(distance: Vector, scale: Vector, spread: Vector) -> NDArray[np.float64]:

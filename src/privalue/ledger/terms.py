@@ -163,8 +163,8 @@ class BudgetTerms(Protection):
 
 def _require_one_of(name: str, value: object, allowed: tuple[str, str]) -> None:
     if value not in allowed:
-        one, other = allowed
-        raise UsageError(f'it must be "{one}" or "{other}"', argument=(name, value))
+        first, second = allowed
+        raise UsageError(f'it must be "{first}" or "{second}"', argument=(name, value))
 
 
 def group_privacy_cost(promise: Amount, steps: int) -> Amount:

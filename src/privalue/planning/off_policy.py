@@ -139,9 +139,9 @@ def _noise_and_sampling(study: Study, trajectories: float, kept_mass: float) -> 
 
 def world_row(study: Study, trajectories: int, clip: float, world: World) -> ClipRow:
     """Return the error of a clip in a world, predicted by synthetic releases."""
-    changed = with_clip(study, clip)
-    source = FromWorld(changed, world)
-    prediction = predict(changed, source, trajectories)
+    candidate = with_clip(study, clip)
+    source = FromWorld(candidate, world)
+    prediction = predict(candidate, source, trajectories)
     low, high = study.values.return_bounds
     return ClipRow(
         clip=clip,

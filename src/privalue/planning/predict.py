@@ -194,9 +194,9 @@ def _bounds(mechanism: Mechanism, draw: Draw) -> tuple[float, float]:
     return mechanism.terms.limits.return_bounds
 
 
-def _policy_values(study: Study, mechanism: Ope, released: Vector) -> Vector:
+def _policy_values(study: Study, mechanism: Ope, numbers: Vector) -> Vector:
     """Return the target's value from sums of weights and of weighted returns."""
-    noisy, (low, high) = importance_sums(mechanism, released), study.values.return_bounds
+    noisy, (low, high) = importance_sums(mechanism, numbers), study.values.return_bounds
     share = np.divide(
         noisy.weighted, noisy.weights, out=np.zeros(len(noisy.weights)), where=noisy.weights > 0
     )

@@ -66,8 +66,8 @@ def epsilon_for_half_width(
     _require_target(half_width, reach / 2)
 
     def width(epsilon: float) -> float:
-        changed = study.replace(epsilon=epsilon)
-        widths = HalfWidth.of(changed, mechanism_of_study(changed, trajectories)).middle
+        candidate = study.replace(epsilon=epsilon)
+        widths = HalfWidth.of(candidate, mechanism_of_study(candidate, trajectories)).middle
         return float(widths.at(people)) / widths.reach
 
     value = find_least(width, half_width / reach, LEAST_EPSILON, MOST_EPSILON)
@@ -91,8 +91,8 @@ def solve_error(
 
     def error(value: float, draws: int = _FEW_DRAWS) -> float:
         if quantity == "epsilon":
-            changed = study.replace(epsilon=value)
-            return predict(changed, source, trajectories or 1, draws=draws).rmse
+            candidate = study.replace(epsilon=value)
+            return predict(candidate, source, trajectories or 1, draws=draws).rmse
         return predict(study, source, math.ceil(value), draws=draws).rmse
 
     ends = (LEAST_EPSILON, MOST_EPSILON)

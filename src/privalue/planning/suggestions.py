@@ -133,16 +133,16 @@ def _fewer_states(study: Study, setting: Setting) -> Iterator[_Change]:
         candidates.setdefault(_FEW_STATES, condition)
     for limit, condition in candidates.items():
         if 1 <= limit < study.limits.max_states_per_trajectory:
-            limited = study.replace(max_states_per_trajectory=limit)
-            yield _Change("max-states", limited, limit=limit, condition=condition)
+            candidate = study.replace(max_states_per_trajectory=limit)
+            yield _Change("max-states", candidate, limit=limit, condition=condition)
 
 
 def _fewer_trajectories(study: Study, _: Setting) -> Iterator[_Change]:
     most = study.limits.max_trajectories_per_person
     if study.privacy.unit == "person" and most > 1:
         limit = -(-most // 2)
-        limited = study.replace(max_trajectories_per_person=limit)
-        yield _Change("max-trajectories", limited, limit=limit)
+        candidate = study.replace(max_trajectories_per_person=limit)
+        yield _Change("max-trajectories", candidate, limit=limit)
 
 
 def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
@@ -163,16 +163,16 @@ def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
         unvisited = study.values.unvisited
         if unvisited is not None:
             unvisited = min(max(unvisited, least), most)
-        tighter = study.replace(returns=(least, most), unvisited=unvisited)
-        yield _Change("returns", tighter, condition=condition, least=least, most=most)
+        candidate = study.replace(returns=(least, most), unvisited=unvisited)
+        yield _Change("returns", candidate, condition=condition, least=least, most=most)
     elif (
         has_both
         and study.mechanism.name == "dp-ssp"
         and "bounds" not in study.stages
         and (r_high - r_low) <= _FAR_TOO_WIDE * (high - low)
     ):
-        staged = study.replace(stages=["bounds"])
-        yield _Change("stage-for-bounds", staged, reach=_FAR_TOO_WIDE, low=low, high=high)
+        candidate = study.replace(stages=["bounds"])
+        yield _Change("stage-for-bounds", candidate, reach=_FAR_TOO_WIDE, low=low, high=high)
 
 
 def _more_epsilon(study: Study, _: Setting) -> Iterator[_Change]:

@@ -62,7 +62,7 @@ def _values(release: Release, key: str, table: ValueTable) -> Table:
     order = np.arange(len(table))
     if release.arms:
         order = order.reshape(len(release.arms), -1).T.reshape(-1)
-    columns = _ordered(table, order)
+    columns = _reorder(table, order)
     names = sorted(table.keys, key=("state", "arm", "action").index)
     return Table(
         key=key,
@@ -78,7 +78,7 @@ def _values(release: Release, key: str, table: ValueTable) -> Table:
 def _differences(release: Release, table: ValueTable) -> Table:
     """Return the differences of arms, that of the overall values first."""
     is_overall = np.array([state is None for state in table.columns["state"]])
-    columns = _ordered(table, np.argsort(~is_overall, kind="stable"))
+    columns = _reorder(table, np.argsort(~is_overall, kind="stable"))
     arms, against = release.arms[1:], release.arms[0]
     labels = {"State": [OVERALL if state is None else state for state in columns["state"]]}
     if len(arms) > 1:
@@ -130,7 +130,7 @@ def _difference(
     )
 
 
-def _ordered(table: ValueTable, order: NDArray[np.int64]) -> dict[str, Any]:
+def _reorder(table: ValueTable, order: NDArray[np.int64]) -> dict[str, Any]:
     return {name: column[order] for name, column in table.columns.items()}
 
 
