@@ -26,7 +26,7 @@ from rich.table import Table
 
 from benchmarks.clock import MISSED
 from privalue.ledger import Ledger, ReleaseRequest, open_ledger, study_hash
-from privalue.ledger.entries import canonical, sha256
+from privalue.ledger.entries import canonical_json, sha256
 
 WRITERS, SECONDS = 16, 15.0
 SHORT, LONG = 300, 1_000_000  # entries
@@ -103,7 +103,7 @@ def chain(first: Row, entries: int) -> Iterator[tuple[list[Row], list[tuple[str,
     def add(kind: str, **own: Any) -> None:
         nonlocal number, head
         number += 1
-        text = canonical({**kept, "previous": head, "kind": kind, **own})
+        text = canonical_json({**kept, "previous": head, "kind": kind, **own})
         head = sha256(text)
         rows.append((number, text, head))
 

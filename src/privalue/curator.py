@@ -387,7 +387,7 @@ def release(
         stored = _find_stored(ledger, request, expect_new=expect_new)
         if stored is not None:
             return _warn_unsupported(stored)
-        ledger.account(request.dataset).price(request)  # refuse now what the charge would refuse
+        ledger.account(request.dataset).affordable_cost(request)  # refuse what the charge would
         if size.trajectories is None and study.privacy.delta > 0:
             planning.warn_caller(
                 "with a ledger m is not counted, so delta is not compared with 1/m; declare "

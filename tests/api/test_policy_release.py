@@ -148,7 +148,7 @@ def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
         tables = {**release.tables, "policy": policy, "differences": difference}
         about = notices(release.model_copy(update={"tables": tables}))["off-policy"]
         assert about["clearly"] == clear
-        assert about["undone"] != clear
+        assert about["doubtful"] != clear
 
 
 def test_what_is_not_supported_is_warned_of_and_returned_even_where_warnings_are_errors():

@@ -37,11 +37,11 @@ def folder(tmp_path, monkeypatch, capsys):
     return tmp_path
 
 
-def printed_json(capsys):
+def read_json(capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def logged(capsys):
+def read_log(capsys):
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
@@ -59,20 +59,20 @@ def test_a_new_study_runs_on_the_chain_unedited(tmp_path, monkeypatch, every):
 
 def test_the_journey_as_json(folder, capsys):
     assert run(["init", "mine.toml", "--json"]) == 0
-    assert printed_json(capsys) == {"study": "mine.toml"}
+    assert read_json(capsys) == {"study": "mine.toml"}
     assert run(["check", "mine.toml", "--json"]) == 0
-    checked = printed_json(capsys)
+    checked = read_json(capsys)
     assert checked["valid"] is True
     assert checked["states"] == checked["features"]
     assert run(["inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
-    inspected = printed_json(capsys)
+    inspected = read_json(capsys)
     assert inspected["counts"][-1] == inspected["trajectories"] == 3000
     assert {
         *("mechanism", "calibration", "noise", "mean_returns", "theta", "values"),
         *("alpha", "beta", "psi", "sigma"),
     } <= set(inspected)
     assert run([*RELEASE, "r", "--json"]) == 0
-    summary = printed_json(capsys)
+    summary = read_json(capsys)
     assert (summary["folder"], summary["reused"], summary["left"]) == ("r", False, None)
     assert summary["charged"] == {"epsilon": 1.0, "delta": 1e-6}
     assert summary["verdict"] in {"usable", "care"}
@@ -80,12 +80,12 @@ def test_the_journey_as_json(folder, capsys):
     released = json.loads((folder / "r" / "release.json").read_text())
     assert released["private"]
     assert run(["plan", "study.toml", "--json"]) == 0
-    visits = [row["visits"] for row in printed_json(capsys)["by_visits"]]
+    visits = [row["visits"] for row in read_json(capsys)["by_visits"]]
     assert visits == sorted(visits)
     assert (visits[0], visits[-1] >= 10_000) == (10, True)
     world = ["--world", "chain:N=5", "--trajectories", "900"]
     assert run(["plan", "study.toml", "--all", *world, "--json"]) == 0
-    errors = {row["mechanism"]: row["rmse"] for row in printed_json(capsys)["mechanisms"]}
+    errors = {row["mechanism"]: row["rmse"] for row in read_json(capsys)["mechanisms"]}
     assert list(errors) == ["dp-ssp", "dp-lsw", "dp-lsl"]
     assert all(0 < error < 1 for error in errors.values())
 
@@ -93,13 +93,13 @@ def test_the_journey_as_json(folder, capsys):
 def test_the_demo_goes_the_whole_journey(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["demo", "--json"]) == 0
-    made = printed_json(capsys)
-    assert made["rmse"] < 0.05
-    assert made["predicted_rmse"] < 0.05
+    summary = read_json(capsys)
+    assert summary["rmse"] < 0.05
+    assert summary["predicted_rmse"] < 0.05
     for key in ("study", "data", "private_page", "ledger", "release", "report", "registry"):
-        assert (tmp_path / made[key]).stat().st_size > 300
+        assert (tmp_path / summary[key]).stat().st_size > 300
     public = str(tmp_path / "demo" / "released")
-    assert run(["ledger", "verify", "--ledger", made["ledger"], "--release", public]) == 0
+    assert run(["ledger", "verify", "--ledger", summary["ledger"], "--release", public]) == 0
     assert run(["demo"]) == 0  # a second one goes beside it
     assert (tmp_path / "demo-2" / "released" / "release.json").exists()
 
@@ -140,7 +140,7 @@ def test_an_error_is_one_line_with_its_codes(folder, capsys, exit_code, code, wo
     assert printed.err.startswith("privalue: ")
     assert printed.err.count("\n") == 1
     assert run([*words, "--log-format", "json"]) == exit_code
-    (line,) = logged(capsys)
+    (line,) = read_log(capsys)
     assert (line["level"], line["exit_code"]) == ("error", exit_code)
     assert line["code"].startswith(code)
     assert line.get("private", False) == (code in {"file-absent", "cell-invalid"})
@@ -188,7 +188,7 @@ def test_the_log_is_one_object_per_event(folder, capsys):
     assert run([*BUDGET, "trajectory"]) == 0
     capsys.readouterr()
     assert run([*LEDGER, "r", "--log-format", "json"]) == 0
-    lines = logged(capsys)
+    lines = read_log(capsys)
     assert [line["code"] for line in lines] == ["of-use", "wrote", "charged", "wrote", "done"]
     assert all({"time", "level", "code", "message"} <= set(line) for line in lines)
     assert {line["dataset"] for line in lines} == {"people"}
@@ -196,7 +196,7 @@ def test_the_log_is_one_object_per_event(folder, capsys):
     assert lines[1]["bytes"]["release.json"] == (folder / "r" / "release.json").stat().st_size
     assert lines[-1]["exit_code"] == 0
     assert run([*LEDGER, "again", "--log-format", "json"]) == 0
-    assert "not-new" in [line["code"] for line in logged(capsys)]
+    assert "not-new" in [line["code"] for line in read_log(capsys)]
 
 
 def test_quiet_is_for_one_command_and_what_is_private_says_so(folder, capsys):
@@ -206,7 +206,7 @@ def test_quiet_is_for_one_command_and_what_is_private_says_so(folder, capsys):
     warning = "PRIVATE: for the curator only. None of this may be published.\n"
     assert capsys.readouterr().err == warning
     assert run(["inspect", "study.toml", "--data", "data.parquet", "--log-format=json"]) == 0
-    assert logged(capsys)[0]["private"] is True
+    assert read_log(capsys)[0]["private"] is True
 
 
 # Help

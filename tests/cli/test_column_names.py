@@ -27,12 +27,12 @@ ANSWERS = {
 }
 
 
-def written(names):
+def write_study(names):
     guessed = guess(names)
     return study_template(guessed.values, {**guessed.questions, **guessed.hints})
 
 
-def answered(text, **more):
+def answer_all(text, **more):
     """The file, with an answer in place of every question mark."""
     for key, answer in {**ANSWERS, **more}.items():
         text = text.replace(f'\n{key} = "?"', f"\n{key} = {answer}")
@@ -55,9 +55,9 @@ def answered(text, **more):
     ],
 )
 def test_columns_are_known_by_names_that_look_alike(names, columns):
-    found = guess(names).columns
-    assert {role: found.get(role) for role in columns} == columns
-    assert set(found) <= set(columns) | {"state", "reward"}
+    guesses = guess(names).columns
+    assert {role: guesses.get(role) for role in columns} == columns
+    assert set(guesses) <= set(columns) | {"state", "reward"}
 
 
 KNOWN = ["patient", "Patient ID", "stay", "t", "date", "state", "reward", "id", "cut", "Cut"]
@@ -69,15 +69,15 @@ def test_whatever_the_names_the_file_parses_and_loads_once_it_is_answered(names)
     assert len(set(guessed.columns.values())) == len(guessed.columns)
     assert set(guessed.columns.values()) <= set(names)
     assert set(guessed.columns) <= set(ROLES)
-    text = written(names)
+    text = write_study(names)
     sections = tomllib.loads(text)
-    asked = {(s, k) for s, keys in sections.items() for k, v in keys.items() if v == "?"}
-    assert asked == set(guessed.questions)
+    questions = {(s, k) for s, keys in sections.items() for k, v in keys.items() if v == "?"}
+    assert questions == set(guessed.questions)
     for role, name in guessed.columns.items():
         assert sections["data"][role] == name
     with refused("questions-left"):
         pv.Study.parse(text)
-    study = pv.Study.parse(answered(text, **{role: f'"column of {role}"' for role in ROLES}))
+    study = pv.Study.parse(answer_all(text, **{role: f'"column of {role}"' for role in ROLES}))
     for role, name in guessed.columns.items():
         assert getattr(study.data, role) == name
 
@@ -101,9 +101,9 @@ def test_names_come_from_a_heading_or_a_schema_and_no_row_is_read(
         mark, names[2] = ";" if kind == "csv" else "\t", "état"
         Path(file).write_bytes((mark.join(names) + '\n"deceased\n\x00\n').encode("cp1252"))
     assert run(["init", "--data", file, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["columns"]
-    assert [found[role] for role in ("trajectory", "step", "reward")] == [names[0], names[1], "r"]
-    made = tomllib.loads(Path("study.toml").read_text())
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert [columns[role] for role in ("trajectory", "step", "reward")] == [names[0], names[1], "r"]
+    sections = tomllib.loads(Path("study.toml").read_text())
     if kind in ("csv", "tsv"):  # and what the heading shows is kept
-        assert (made["data"]["delimiter"], made["data"]["encoding"]) == (mark, "cp1252")
-    assert "ends" not in made["states"]  # it asks, and names none
+        assert (sections["data"]["delimiter"], sections["data"]["encoding"]) == (mark, "cp1252")
+    assert "ends" not in sections["states"]  # it asks, and names none

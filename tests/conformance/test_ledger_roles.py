@@ -33,7 +33,7 @@ from oracles.ledgers import (
 )
 from privalue.errors import LedgerError
 from privalue.ledger import study_hash
-from privalue.ledger.entries import canonical, sha256
+from privalue.ledger.entries import canonical_json, sha256
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
 HASH = "a" * 64
@@ -64,7 +64,7 @@ def entry(place, kind, *, author=None, **fields):  # noqa: F811
         content[f"spent_{part}"] += cost if type(cost) in {int, float} else 0
     content |= fields
     content = {key: value for key, value in content.items() if value is not ...}
-    body = fields.get("body") or canonical(content)
+    body = fields.get("body") or canonical_json(content)
     return number + 1, body, sha256(body)
 
 
@@ -287,7 +287,7 @@ def test_no_sql_of_a_releaser_breaks_the_rules(roles):
             number, body, digest = parameters[0]
             try:
                 fields = {**json.loads(body), "author": roles.name}
-                body = canonical(fields)
+                body = canonical_json(fields)
                 digest = digest if name == "a false hash" else sha256(body)
             except (ValueError, TypeError):
                 pass

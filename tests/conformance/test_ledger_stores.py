@@ -44,7 +44,7 @@ from oracles.repeats import RACES
 from privalue.core.calibration import gaussian
 from privalue.errors import LedgerError
 from privalue.ledger import Amount, Charge, defer_signals, open_ledger, study_hash
-from privalue.ledger.entries import canonical, sha256
+from privalue.ledger.entries import canonical_json, sha256
 
 NOTHING = Amount()
 
@@ -464,7 +464,7 @@ def rewrite(place, entries):
 
 def change(row, **fields):
     """Return an entry with other content, and a hash that fits."""
-    body = canonical({**json.loads(row[1]), **fields})
+    body = canonical_json({**json.loads(row[1]), **fields})
     return (row[0], body, sha256(body))
 
 

@@ -15,7 +15,7 @@ SSP = {"name": "dp-ssp", "calibration": "exact"}
 SEED = 20261116  # of worlds that nothing was tuned on
 
 
-def described(states=3, arms=2, **sections):
+def make_study(states=3, arms=2, **sections):
     labels = ["control", "treated", "other"][:arms]
     mechanism = {**SSP, **sections.pop("mechanism", {})}
     return study(
@@ -32,7 +32,7 @@ def people(count, gap=0.3):
         yield [(int(rng.integers(2)), 0.0, label), (2, end, label)]
 
 
-def released(chosen, count=4000):
+def release_of(chosen, count=4000):
     return pv.release(
         chosen, list(people(count)), entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
     )
@@ -60,7 +60,7 @@ def test_half_widths_are_summed_where_a_person_may_be_in_both_arms():
         ("one of each", {"person": "alone"}, {}),
         ("unit", {"person": "alone", "trajectory": "trajectory"}, both),
     ):
-        chosen = described(data=data, privacy=privacy)
+        chosen = make_study(data=data, privacy=privacy)
         release = pv.release(
             chosen, rows, entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
         )
@@ -76,7 +76,7 @@ def test_half_widths_are_summed_where_a_person_may_be_in_both_arms():
 
 
 def test_differences_are_from_the_first_arm():
-    release = released(described(arms=3))
+    release = release_of(make_study(arms=3))
     assert [entry.arm for entry in release.differences] == ["treated"] * 3 + ["other"] * 3
     assert release["treated", "2"].value - release["control", "2"].value > 0.1  # .3 in truth
     for entry in release.differences:
@@ -90,7 +90,7 @@ def test_differences_are_from_the_first_arm():
 def test_the_interval_of_a_difference_covers_often_enough(level):
     """1,500 draws of noise at fixed statistics, thin and thick: no fewer than the level's share."""
     rng, draws, states = np.random.default_rng(SEED), 1500, 4
-    chosen = described(states, mechanism={"shrinkage": False}, report={"level": level})
+    chosen = make_study(states, mechanism={"shrinkage": False}, report={"level": level})
     built = design(chosen)
     counts = np.array([30.0, 300.0, 5.0, 80.0, 60.0, 900.0, 0.0, 12.0])
     means = np.array([0.2, 0.9, 0.5, 0.0, 0.6, 0.95, 0.5, 1.0])
@@ -106,9 +106,9 @@ def test_the_interval_of_a_difference_covers_often_enough(level):
             count_noise=2 * noise,
         )
 
-        made = estimate(noisy, built, unvisited=0.0, shrinkage=False, level=level, arms=2)
-        found = made.differences
-        hits += (found["total_low"] <= truth) & (truth <= found["total_high"])
+        estimates = estimate(noisy, built, unvisited=0.0, shrinkage=False, level=level, arms=2)
+        differences = estimates.differences
+        hits += (differences["total_low"] <= truth) & (truth <= differences["total_high"])
     counted = [0, 1, 3]  # nobody visits the other one in the second arm: it has no value
     allowed = level - 6 * np.sqrt(level * (1 - level) / draws)
     assert (hits[counted] / draws >= allowed).all()
@@ -120,7 +120,7 @@ def test_arms_are_shrunk_by_themselves():
     rng = np.random.default_rng(SEED)
     counts = rng.uniform(5, 40, 2 * states)
     sums = counts * rng.uniform(-0.5, 0.5, 2 * states)
-    built, noise = design(described(states)), np.full(2 * states, 4.0)
+    built, noise = design(make_study(states)), np.full(2 * states, 4.0)
 
     def values(sums):
         noisy = noisy_statistics(
@@ -132,7 +132,7 @@ def test_arms_are_shrunk_by_themselves():
     other[states:] = -other[states:]
     assert np.array_equal(values(sums)[:states], values(other)[:states])
     assert not np.array_equal(values(sums)[states:], values(other)[states:])
-    alone = design(described(states).replace(arms=None))
+    alone = design(make_study(states).replace(arms=None))
     noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=sums[:states],
@@ -144,7 +144,7 @@ def test_arms_are_shrunk_by_themselves():
 
 
 def test_a_refit_has_arms_too():
-    release = released(described(4))
+    release = release_of(make_study(4))
     other = pv.refit(release, size=2, level=0.9)
     assert (other.arms, len(other.theta)) == (release.arms, 4)
     assert (len(other.values), len(other.differences)) == (8, 4)
@@ -156,7 +156,7 @@ def test_a_refit_has_arms_too():
 def test_features_to_shrink_towards_apply_to_each_arm():
     """As if each arm were alone: the same sums and counts give the same values."""
     phi = np.column_stack([np.ones(10), np.linspace(0, 1, 10)])
-    chosen = described(10, features={"kind": "matrix", "matrix": phi, "shrink": True})
+    chosen = make_study(10, features={"kind": "matrix", "matrix": phi, "shrink": True})
     rng = np.random.default_rng(SEED)
     counts, noise = rng.uniform(5, 40, 20), np.full(20, 4.0)
     sums = counts * rng.uniform(-0.5, 0.5, 20)
@@ -164,8 +164,8 @@ def test_features_to_shrink_towards_apply_to_each_arm():
     noisy = noisy_statistics(return_bounds=(0.0, 1.0), **numbers)
 
     def values(part, chosen):
-        asked = {"features": chosen.shrink_targets, "arms": chosen.arm_count}
-        return estimate(noisy[part], design(chosen), unvisited=0.0, **asked).values
+        options = {"features": chosen.shrink_targets, "arms": chosen.arm_count}
+        return estimate(noisy[part], design(chosen), unvisited=0.0, **options).values
 
     alone = chosen.replace(arms=None)
     halves = [values(slice(0, 10), alone), values(slice(10, 20), alone)]
@@ -176,7 +176,7 @@ def test_features_to_shrink_towards_apply_to_each_arm():
 def test_around_shrunk_values_a_difference_would_not_be_covered():
     """The planted mistake: next to an end of its interval, a shrunk value hides its width."""
     rng, draws, states = np.random.default_rng(SEED), 400, 40
-    built, noise = design(described(states)), np.full(2 * states, 12.0)
+    built, noise = design(make_study(states)), np.full(2 * states, 12.0)
     counts, means = np.full(2 * states, 2000.0), np.full(2 * states, 0.5)
     counts[[0, states]], means[[0, states]] = 150.0, [0.2, 0.8]  # drawn to 0.5, from both sides
     truth, hits, planted = 0.6, 0, 0
@@ -188,11 +188,11 @@ def test_around_shrunk_values_a_difference_would_not_be_covered():
             sum_noise=noise,
             count_noise=noise,
         )
-        made = estimate(noisy, built, unvisited=0.0, arms=2)
-        found = made.differences
-        hits += found["total_low"][0] <= truth <= found["total_high"][0]
-        vars(made.made.ratios)["divide"] = lambda _, values=made.values: values
-        ends = made.made.differences()  # around shrunk values
+        estimates = estimate(noisy, built, unvisited=0.0, arms=2)
+        differences = estimates.differences
+        hits += differences["total_low"][0] <= truth <= differences["total_high"][0]
+        vars(estimates.made.ratios)["divide"] = lambda _, values=estimates.values: values
+        ends = estimates.made.differences()  # around shrunk values
         planted += ends["total_low"][0] <= truth <= ends["total_high"][0]
     assert hits >= 0.93 * draws
     assert planted < hits - 0.04 * draws

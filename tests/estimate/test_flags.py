@@ -17,7 +17,7 @@ def people(count=400):
     return [*whole, *([[(label, 1.0) for label in LABELS]] * 5)]
 
 
-def described(mechanism="dp-ssp", **sections):
+def make_study(mechanism="dp-ssp", **sections):
     return study(
         len(LABELS),
         returns=(0.0, 1.0),
@@ -32,12 +32,12 @@ def prior():
 
 
 STUDIES = {
-    "noisy counts": described,
-    "features": lambda: described(features={"kind": "matrix", "matrix": 2 * np.eye(9)[:, :6]}),
-    "a prior of visits": lambda: described("dp-lsw", states=prior()),
-    "a prior that counts overrule": lambda: described(states=prior()),
-    "weights": lambda: described("dp-lsl", weights={"values": [1.0, 0.0, 2.0] * 3}),
-    "nothing but values": lambda: described("dp-lsw"),
+    "noisy counts": make_study,
+    "features": lambda: make_study(features={"kind": "matrix", "matrix": 2 * np.eye(9)[:, :6]}),
+    "a prior of visits": lambda: make_study("dp-lsw", states=prior()),
+    "a prior that counts overrule": lambda: make_study(states=prior()),
+    "weights": lambda: make_study("dp-lsl", weights={"values": [1.0, 0.0, 2.0] * 3}),
+    "nothing but values": lambda: make_study("dp-lsw"),
 }
 
 

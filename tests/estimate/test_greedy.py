@@ -26,7 +26,7 @@ def ratios_of(q, visits, rng=None, *, sum_noise=2.0, count_noise=4.0):
     )
 
 
-def stepped(ratios, states, *, only=False, level=0.95, cluster_size=1):
+def step_of(ratios, states, *, only=False, level=0.95, cluster_size=1):
     states = np.asarray(states)
     step = greedy_step(
         ratios,
@@ -73,7 +73,7 @@ def test_the_policy_is_that_of_the_literal_twin(only):
         states = np.sort(np.concatenate([np.arange(6), rng.integers(0, 6, 12)]))
         visits = rng.choice([0.0, 5.0, 60.0, 4000.0], len(states))
         ratios = ratios_of(rng.uniform(0, 1, len(states)), visits, rng)
-        step = stepped(ratios, states, only=only)
+        step = step_of(ratios, states, only=only)
         assert step.probability == pytest.approx(literal_policy(ratios, states, step, only=only))
         assert np.bincount(states, weights=step.probability) == pytest.approx(np.ones(6))
         assert (step.low <= step.advantage).all()
@@ -85,13 +85,13 @@ def test_the_policy_is_that_of_the_literal_twin(only):
 
 def test_an_action_that_hardly_anybody_took_is_never_chosen():
     """However large its noisy value is."""
-    step = stepped(ratios_of([0.4, 0.3, 1.0], [5000, 5000, 3]), [0, 0, 0])
+    step = step_of(ratios_of([0.4, 0.3, 1.0], [5000, 5000, 3]), [0, 0, 0])
     assert step.probability.tolist() == [1.0, 0.0, 0.0]
     assert step.clear.tolist() == [True, True, False]
 
 
 def test_where_nobody_was_all_allowed_actions_are_equally_likely():
-    step = stepped(ratios_of([0.5] * 5, [0, 0, 0, 9000, 9000]), [0, 0, 0, 1, 1])
+    step = step_of(ratios_of([0.5] * 5, [0, 0, 0, 9000, 9000]), [0, 0, 0, 1, 1])
     assert step.probability[:3] == pytest.approx([1 / 3] * 3)
     assert step.visited.tolist() == [False, True]
     assert step.moves[0] == -1
@@ -99,7 +99,7 @@ def test_where_nobody_was_all_allowed_actions_are_equally_likely():
 
 def test_where_no_single_action_is_clear_the_behaviour_stays():
     ratios = ratios_of([0.9, 0.1, 0.5], [7.0, 5.0, 6.0], count_noise=4.0)
-    step = stepped(ratios, [0, 0, 0])
+    step = step_of(ratios, [0, 0, 0])
     assert step.visited.tolist() == [True]
     assert step.probability == pytest.approx([7 / 18, 5 / 18, 6 / 18])
 
@@ -112,7 +112,7 @@ def moves_of_equal_actions(*, only, level=0.9, spoiled=False):
     for _ in range(300):
         sampling = rng.binomial(400, 0.5, 50)
         ratios = ratios_of(sampling / 400, np.full(50, 400.0), rng)
-        step = stepped(ratios, states, only=only, level=1e-9 if spoiled else level)
+        step = step_of(ratios, states, only=only, level=1e-9 if spoiled else level)
         moved += bool((step.moves >= 0).any())
     return moved / 300
 
@@ -125,7 +125,7 @@ def test_equal_actions_seldom_look_clearly_different():
 
 def test_a_person_s_many_trajectories_count_less():
     ratios, states = ratios_of([0.4, 0.6], [900, 900]), [0, 0]
-    one, many = (stepped(ratios, states, cluster_size=cluster_size) for cluster_size in (1, 25))
+    one, many = (step_of(ratios, states, cluster_size=cluster_size) for cluster_size in (1, 25))
     assert many.low[1] < one.low[1]
     assert many.high[1] > one.high[1]
 
@@ -133,7 +133,7 @@ def test_a_person_s_many_trajectories_count_less():
 # The posterior that actions compete with
 
 
-def drawn_actions(rng, *, sampling=300):
+def draw_actions(rng, *, sampling=300):
     """Values around those of their states, and what is released of them."""
     states = np.repeat(np.arange(10), 6)
     q = np.clip(rng.uniform(0.2, 0.8, 10)[states] + 0.05 * rng.standard_normal(60), 0, 1)
@@ -155,7 +155,7 @@ def test_drawn_towards_their_state_actions_are_told_apart_better():
     rng = np.random.default_rng(6)
     common, own = [], []
     for _ in range(40):
-        q, states, ratios = drawn_actions(rng)
+        q, states, ratios = draw_actions(rng)
         common.append(shrink(ratios, 0.5).means - q)
         own.append(shrink(ratios, 0.5, states=states).means - q)
     assert np.mean(np.square(own)) < 0.8 * np.mean(np.square(common))

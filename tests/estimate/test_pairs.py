@@ -48,12 +48,12 @@ def test_privacy_intervals_of_v_are_exact(level):
     counts = np.tile([30.0, 5.0], MANY)
     sums = np.tile([6.0, -2.0], MANY)
     truth = 0.5 + 4.0 / 35.0
-    for factor, held in ((1.0, True), (1.1, False)):
+    for factor, covers in ((1.0, True), (1.1, False)):
         noise = factor * 3.0 * rng.standard_normal((2, 2 * MANY))
-        found = of_states(sums + noise[0], counts + noise[1], 3.0, level=level)
-        inside, count = share((found.low <= truth) & (truth <= found.high))
+        estimates = of_states(sums + noise[0], counts + noise[1], 3.0, level=level)
+        inside, count = share((estimates.low <= truth) & (truth <= estimates.high))
         chance = stats.binomtest(inside, count, level).pvalue
-        assert (chance > RARE) == held
+        assert (chance > RARE) == covers
 
 
 def test_a_trajectory_may_count_for_every_action_of_a_state():
@@ -66,8 +66,8 @@ def test_a_trajectory_may_count_for_every_action_of_a_state():
     counts = np.full(2 * MANY, float(people))
     sums = np.repeat(returns, 2).astype(float)
     for most, enough in ((9, True), (1, False)):  # with H = 1 nobody could count twice
-        found = of_states(sums, counts, 1e-3, most=most)
-        inside, count = share((found.total_low <= 0.5) & (found.total_high >= 0.5))
+        estimates = of_states(sums, counts, 1e-3, most=most)
+        inside, count = share((estimates.total_low <= 0.5) & (estimates.total_high >= 0.5))
         above = stats.binomtest(inside, count, 0.95, alternative="less").pvalue > RARE
         assert above == enough
     persons = of_states(np.repeat(2.0 * returns, 2), 2 * counts, 1e-3, cluster_size=2)
@@ -84,18 +84,18 @@ def revisits(again, people, seed):
     Both actions are chosen half of the time; there is no discount.
     """
     rng = np.random.default_rng(seed)
-    made = []
+    rows = []
     for _ in range(people):
         steps = []
         while True:
             if rng.random() < 0.5:
-                made.append([*steps, (0, "stop", 1.0)])
+                rows.append([*steps, (0, "stop", 1.0)])
                 break
             steps.append((0, "stay", 0.0))
             if rng.random() >= again:
-                made.append(steps)
+                rows.append(steps)
                 break
-    return made
+    return rows
 
 
 def exact(again):
@@ -124,13 +124,13 @@ def test_v_is_the_mean_over_first_visits_of_pairs(again):
     )
     q, value, mean = exact(again)
     assert release.value == pytest.approx(q, abs=0.03)
-    (found,) = release.state_values
-    assert found.value == pytest.approx(mean, abs=0.02)
-    assert found.total_low <= mean <= found.total_high
-    assert release.policy_value == found.value
+    (row,) = release.state_values
+    assert row.value == pytest.approx(mean, abs=0.02)
+    assert row.total_low <= mean <= row.total_high
+    assert release.policy_value == row.value
     if again:
         assert mean - value == pytest.approx(1 / 21, abs=1e-12)
-        assert found.low > value  # not even the interval reaches V^b
+        assert row.low > value  # not even the interval reaches V^b
     else:
         assert mean == value
 
@@ -143,7 +143,7 @@ def decisions(seed, states=5, actions=3):
     return move, rng.random((states, actions)), rng.dirichlet(np.ones(actions), size=states)
 
 
-def solved(move, rewards, policy, gamma):
+def solve(move, rewards, policy, gamma):
     """Return Q of a policy by dynamic programming."""
     q = np.zeros_like(rewards)
     for _ in range(500):
@@ -151,18 +151,18 @@ def solved(move, rewards, policy, gamma):
     return q
 
 
-def followed(move, rewards, policy, people, seed):
+def follow(move, rewards, policy, people, seed):
     """Simulate, all at once: columns of trajectory, step, state, action and reward."""
     rng = np.random.default_rng(seed)
-    states, where, parts = len(rewards), np.zeros(people, dtype=int), []
-    who = np.arange(people)
+    states, state, parts = len(rewards), np.zeros(people, dtype=int), []
+    person = np.arange(people)
     for step in range(60):
-        action = (rng.random((len(who), 1)) > policy[where].cumsum(axis=1)).sum(axis=1)
+        action = (rng.random((len(person), 1)) > policy[state].cumsum(axis=1)).sum(axis=1)
         action = np.minimum(action, policy.shape[1] - 1)
-        parts.append((who, np.full(len(who), step), where, action, rewards[where, action]))
-        to = (rng.random((len(who), 1)) > move[where, action].cumsum(axis=1)).sum(axis=1)
-        who, where = who[to < states], to[to < states]
-        if not len(who):
+        parts.append((person, np.full(len(person), step), state, action, rewards[state, action]))
+        to = (rng.random((len(person), 1)) > move[state, action].cumsum(axis=1)).sum(axis=1)
+        person, state = person[to < states], to[to < states]
+        if not len(person):
             break
     names = ("trajectory", "step", "state", "action", "reward")
     return dict(zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True))
@@ -172,7 +172,7 @@ def followed(move, rewards, policy, people, seed):
 def test_q_is_that_of_dynamic_programming(most):
     """Also where only the first H pairs of a trajectory count: that is a stopping rule."""
     world = decisions(SEED)
-    truth = solved(*world, 0.9)
+    truth = solve(*world, 0.9)
     chosen = study(
         5,
         returns=(0.0, 10.0),
@@ -181,7 +181,7 @@ def test_q_is_that_of_dynamic_programming(most):
         mechanism={**SSP, "shrinkage": False},
         actions={"count": 3},
     )
-    rows = followed(*world, 60_000, SEED + 2)
+    rows = follow(*world, 60_000, SEED + 2)
     release = pv.release(chosen, rows, entropy=pv.SeededForExperimentsOnly(5))
     assert release.value == pytest.approx(truth.ravel(), abs=0.12)
     covered = (release.total_low <= truth.ravel()) & (truth.ravel() <= release.total_high)

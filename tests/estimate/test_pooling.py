@@ -65,7 +65,7 @@ def test_pooling_in_steps_is_pooling_at_once(sites):
     assert steps.pooled_from == once.pooled_from
 
 
-def another(**changes):
+def release_with(**changes):
     study = pv.Study(**{**USUAL, **changes})
     return pv.release(study, people(np.random.default_rng(1), 800), accept_useless=True)
 
@@ -82,18 +82,18 @@ def another(**changes):
             "pooled-twice",
         ),
         (lambda sites: pv.refit(sites[1], size=2), "not-alike"),
-        (lambda _: another(returns=(0, 2)), "not-alike"),
-        (lambda _: another(discount=0.5), "not-alike"),
-        (lambda _: another(states=[*STATES, "f"]), "not-alike"),
-        (lambda _: another(states=[*STATES[::-1]]), "not-alike"),
-        (lambda _: another(max_states_per_trajectory=2), "not-alike"),
-        (lambda _: another(neighbours="add-remove"), "not-alike"),
-        (lambda _: another(size=2), "not-alike"),
-        (lambda _: another(invalid="drop-unit", trajectories=800), "not-alike"),
-        (lambda _: another(ends=["out"]), "not-alike"),
-        (lambda _: another(mechanism="dp-lsw"), "not-alike"),
-        (lambda _: another(returns=None, rewards=(0, 1), discount=0.9), "not-alike"),
-        (lambda _: seeded(), "not-alike"),
+        (lambda _: release_with(returns=(0, 2)), "not-alike"),
+        (lambda _: release_with(discount=0.5), "not-alike"),
+        (lambda _: release_with(states=[*STATES, "f"]), "not-alike"),
+        (lambda _: release_with(states=[*STATES[::-1]]), "not-alike"),
+        (lambda _: release_with(max_states_per_trajectory=2), "not-alike"),
+        (lambda _: release_with(neighbours="add-remove"), "not-alike"),
+        (lambda _: release_with(size=2), "not-alike"),
+        (lambda _: release_with(invalid="drop-unit", trajectories=800), "not-alike"),
+        (lambda _: release_with(ends=["out"]), "not-alike"),
+        (lambda _: release_with(mechanism="dp-lsw"), "not-alike"),
+        (lambda _: release_with(returns=None, rewards=(0, 1), discount=0.9), "not-alike"),
+        (lambda _: seeded_release(), "not-alike"),
     ],
 )
 def test_releases_that_are_not_alike_are_refused(sites, second, code):
@@ -103,7 +103,7 @@ def test_releases_that_are_not_alike_are_refused(sites, second, code):
             combine([sites[0], other])
 
 
-def seeded():
+def seeded_release():
     return pv.release(pv.Study(**USUAL), people(np.random.default_rng(1), 800), seed=1)
 
 
@@ -128,14 +128,14 @@ ENDED = [[("a",), ("out",)]] * 900
 )
 def test_sums_that_mean_something_else_are_refused(first, second, changes):
     usual = {**USUAL, **BOTH, "returns": (0, 4)}
-    mine, other = (
-        pv.release(pv.Study(**{**usual, **each}), rows, accept_useless=True)
-        for each, rows in zip(changes, (first, second), strict=True)
+    first_release, second_release = (
+        pv.release(pv.Study(**{**usual, **change}), rows, accept_useless=True)
+        for change, rows in zip(changes, (first, second), strict=True)
     )
-    again = pv.release(pv.Study(**{**usual, **changes[0]}), first, accept_useless=True)
-    assert len(pv.pool([mine, again]).pooled_from) == 2
+    repeated = pv.release(pv.Study(**{**usual, **changes[0]}), first, accept_useless=True)
+    assert len(pv.pool([first_release, repeated]).pooled_from) == 2
     with refused("not-alike"):
-        pv.pool([mine, other])
+        pv.pool([first_release, second_release])
 
 
 def test_the_command_refuses_by_its_exit_code(sites, tmp_path, capsys):
@@ -155,7 +155,7 @@ def test_the_command_refuses_by_its_exit_code(sites, tmp_path, capsys):
 
 
 def test_names_sizes_and_costs_may_differ(sites):
-    other = another(name="kiel", dataset="kiel", period="2026", epsilon=2.0, delta=1e-7)
+    other = release_with(name="kiel", dataset="kiel", period="2026", epsilon=2.0, delta=1e-7)
     pooled = pv.pool([sites[0], other])
     assert (pooled.privacy.epsilon, pooled.privacy.delta) == (2.0, 1e-6)  # what both keep
     assert pooled.terms["epsilon"] == 2.0
@@ -203,7 +203,7 @@ def coverage(rng, draws, *, same_people, claimed):
     for _ in range(draws):
         table = people(rng, 400)
         data = [table] * 3 if same_people else [table, people(rng, 400), people(rng, 400)]
-        pooled = pv.pool([pv.release(study, each) for each in data], same_people=claimed)
+        pooled = pv.pool([pv.release(study, rows) for rows in data], same_people=claimed)
         covered.append((pooled.total_low <= MEANS) & (pooled.total_high >= MEANS))
     return np.mean(covered)
 
@@ -255,30 +255,30 @@ def test_alike_sources_of_very_many_people_are_not_marked():
 def slow_q(sources, at, v):
     """Q of one key at a value, or at several."""
     total = 0.0
-    for one in sources:
-        y = v - one.centre
-        variance = one.sum_noise[at] ** 2 + (y * one.count_noise[at]) ** 2
-        variance += max(one.counts[at], 0) * (1 - v) * v
-        total = total + (one.sums[at] - y * one.counts[at]) ** 2 / variance
+    for source in sources:
+        y = v - source.centre
+        variance = source.sum_noise[at] ** 2 + (y * source.count_noise[at]) ** 2
+        variance += max(source.counts[at], 0) * (1 - v) * v
+        total = total + (source.sums[at] - y * source.counts[at]) ** 2 / variance
     return total
 
 
 def _pooled_flags(rng, study, means):
-    sites = [pv.release(study, people(rng, 1000, each)) for each in means]
+    sites = [pv.release(study, people(rng, 1000, mean)) for mean in means]
     return pv.pool(sites).flags.tolist()
 
 
 def test_differences_of_sources_by_the_slow_rule(sites):
     """Q at its smallest v, found by a plain search for each state."""
-    each = [pooling.released_ratios(site) for site in sites]
-    fast = pooling.sources_differ(each, level=0.5, cluster_sizes=[1] * len(each))
+    ratios = [pooling.ratios_of(site) for site in sites]
+    fast = pooling.sources_differ(ratios, level=0.5, cluster_sizes=[1] * len(ratios))
     for at in range(len(STATES)):
-        best = optimize.minimize_scalar(lambda v, at=at: slow_q(each, at, v), bounds=(0, 1)).fun
+        best = optimize.minimize_scalar(lambda v, at=at: slow_q(ratios, at, v), bounds=(0, 1)).fun
         assert fast[at] == (best > stats.chi2.isf(0.5 / len(STATES), len(sites)))
 
 
 def test_a_source_that_only_adds_noise_is_named(sites):
-    noisy = another(epsilon=0.02)
+    noisy = release_with(epsilon=0.02)
     marks = [source.better_without for source in pv.pool([*sites, noisy]).pooled_from]
     assert marks == [False, False, False, True]
 
@@ -296,7 +296,7 @@ def test_a_difference_of_two_releases_is_that_of_two_arms():
     assert [row.state for row in table] == STATES
     narrow = pv.difference(new, old, level=0.5)
     assert (narrow.total_high - narrow.total_low < table.total_high - table.total_low).all()
-    tied = [another(size=2, epsilon=4.0) for _ in range(2)]
+    tied = [release_with(size=2, epsilon=4.0) for _ in range(2)]
     for combine in (lambda: pv.difference(new, old, level=5), lambda: pv.difference(*tied)):
         with refused("key-invalid", "not-alike"):
             combine()
@@ -305,7 +305,7 @@ def test_a_difference_of_two_releases_is_that_of_two_arms():
 def test_a_ridge_follows_from_all_people_together():
     """Their number may be a declared one, where it is private."""
     ridged = {"ridge": "sqrt", "ridge_scale": 1.0, "neighbours": "add-remove", "trajectories": 800}
-    assert pv.pool([another(**ridged) for _ in range(2)]).ridge == 40.0
+    assert pv.pool([release_with(**ridged) for _ in range(2)]).ridge == 40.0
 
 
 @pytest.mark.parametrize(

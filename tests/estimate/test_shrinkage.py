@@ -30,14 +30,14 @@ def ratios(values, visits, noise, generator, count_noise=None):
 def errors(values, visits, noise, *, features=None, releases=20):
     """Root mean squared errors without and with shrinkage."""
     generator = np.random.default_rng(7)
-    plain, drawn = [], []
+    plain, shrunk = [], []
     for _ in range(releases):
         noisy = ratios(values, visits, noise, generator)
         as_is = noisy.divide(0.0)
-        made = shrink(noisy, 0.0, features=features).means
+        means = shrink(noisy, 0.0, features=features).means
         plain.append(np.sqrt(np.mean(np.square(as_is - values))))
-        drawn.append(np.sqrt(np.mean(np.square(made - values))))
-    return float(np.mean(plain)), float(np.mean(drawn))
+        shrunk.append(np.sqrt(np.mean(np.square(means - values))))
+    return float(np.mean(plain)), float(np.mean(shrunk))
 
 
 PUBLIC = np.column_stack([np.sin(np.arange(60)), np.cos(1.7 * np.arange(60))])
@@ -61,17 +61,17 @@ RELATED = np.clip(0.6 + 0.2 * PUBLIC[:, 0] - 0.1 * PUBLIC[:, 1], 0, 1)
 
 
 def test_values_that_features_explain_are_drawn_to_them():
-    plain, drawn = errors(RELATED, SKEWED, 150.0, features=BASIS)
+    plain, shrunk = errors(RELATED, SKEWED, 150.0, features=BASIS)
     _, without = errors(RELATED, SKEWED, 150.0)
-    assert drawn < 0.6 * without < 0.6 * plain
+    assert shrunk < 0.6 * without < 0.6 * plain
 
 
 def numbers(noisy):
     return noisy.sums, noisy.counts, noisy.sum_noise, noisy.count_noise, noisy.bounds
 
 
-def assert_same(made, twin):
-    for one, other in zip((made.means, made.deviations, made.own_share), twin, strict=True):
+def assert_same(result, twin):
+    for one, other in zip((result.means, result.deviations, result.own_share), twin, strict=True):
         assert one == pytest.approx(other, abs=1e-9)
 
 
@@ -81,13 +81,13 @@ def test_the_posterior_is_what_its_page_says(seed):
     generator = np.random.default_rng(seed)
     noisy = ratios(generator.random(12), generator.integers(0, 400, 12), 60.0, generator)
     basis = _targets(generator.standard_normal((12, 3)), 1, 12)
-    given = {"features": basis, "sampling": 0.3}
-    assert_same(shrink(noisy, 0.2, **given), posterior(*numbers(noisy), 0.2, **given))
+    options = {"features": basis, "sampling": 0.3}
+    assert_same(shrink(noisy, 0.2, **options), posterior(*numbers(noisy), 0.2, **options))
     states, actions = np.repeat(np.arange(4), 3), np.tile([5, 0, 2], 4)
     means, deviations, _ = posterior(*numbers(noisy.pool(states)), 0.2, sampling=0.3)
     towards = means[states], deviations[states]
-    twin = posterior(*numbers(noisy), 0.2, towards=towards, actions=actions, **given)
-    assert_same(shrink(noisy, 0.2, states=states, effects=np.eye(6)[actions], **given), twin)
+    twin = posterior(*numbers(noisy), 0.2, towards=towards, actions=actions, **options)
+    assert_same(shrink(noisy, 0.2, states=states, effects=np.eye(6)[actions], **options), twin)
 
 
 def test_deviations_are_about_right_and_own_weights_follow_the_noise():
@@ -97,9 +97,9 @@ def test_deviations_are_about_right_and_own_weights_follow_the_noise():
     for _ in range(40):
         values = np.clip(0.4 + 0.05 * generator.standard_normal(50), 0, 1)
         noisy = ratios(values, np.geomspace(50, 20_000, 50), 40.0, generator)
-        made = shrink(noisy, 0.0)
-        off.append((made.means - values) / made.deviations)
-        own.append(made.own_share)
+        result = shrink(noisy, 0.0)
+        off.append((result.means - values) / result.deviations)
+        own.append(result.own_share)
         smaller = dataclasses.replace(noisy, sum_noise=noisy.sum_noise / 3)
         planted = shrink(smaller, 0.0)
         off_planted.append((planted.means - values) / planted.deviations)
@@ -117,10 +117,10 @@ ALIKE = 0.7 + 0.02 * np.cos(np.arange(40))
 @pytest.mark.parametrize(("visits", "noise"), [(60.0, 60.0), (300.0, 200.0), (1000.0, 300.0)])
 def test_where_values_are_alike_it_is_nearly_as_good_as_the_best_constant(visits, noise):
     """The best constant knows the values; noise is up to as large as the counts."""
-    plain, drawn = errors(ALIKE, np.full(40, visits), noise)
+    plain, shrunk = errors(ALIKE, np.full(40, visits), noise)
     pooled = noise * np.hypot(1, 0.2) / visits / np.sqrt(40)  # how well a constant can be told
-    assert drawn <= 1.25 * np.hypot(ALIKE.std(), pooled)
-    assert plain > 2 * drawn
+    assert shrunk <= 1.25 * np.hypot(ALIKE.std(), pooled)
+    assert plain > 2 * shrunk
 
 
 FAR_FROM_THE_MIDDLE = 0.9 + 0.02 * np.cos(np.arange(200))
@@ -139,10 +139,10 @@ believed = shrinkage._visits
 )
 def test_weights_that_depend_on_the_values_raise_the_error(planted, monkeypatch):
     """Planted: then lucky states choose their own weights, and noise looks like a parabola."""
-    _, drawn = errors(FAR_FROM_THE_MIDDLE, np.full(200, 60.0), 60.0)
+    _, shrunk = errors(FAR_FROM_THE_MIDDLE, np.full(200, 60.0), 60.0)
     monkeypatch.setattr(shrinkage, "_visits", planted)
     _, worse = errors(FAR_FROM_THE_MIDDLE, np.full(200, 60.0), 60.0)
-    assert worse > 1.5 * drawn
+    assert worse > 1.5 * shrunk
 
 
 BENT = 0.2 + 0.6 * (np.geomspace(0.005, 1, 80)) ** 0.5
@@ -156,16 +156,16 @@ common_targets = shrinkage._common_targets
     [
         ("FAR", 0.0, np.where(np.arange(80) % 10, 0.5, 0.65), 1.05),
         ("OTHER", 0.0, np.where(np.arange(80) == 70, 0.95, 0.1), 3.0),
-        ("_common_targets", lambda *given: common_targets(*given)[:2], BENT, 1.05),
+        ("_common_targets", lambda *args: common_targets(*args)[:2], BENT, 1.05),
     ],
     ids=["none is far", "none is anywhere", "no parabola"],
 )
 def test_each_part_of_the_rule_lowers_an_error(name, planted, values, worse, monkeypatch):
     visits = np.geomspace(60, 4000, 80)
-    _, drawn = errors(values, visits, 20.0)
+    _, shrunk = errors(values, visits, 20.0)
     monkeypatch.setattr(shrinkage, name, planted)
     _, without = errors(values, visits, 20.0)
-    assert without > worse * drawn
+    assert without > worse * shrunk
 
 
 @pytest.mark.parametrize(
@@ -185,16 +185,16 @@ def test_a_thin_state_that_is_off_by_chance_is_not_let_go(states, visits, off):
         sum_noise=noise,
         count_noise=noise,
     )
-    made = estimate(noisy, Design(phi=np.eye(states), weights=np.ones(states)), unvisited=0.0)
-    assert made.values[0] == pytest.approx(0.1, abs=0.03)
-    assert made.low[0] <= made.values[0] <= made.high[0]
+    result = estimate(noisy, Design(phi=np.eye(states), weights=np.ones(states)), unvisited=0.0)
+    assert result.values[0] == pytest.approx(0.1, abs=0.03)
+    assert result.low[0] <= result.values[0] <= result.high[0]
 
 
 def test_where_noise_is_small_nothing_moves_much():
     """The planted mistake draws each value to the mean by the noise that it has: biased ratios."""
     values = np.random.default_rng(4).random(30)
-    plain, drawn = errors(values, np.full(30, 1e5), 50.0)
-    assert drawn < 1.02 * plain
+    plain, shrunk = errors(values, np.full(30, 1e5), 50.0)
+    assert shrunk < 1.02 * plain
     rng, visits = np.random.default_rng(5), np.geomspace(20, 1e5, 30)
     plain, planted = [], []
     for _ in range(40):
@@ -210,10 +210,10 @@ def test_where_noise_is_small_nothing_moves_much():
 def test_without_visits_values_stay_within_the_bounds():
     """Without any visits values stay between the bounds, near each other."""
     noisy = ratios(np.zeros(50), np.zeros(50), 1e4, np.random.default_rng(5))
-    made = shrink(noisy, 0.3)
-    assert ((made.means >= 0) & (made.means <= 1)).all()
-    assert made.means.std() < 0.2
-    assert made.own_share.mean() < 0.1
+    result = shrink(noisy, 0.3)
+    assert ((result.means >= 0) & (result.means <= 1)).all()
+    assert result.means.std() < 0.2
+    assert result.own_share.mean() < 0.1
 
 
 def test_taus_one_by_one_give_the_same_values_as_together(monkeypatch):
@@ -240,18 +240,18 @@ def test_no_noise_makes_shrinkage_fail(visits, states, size):
         centre=0.5,
         bounds=(0.0, 1.0),
     )
-    for made in (shrink(noisy, 0.25), shrink(noisy, 0.25, states=np.arange(states) // 2)):
-        assert ((made.means >= 0) & (made.means <= 1)).all()
-        assert ((made.deviations >= 0) & (made.deviations <= 1)).all()
-        assert ((made.own_share >= 0) & (made.own_share <= 1 + 1e-12)).all()
+    for result in (shrink(noisy, 0.25), shrink(noisy, 0.25, states=np.arange(states) // 2)):
+        assert ((result.means >= 0) & (result.means <= 1)).all()
+        assert ((result.deviations >= 0) & (result.deviations <= 1)).all()
+        assert ((result.own_share >= 0) & (result.own_share <= 1 + 1e-12)).all()
 
 
 def test_a_value_that_cannot_be_computed_stays_as_it_was():
     noisy = ratios(ALIKE, np.full(40, 60.0), 60.0, np.random.default_rng(8))
     huge = dataclasses.replace(noisy, sums=noisy.sums * 1e200, counts=noisy.counts * 1e200)
-    made = shrink(huge, 0.0)
-    assert made.means.tolist() == huge.divide(0.0).tolist()
-    assert made.deviations.tolist() == [0.5] * 40  # nothing is known of how near it is
+    result = shrink(huge, 0.0)
+    assert result.means.tolist() == huge.divide(0.0).tolist()
+    assert result.deviations.tolist() == [0.5] * 40  # nothing is known of how near it is
 
 
 @pytest.mark.long
@@ -269,7 +269,7 @@ def test_no_rule_knows_the_common_value_better_than_its_noise_allows(known):
         generator, gaps = np.random.default_rng(11), []
         for _ in range(releases):
             noisy = ratios(values, visits, noise, generator, count_noise=1e-6)
-            made = values if known else shrink(noisy, 0.0).means
-            gaps.append(abs(np.mean(made - values)))
+            means = values if known else shrink(noisy, 0.0).means
+            gaps.append(abs(np.mean(means - values)))
         off.append(np.mean(gaps))
     assert (max(off) >= 0.97 * 0.34 * s) != known

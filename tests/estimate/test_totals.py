@@ -33,24 +33,24 @@ def test_a_restricted_mean_is_covered_where_few_have_a_very_long_stay():
         rewards=(0, 1),
         **PROMISE,
     )
-    hits, unrestricted, told = np.zeros(2), np.zeros(2), 0
+    hits, unrestricted, share_hits = np.zeros(2), np.zeros(2), 0
     for at in range(40):
         noise = pv.SeededForExperimentsOnly(at)
         release = pv.release(study, stays(3000, rng), entropy=noise, accept_useless=True)
-        held = release.restriction
+        restriction = release.restriction
         sums = (1 - 0.99 ** np.arange(1, 91)) / 0.01
         shares = np.zeros(90)
         shares[:5], shares[89] = 0.985 / 5, 0.015
         for state, discount in enumerate((1.0, 0.99)):
-            record, cut = release[LONG[state]], 1e9 if held is None else held.high
+            record, cut = release[LONG[state]], 1e9 if restriction is None else restriction.high
             truth = shares @ np.minimum(discount * sums, cut)
             hits[state] += record.total_low <= truth <= record.total_high
             whole = shares @ (discount * sums)
             unrestricted[state] += record.total_low <= whole <= record.total_high
         share = release.stages[0].chosen.beyond
-        told += held is None or share.low <= 0.015 <= share.high
+        share_hits += restriction is None or share.low <= 0.015 <= share.high
     assert (hits >= 37).all()
-    assert told >= 37
+    assert share_hits >= 37
     assert (unrestricted <= 20).all()  # of the other number it is no interval, and says so
 
 
@@ -68,10 +68,10 @@ def some_intervals(rng, count, bounds=(0.0, 1.0)):
 def test_an_interval_of_a_difference_is_that_of_the_literal_twin(independent):
     rng = np.random.default_rng(8)
     both = [some_intervals(rng, 500) for _ in range(2)]
-    more, less = (Interval(*each) for each in both)
+    more, less = (Interval(*parts) for parts in both)
     low, high = more.subtract(less, (0.0, 1.0), independent=independent)
     for at in range(500):
-        pair = ([column[at] for column in each] for each in both)
+        pair = ([column[at] for column in parts] for parts in both)
         ends = literal.difference_ends(*pair, (0.0, 1.0), independent=independent)
         assert (low[at], high[at]) == pytest.approx(ends, abs=1e-12)
     assert (low <= high).all()
@@ -99,12 +99,12 @@ def test_squares_at_a_bound_would_not_cover():
 
 def test_as_many_values_differ_as_points_are_needed():
     rng = np.random.default_rng(10)
-    found = set()
+    counts = set()
     for _ in range(300):
         low = rng.uniform(0, 1, 6)
         high = low + rng.uniform(0, 0.5, 6)
         count = count_distinct_values(low, high)
         assert count == literal.distinct_values(list(zip(low, high, strict=True)))
         assert (count > 1) == (low.max() > high.min())
-        found.add(count)
-    assert found >= {1, 2, 3}
+        counts.add(count)
+    assert counts >= {1, 2, 3}

@@ -16,11 +16,11 @@ from privalue.estimate.off_policy import NoisyImportanceSums, Quotient, policy_c
 LEVEL = 0.95
 
 
-def estimated(noisy, *given):
+def tables_of(noisy, *args):
     """The columns of all tables, as attributes."""
     names = ("weighted", "weights", "returns", "sizes")
     arrays = {name: np.array(getattr(noisy, name), dtype=np.float64) for name in names}
-    tables = policy_columns(noisy._replace(**arrays), *given).items()
+    tables = policy_columns(noisy._replace(**arrays), *args).items()
     return SimpleNamespace(**{name: SimpleNamespace(**columns) for name, columns in tables})
 
 
@@ -47,16 +47,16 @@ def slow_tail(away, a, b, spread):
     ("away", "a", "b", "spread"), [(2.0, 1.0, 0.5, 0.7), (3.0, 1.0, 1.0, 1.5), (1.0, 0.4, 0.9, 0.3)]
 )
 def test_tails_are_integrals(away, a, b, spread):
-    found = tail(*map(np.array, (away, a, b, spread)))
-    assert float(found) == pytest.approx(slow_tail(away, a, b, spread), abs=2e-4)
+    tails = tail(*map(np.array, (away, a, b, spread)))
+    assert float(tails) == pytest.approx(slow_tail(away, a, b, spread), abs=2e-4)
 
 
 def test_tails_without_sampling_have_their_closed_forms():
     t = np.linspace(0, 12, 25)
     zero = np.zeros_like(t)
-    found = tail(t, 2.0, zero + 0.5, zero)
+    tails = tail(t, 2.0, zero + 0.5, zero)
     closed = (4 * np.exp(-t / 2) - 0.25 * np.exp(-t / 0.5)) / (4 - 0.25)
-    assert found == pytest.approx(closed, rel=1e-12)
+    assert tails == pytest.approx(closed, rel=1e-12)
     equal = tail(t, 2.0, zero + 2.0, zero)
     assert equal == pytest.approx((1 + t / 4) * np.exp(-t / 2), rel=2e-4)
     assert (equal >= (1 + t / 4) * np.exp(-t / 2) * (1 - 1e-9)).all()  # towards a larger set
@@ -111,13 +111,13 @@ def test_fiellers_set_is_too_small_for_laplace_noise():
 def test_without_trajectories_intervals_are_the_whole_range():
     sums = ([0.0, 3.0], [-5.0, 0.5], [1.0, -1.0], [-3.0, 0.0])
     noisy = NoisyImportanceSums(*sums, (10.0, 20.0, 9.0, 17.0), 10.0)
-    found = estimated(noisy, (2.0, 6.0), LEVEL)
-    assert found.policy.low.tolist() == found.policy.total_low.tolist() == [2.0, 2.0]
-    assert found.policy.high.tolist() == [6.0, 6.0]
-    assert not found.policy.supported.any()
-    assert (found.differences.total_low == -4).all()
-    assert (found.differences.total_high == 4).all()
-    assert (found.policy.largest_clipping_bias == 4.0).all()
+    tables = tables_of(noisy, (2.0, 6.0), LEVEL)
+    assert tables.policy.low.tolist() == tables.policy.total_low.tolist() == [2.0, 2.0]
+    assert tables.policy.high.tolist() == [6.0, 6.0]
+    assert not tables.policy.supported.any()
+    assert (tables.differences.total_low == -4).all()
+    assert (tables.differences.total_high == 4).all()
+    assert (tables.policy.largest_clipping_bias == 4.0).all()
 
 
 # Coverage: many made-up data sets at once, one for each key
@@ -131,12 +131,12 @@ def world(generator, people, clip, spread):
     return np.minimum(weights, clip), (generator.random(people) < chance).astype(float)
 
 
-def repeated(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
+def repeat(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
     """Estimates of many data sets, and what is true of each, and of the world."""
     generator = np.random.default_rng(seed)
     w, g = world(generator, data_sets * people, clip, spread)
     w, g = w.reshape(data_sets, people), g.reshape(data_sets, people)
-    kept, value = w.mean(), (w * g).mean() / w.mean()
+    mass, value = w.mean(), (w * g).mean() / w.mean()
     sums = [(w * (g - 0.5)).sum(axis=1), w.sum(axis=1), (g - 0.5).sum(axis=1), w.sum(axis=1) * 0]
     truth = {"policy": 0.5 + sums[0] / sums[1], "behaviour": 0.5 + sums[2] / people}
     sums[3] += people
@@ -144,31 +144,28 @@ def repeated(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
     units = (clip, clip, 1.0, 1.0)
     scales = tuple(u * delta / c if c else 0.0 for c, u in zip(weights, units, strict=True))
     noisy = [x + s * generator.laplace(size=data_sets) for x, s in zip(sums, scales, strict=True)]
-    found = estimated(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
+    tables = tables_of(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
     truth["differences"] = truth["policy"] - truth["behaviour"]
     ours = {"policy": value, "behaviour": g.mean(), "differences": value - g.mean()}
-    return found, truth, ours, kept
+    return tables, truth, ours, mass
 
 
 @pytest.mark.parametrize("public", [True, False])
 @pytest.mark.parametrize(("people", "clip", "spread"), [(60, 5.0, 0.8), (600, 4.0, 0.6)])
 def test_intervals_cover(public, people, clip, spread):
-    found, truth, ours, kept = repeated(
-        2604, people=people, clip=clip, spread=spread, public=public
-    )
+    tables, truth, ours, mass = repeat(2604, people=people, clip=clip, spread=spread, public=public)
     room = 4.5 * math.sqrt(LEVEL * (1 - LEVEL) / DATA_SETS)
     for name in ("policy", "behaviour", "differences"):
-        each = getattr(found, name)
-        covered = np.mean((each.low <= truth[name]) & (truth[name] <= each.high))
+        table = getattr(tables, name)
+        covered = np.mean((table.low <= truth[name]) & (truth[name] <= table.high))
         assert covered >= LEVEL - room, name
         if name != "differences":
             assert covered <= LEVEL + room + 0.015, name  # exact, but where bounds cut it off
-        total = np.mean((each.total_low <= ours[name]) & (ours[name] <= each.total_high))
+        total = np.mean((table.total_low <= ours[name]) & (ours[name] <= table.total_high))
         assert total >= LEVEL - room, name
-        assert (each.total_low <= each.low + 1e-9).all()
-    assert (
-        np.mean((found.policy.kept_low <= kept) & (kept <= found.policy.kept_high)) >= LEVEL - room
-    )
+        assert (table.total_low <= table.low + 1e-9).all()
+    low, high = tables.policy.kept_low, tables.policy.kept_high
+    assert np.mean((low <= mass) & (mass <= high)) >= LEVEL - room
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
@@ -183,17 +180,17 @@ def test_differences_cover_at_every_level_and_at_a_bound(level, target, behaviou
     scales = (10.0, 20.0, 10.0, 20.0)
     sums = (target * people, people, behaviour * people, people)
     noisy = [x + s * generator.laplace(size=draws) for x, s in zip(sums, scales, strict=True)]
-    found = estimated(NoisyImportanceSums(*noisy, scales, 5.0), (0.0, 1.0), level).differences
+    table = tables_of(NoisyImportanceSums(*noisy, scales, 5.0), (0.0, 1.0), level).differences
     least = level - 3 * math.sqrt(level * (1 - level) / draws)
     truth = target - behaviour
-    assert np.mean((found.low <= truth) & (truth <= found.high)) >= least
-    assert np.mean((found.total_low <= truth) & (truth <= found.total_high)) >= least
+    assert np.mean((table.low <= truth) & (truth <= table.high)) >= least
+    assert np.mean((table.total_low <= truth) & (truth <= table.total_high)) >= least
 
 
 def test_intervals_without_sampling_error_do_not_cover():
     """The planted mistake: privacy intervals do not cover the world's value."""
-    found, _, ours, _ = repeated(2605, people=600, clip=4.0, spread=0.6, public=True)
-    narrow = (found.policy.low <= ours["policy"]) & (ours["policy"] <= found.policy.high)
+    tables, _, ours, _ = repeat(2605, people=600, clip=4.0, spread=0.6, public=True)
+    narrow = (tables.policy.low <= ours["policy"]) & (ours["policy"] <= tables.policy.high)
     assert np.mean(narrow) < 0.85
 
 
@@ -209,14 +206,14 @@ def test_the_behaviour_itself_keeps_everything(scales, logged, right):
     returns = (generator.random(people) < 0.7) - 0.5
     sums = (weight * returns.sum(), weight * people, returns.sum(), people)
     noisy = [[x + s * generator.laplace()] for x, s in zip(sums, scales, strict=True)]
-    found = estimated(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
-    policy = found.policy
+    tables = tables_of(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
+    policy = tables.policy
     assert policy.kept_low[0] <= policy.kept_mass[0] <= policy.kept_high[0]
     assert (policy.kept_low[0] <= 1 <= policy.kept_high[0]) == right
     assert policy.supported[0] == right
     assert (policy.kept_low > 1)[0] != right
     assert policy.largest_clipping_bias[0] < 0.2 if right else policy.largest_clipping_bias[0] == 1
-    assert found.differences.total_low[0] <= 0 <= found.differences.total_high[0]
+    assert tables.differences.total_low[0] <= 0 <= tables.differences.total_high[0]
 
 
 @pytest.mark.parametrize("wrong", [False, True])
@@ -231,11 +228,11 @@ def test_many_starts_refute_no_right_behaviour(wrong):
         chance[0] *= 2.0 if wrong else 1.0
         exact = (0.0, clip * generator.binomial(people, chance), 0.0, people)
         noisy = [x + s * generator.laplace(size=starts) for x, s in zip(exact, scales, strict=True)]
-        found = estimated(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
-        assert ((found.policy.kept_low > 1) | ~found.policy.refuted).all()
-        assert not (found.policy.supported & (found.policy.kept_low > 1)).any()
-        refuted += found.policy.refuted.any()
-        above += (found.policy.kept_low > 1).any()
+        tables = tables_of(NoisyImportanceSums(*noisy, scales, clip), (0.0, 1.0), LEVEL)
+        assert ((tables.policy.kept_low > 1) | ~tables.policy.refuted).all()
+        assert not (tables.policy.supported & (tables.policy.kept_low > 1)).any()
+        refuted += tables.policy.refuted.any()
+        above += (tables.policy.kept_low > 1).any()
     assert above > releases / 3  # the planted mistake: each start at its own level
     assert refuted == releases if wrong else refuted <= 3
 
@@ -245,15 +242,15 @@ def test_an_empty_confidence_set_gives_the_whole_range():
     low, high = share([900.0], [100.0]).ends(LEVEL, np.zeros(1), (-0.5, 0.5))
     assert (low.tolist(), high.tolist()) == ([-0.5], [0.5])
     noisy = NoisyImportanceSums([0.0], [5e6], [0.0], [100.0], (10.0, 20.0, 9.0, 0.0), 10.0)
-    found = estimated(noisy, (0.0, 1.0), LEVEL)
-    assert (found.policy.kept_low[0], found.policy.kept_high[0]) == (0.0, 10.0)
-    assert not found.policy.supported[0]
+    tables = tables_of(noisy, (0.0, 1.0), LEVEL)
+    assert (tables.policy.kept_low[0], tables.policy.kept_high[0]) == (0.0, 10.0)
+    assert not tables.policy.supported[0]
 
 
 def test_supported_needs_the_lower_end():
     sums = ([100.0, 100.0], [4950.0, 4100.0], [100.0, 100.0], [5000.0, 5000.0])
     noisy = NoisyImportanceSums(*sums, (10.0, 20.0, 9.0, 0.0), 10.0)
-    found = estimated(noisy, (0.0, 1.0), LEVEL)
-    assert found.policy.kept_mass.tolist() == [0.99, 0.82]
-    assert found.policy.supported.tolist() == [True, False]
-    assert found.policy.largest_clipping_bias == pytest.approx(1 - found.policy.kept_low)
+    tables = tables_of(noisy, (0.0, 1.0), LEVEL)
+    assert tables.policy.kept_mass.tolist() == [0.99, 0.82]
+    assert tables.policy.supported.tolist() == [True, False]
+    assert tables.policy.largest_clipping_bias == pytest.approx(1 - tables.policy.kept_low)

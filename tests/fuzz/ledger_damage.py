@@ -9,7 +9,7 @@ import sqlite3
 from contextlib import closing, suppress
 
 from fuzz.damage import damage as damage_bytes
-from privalue.ledger.entries import canonical, sha256
+from privalue.ledger.entries import canonical_json, sha256
 
 TABLES = {"ledger_entries": ("sequence", "body", "hash"), "ledger_releases": ("hash", "text")}
 NUMBERS = [0, 1, -1, 2**31, 2**63 - 1, -(2**63), 1.5, float("inf")]
@@ -100,7 +100,7 @@ def change_entry(path, _, choose):
 
 
 def follow(body, previous):
-    return canonical({**json.loads(body), "previous": previous})
+    return canonical_json({**json.loads(body), "previous": previous})
 
 
 def change_json(body, choose):
@@ -120,7 +120,7 @@ def change_json(body, choose):
         return choose.choice((body[: choose.randrange(len(body))], body + " ", body + body, "[]"))
     else:
         entry[key] = choose.choice(JSON)
-    return canonical(entry)
+    return canonical_json(entry)
 
 
 # The log beside the file, and the whole file

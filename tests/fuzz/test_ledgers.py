@@ -21,7 +21,7 @@ from privalue.ledger import (
     Charge,
     EarlierCharge,
     Ledger,
-    Verified,
+    Verification,
     open_ledger,
     study_hash,
 )
@@ -206,6 +206,6 @@ def test_a_verification_that_looks_away_is_found(tmp_path, template, monkeypatch
     """Planted: an old copy is put back, and verify says nothing."""
     trial = Trial(whole(tmp_path / "old", template.copies[0]), template)
     assert (trial.run(), trial.reported) == (None, True)
-    nothing = Verified(entries=1, head="0" * 64)
+    nothing = Verification(entries=1, head="0" * 64)
     monkeypatch.setattr(Ledger, "verify", lambda *_, **__: nothing)
     assert "verify reports nothing" in tried(whole(tmp_path / "2", template.copies[1]), template)

@@ -20,12 +20,12 @@ TOTAL = {"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory"}
 
 @pytest.fixture
 def ledger(tmp_path):
-    opened = open_ledger(tmp_path / "ledger.db")
-    opened.declare("trial", **TOTAL)
-    return opened
+    new_ledger = open_ledger(tmp_path / "ledger.db")
+    new_ledger.declare("trial", **TOTAL)
+    return new_ledger
 
 
-def described(name="one", **sections):
+def make_study(name="one", **sections):
     """Useful with so few people, as dp-lsw would not be."""
     best = {"name": "dp-ssp", "calibration": "exact"}
     keys = {"returns": (0.0, 1.0), "mechanism": best, **sections}
@@ -38,19 +38,19 @@ def spent(ledger):
 
 
 def test_a_release_spends_once_and_the_identical_request_nothing(ledger):
-    first = pv.release(described(), DATA, ledger=ledger)
+    first = pv.release(make_study(), DATA, ledger=ledger)
     assert spent(ledger) == 0.5
-    again = pv.release(described(), "no such file.csv", ledger=ledger)
+    again = pv.release(make_study(), "no such file.csv", ledger=ledger)
     assert again == first  # the data is not even opened
     assert (first.reused, again.reused, spent(ledger)) == (False, True, 0.5)
-    assert pv.release(described("two"), DATA, ledger=ledger) != first
+    assert pv.release(make_study("two"), DATA, ledger=ledger) != first
     with refused("budget-exceeded"):
-        pv.release(described("three"), "no such file.csv", ledger=ledger)  # before it is opened
+        pv.release(make_study("three"), "no such file.csv", ledger=ledger)  # before it is opened
     assert spent(ledger) == 1.0
 
 
 def test_the_release_carries_the_head_of_its_own_charge(ledger, tmp_path):
-    release = pv.release(described(), DATA, ledger=ledger)
+    release = pv.release(make_study(), DATA, ledger=ledger)
     text = release.save(tmp_path / "out").read_text()
     ledger.verify(heads=[release.ledger_head], releases={"it": text})
     with pytest.raises(pv.LedgerError, match="release 2"):
@@ -61,17 +61,17 @@ def test_the_release_carries_the_head_of_its_own_charge(ledger, tmp_path):
 def test_invalid_input_leaves_nothing(ledger, data):
     head = ledger.head()
     with refused("cell-invalid", "cell-missing", "file-absent"):
-        pv.release(described(), data, ledger=ledger)
+        pv.release(make_study(), data, ledger=ledger)
     assert ledger.head() == head
 
 
 def test_what_does_not_go_on_a_gaussian_total_is_refused_before_data_is_opened(tmp_path):
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", **TOTAL, accounting="gaussian")
-    smooth = described(mechanism={"name": "dp-lsw", "calibration": "exact"})
+    smooth = make_study(mechanism={"name": "dp-lsw", "calibration": "exact"})
     with refused("not-convertible"):
         pv.release(smooth, "no such file.csv", ledger=ledger, accept_useless=True)
-    pv.release(described(), DATA, ledger=ledger)
+    pv.release(make_study(), DATA, ledger=ledger)
     assert ledger.account("trial").spent.mu2 > 0
 
 
@@ -85,7 +85,7 @@ def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, m
     else:
         monkeypatch.setattr(curator, step, crash)
     with refused("charged-lost"):
-        pv.release(described(), DATA, ledger=ledger)
+        pv.release(make_study(), DATA, ledger=ledger)
     assert spent(ledger) == 0.5
 
 
@@ -94,26 +94,26 @@ def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, m
 
 def without_draws(release):
     """Everything that leaves, but for the drawn numbers, and what follows from them."""
-    said = json.loads(release.to_json())
-    for drawn in ("values", "statistics", "stages", "ledger_head", "theta", "tables"):
-        said.pop(drawn, None)
-    return {key: value for key, value in said.items() if "policy" not in key}
+    fields = json.loads(release.to_json())
+    for name in ("values", "statistics", "stages", "ledger_head", "theta", "tables"):
+        fields.pop(name, None)
+    return {key: value for key, value in fields.items() if "policy" not in key}
 
 
 @pytest.mark.parametrize("mechanism", ["dp-ssp", "dp-lsw", "dp-lsl"])
 def test_two_subsets_of_one_dataset_leave_the_same_for_neighbours(tmp_path, mechanism):
     """A person of ward A is replaced by one of ward B: no size shows it."""
-    left = []
+    outputs = []
     for case, (in_a, in_b) in enumerate(((500, 500), (499, 501))):
         ledger = open_ledger(tmp_path / f"{case}.db")
         ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
         for ward, people in (("a", in_a), ("b", in_b)):
-            chosen = described(ward, mechanism={"name": mechanism, "calibration": "exact"})
+            chosen = make_study(ward, mechanism={"name": mechanism, "calibration": "exact"})
             data = [[(0, 0.5), (1, 1.0)]] * people
-            made = pv.release(chosen, data, ledger=ledger, accept_useless=True)
-            assert (made.trajectories, made.persons) == (None, None)
-            left.append((ward, without_draws(made)))
-    assert left[:2] == left[2:]
+            release = pv.release(chosen, data, ledger=ledger, accept_useless=True)
+            assert (release.trajectories, release.persons) == (None, None)
+            outputs.append((ward, without_draws(release)))
+    assert outputs[:2] == outputs[2:]
 
 
 # The commands
@@ -157,7 +157,7 @@ def test_a_file_of_heads_notices_an_old_copy(ledger, tmp_path, monkeypatch, caps
         codes = [json.loads(line)["code"] for line in capsys.readouterr().err.splitlines()]
         assert ("no-earlier-heads" in codes) == first
     assert len(Path("heads.txt").read_text().splitlines()) == 1
-    pv.release(described(), DATA, ledger=ledger)
+    pv.release(make_study(), DATA, ledger=ledger)
     assert run(verify) == 0
     capsys.readouterr()
     assert run(["ledger", "head"]) == 0

@@ -17,7 +17,7 @@ from privalue.core.calibration import gaussian
 from privalue.errors import BudgetError
 from privalue.ledger import MU2, Amount, BudgetTerms, Protection, epsilon_of, mu2_of_alpha, terms
 from privalue.ledger.amounts import LARGEST, cost_of
-from privalue.ledger.gaussian import affordable, covers_pure, is_refuted, mu2_of_pure, mu2_total
+from privalue.ledger.gaussian import covers_pure, is_refuted, max_epsilon, mu2_of_pure, mu2_total
 
 EPSILON = 10**12  # units of 1
 ALPHA = gaussian(1.0, 1e-6).alpha
@@ -37,9 +37,9 @@ def test_pure_epsilon_costs_the_mu_that_dominates_it(epsilon):
     """Never below the true one, and above it by little."""
     with mp.workdps(60):
         true = literal.dominating_mu(mpf(epsilon) / EPSILON) ** 2 * MU2
-        found = mu2_of_pure(epsilon)
-        assert true <= found
-        assert found <= true * (1 + mpf("1e-8")) + 2
+        mu2 = mu2_of_pure(epsilon)
+        assert true <= mu2
+        assert mu2 <= true * (1 + mpf("1e-8")) + 2
 
 
 @pytest.mark.parametrize("epsilon", [1, 10**6, EPSILON // 10, EPSILON, 5 * EPSILON, 14 * EPSILON])
@@ -56,12 +56,12 @@ def test_a_price_computed_with_doubles_is_sometimes_too_low():
     """Planted: the guess of a double, rounded up to a unit, is sometimes too low."""
     from statistics import NormalDist
 
-    def guessed(epsilon):
+    def guess(epsilon):
         mu = -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon / EPSILON)))
         return math.ceil(MU2 * Fraction(mu) ** 2)
 
     epsilons = [random.Random(seed).randrange(1, 14 * EPSILON) for seed in range(60)]
-    assert not all(covers_pure(guessed(epsilon), epsilon) for epsilon in epsilons)
+    assert not all(covers_pure(guess(epsilon), epsilon) for epsilon in epsilons)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-9), (20.0, 0.5), (3, 1e-15)])
@@ -77,46 +77,46 @@ def test_a_total_keeps_its_promise(epsilon, delta):
 @given(st.integers(1, 10**18), st.sampled_from([1e-15, 1e-9, 1e-6, 0.1]))
 @settings(max_examples=40, deadline=None)
 def test_printed_epsilons_are_rounded_to_the_safe_side(mu2, delta):
-    spent, left = epsilon_of(mu2, delta), affordable(mu2, delta)
+    spent, affordable = epsilon_of(mu2, delta), max_epsilon(mu2, delta)
     with mp.workdps(60):
         assert literal.composed_delta(spent, [mp.sqrt(mpf(mu2) / MU2)]) <= delta
-    if left is not None:
-        assert mu2_of_alpha(gaussian(left, delta).alpha, 1) <= mu2
-        assert left <= spent or left == 0.001
-        assert not 0.001 < left < 20 or left >= spent * (1 - 1e-5)
+    if affordable is not None:
+        assert mu2_of_alpha(gaussian(affordable, delta).alpha, 1) <= mu2
+        assert affordable <= spent or affordable == 0.001
+        assert not 0.001 < affordable < 20 or affordable >= spent * (1 - 1e-5)
 
 
-def filled(releases, seed, price):
+def fill(releases, seed, price):
     """Tiny releases in a random order, then what fills the rest to the unit: exactly what is spent,
     exactly the total, and what is left by the units."""
-    chance, left = random.Random(seed), mu2_total(1.0, 1e-6)
-    total, spent = Fraction(left, MU2), Fraction(0)
+    chance, units = random.Random(seed), mu2_total(1.0, 1e-6)
+    total, spent = Fraction(units, MU2), Fraction(0)
     tries = [math.sqrt(releases) * ALPHA * chance.uniform(0.9, 1.6) for _ in range(releases)]
-    for each in [*tries, *[None] * 40]:
-        alpha = math.sqrt(MU2 / max(left, 1)) * (1 + 1e-15) if each is None else each
+    for attempt in [*tries, *[None] * 40]:
+        alpha = math.sqrt(MU2 / max(units, 1)) * (1 + 1e-15) if attempt is None else attempt
         cost = price(alpha, 1)
-        if 0 < cost <= left:
-            left -= cost
+        if 0 < cost <= units:
+            units -= cost
             spent += 1 / Fraction(alpha) ** 2
-    return spent, total, left
+    return spent, total, units
 
 
 @pytest.mark.parametrize("releases", [300, pytest.param(10_000, marks=pytest.mark.long)])
 def test_tiny_releases_never_exceed_the_total(releases):
     for seed in range(3):
-        spent, total, left = filled(releases, seed, mu2_of_alpha)
+        spent, total, units = fill(releases, seed, mu2_of_alpha)
         assert spent <= total
-        assert left < 100  # and hardly anything is given away
+        assert units < 100  # and hardly anything is given away
         assert spent >= total * (1 - Fraction(1, 10**10))
 
 
 @pytest.mark.parametrize("wrong", [math.floor, round], ids=["down", "to the nearest"])
 def test_rounding_towards_the_spender_is_caught(wrong):
-    def cheap(alpha, steps):
+    def cheap_cost(alpha, steps):
         return wrong(MU2 * (steps / Fraction(alpha)) ** 2)
 
-    found = [filled(60, seed, cheap) for seed in range(12)]
-    assert any(spent > total for spent, total, _ in found)
+    results = [fill(60, seed, cheap_cost) for seed in range(12)]
+    assert any(spent > total for spent, total, _ in results)
 
 
 @pytest.mark.parametrize(
@@ -128,23 +128,23 @@ def test_k_steps_cost_k_squared(unit, neighbours, steps):
     total = BudgetTerms(**person, max_trajectories_per_person=3, accounting="gaussian")
     release = Protection(unit=unit, neighbours=neighbours)
     assert total.steps(release) == steps
-    price = total.price(cost_of(1.0, 1e-6), steps, 7.0 * ALPHA)
+    price = total.cost(cost_of(1.0, 1e-6), steps, 7.0 * ALPHA)
     assert price == Amount(mu2=mu2_of_alpha(7.0 * ALPHA, steps))
     with mp.workdps(60):  # the exact delta of one Gaussian whose shift is k times as large
         true = literal.composed_delta(1.0, [steps / mpf(7.0 * ALPHA)])
         assert literal.composed_delta(1.0, [mp.sqrt(mpf(price.mu2) / MU2)]) >= true
-        cheap = math.ceil(MU2 * steps / Fraction(7.0 * ALPHA) ** 2)  # planted: k for k squared
+        cheap_cost = math.ceil(MU2 * steps / Fraction(7.0 * ALPHA) ** 2)  # planted: k for k squared
         if steps > 1:
-            assert literal.composed_delta(1.0, [mp.sqrt(mpf(cheap) / MU2)]) < true
-    pure = total.price(cost_of(0.01, 0.0), steps, None)
+            assert literal.composed_delta(1.0, [mp.sqrt(mpf(cheap_cost) / MU2)]) < true
+    pure = total.cost(cost_of(0.01, 0.0), steps, None)
     assert pure == Amount(mu2=mu2_of_pure(steps * EPSILON // 100))
 
 
 def test_a_release_without_a_mu_does_not_enter_a_gaussian_total():
     with pytest.raises(BudgetError):
-        TERMS.price(cost_of(0.1, 1e-9), 1, None)
+        TERMS.cost(cost_of(0.1, 1e-9), 1, None)
     with pytest.raises(BudgetError):
-        TERMS.price(cost_of(1.0, 1e-6), 1, ALPHA * 0.99)
+        TERMS.cost(cost_of(1.0, 1e-6), 1, ALPHA * 0.99)
 
 
 def test_a_mix_of_gaussian_and_pure_releases_keeps_the_promise():
@@ -159,12 +159,12 @@ def test_a_mix_of_gaussian_and_pure_releases_keeps_the_promise():
 
 def test_a_stored_price_is_checked_for_being_too_low_and_never_for_equality():
     promise = cost_of(1.0, 1e-6)
-    for stored, alpha, asked in (
+    for stored, alpha, case in (
         (mu2_of_alpha(ALPHA, 1), ALPHA, promise),
         (mu2_of_pure(EPSILON), None, cost_of(1.0, 0.0)),
     ):
         for cost, expected in ((stored, True), (stored + 10**9, True), (stored - 10**10, False)):
-            assert TERMS.covers(Amount(mu2=cost), asked, 1, alpha) == expected
+            assert TERMS.covers(Amount(mu2=cost), case, 1, alpha) == expected
     assert not TERMS.covers(Amount(mu2=LARGEST), promise, 1, None)
     assert TERMS.accounting == terms.GAUSSIAN
 
@@ -178,7 +178,7 @@ def test_mu_squared_lies_between_the_bounds_of_dp_accounting(alphas, delta):
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    def composed(pessimistic):
+    def compose(pessimistic):
         parts = [
             pld.from_gaussian_mechanism(
                 alpha, pessimistic_estimate=pessimistic, value_discretization_interval=1e-4
@@ -191,4 +191,4 @@ def test_mu_squared_lies_between_the_bounds_of_dp_accounting(alphas, delta):
         return whole.get_epsilon_for_delta(delta)
 
     ours = epsilon_of(sum(mu2_of_alpha(alpha, 1) for alpha in alphas), delta)
-    assert composed(False) <= ours <= composed(True) * (1 + 2e-5)
+    assert compose(False) <= ours <= compose(True) * (1 + 2e-5)

@@ -13,7 +13,7 @@ from oracles.ledgers import DATASET, SqlitePlace, charge, declare, request, rows
 from oracles.refusals import refused
 from privalue.errors import BudgetError, LedgerError
 from privalue.ledger import Amount, entries, open_ledger, study_hash
-from privalue.ledger.entries import canonical, sha256
+from privalue.ledger.entries import canonical_json, sha256
 
 
 @pytest.fixture
@@ -74,22 +74,22 @@ STEPS = st.tuples(
 @settings(max_examples=15, deadline=None)
 def test_the_rules_are_those_of_the_naive_model(steps, tmp_path_factory):
     ledger = open_ledger(tmp_path_factory.mktemp("model") / "ledger.db")
-    model, made = Model(20), []
+    model, charges = Model(20), []
     declare(ledger, epsilon=20.0, delta=0.0)
     for kind, which, value in steps:
-        at = which % len(made) if made else 0
-        if kind == "commit" and not made:
+        at = which % len(charges) if charges else 0
+        if kind == "commit" and not charges:
             continue
         allowed = model.allows(kind, at, value)
         try:
             if kind == "declare":
                 declare(ledger, epsilon=float(value), delta=0.0, replace=True)
             elif kind == "charge":
-                asked = request(study_hash({"n": len(made)}), epsilon=float(value), delta=0.0)
-                made.append(charge(ledger, asked))
+                study = study_hash({"n": len(charges)})
+                charges.append(charge(ledger, request(study, epsilon=float(value), delta=0.0)))
             else:
-                text = json.dumps({"ledger_head": made[at].head, "n": len(rows_of(ledger))})
-                ledger.commit(made[at], text)
+                text = json.dumps({"ledger_head": charges[at].head, "n": len(rows_of(ledger))})
+                ledger.commit(charges[at], text)
         except (BudgetError, LedgerError):
             assert not allowed
             continue
@@ -98,7 +98,7 @@ def test_the_rules_are_those_of_the_naive_model(steps, tmp_path_factory):
     account = ledger.account(DATASET)
     used = sum(cost for cost, _ in model.charges)
     assert account.spent == Amount(epsilon=used * 10**12)
-    assert (account.promise.as_floats()[0], account.balance.releases) == (model.total, len(made))
+    assert (account.promise.as_floats()[0], account.balance.releases) == (model.total, len(charges))
     ledger.verify()
 
 
@@ -109,10 +109,11 @@ def rows_of(ledger):
 # Heads
 
 
-def guess(ledger, made, moment, salt):
-    """The hash of the charge, if it was made at that moment with that salt: all else is public."""
-    said = json.loads(rows_of(ledger)[made.number - 1][1])
-    return sha256(canonical({**said, "at": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "salt": salt}))
+def hash_at(ledger, charge, moment, salt):
+    """The hash of the charge at that moment, with that salt: all else is public."""
+    body = json.loads(rows_of(ledger)[charge.number - 1][1])
+    at = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return sha256(canonical_json({**body, "at": at, "salt": salt}))
 
 
 @pytest.mark.parametrize("salted", [True, False])
@@ -120,8 +121,8 @@ def test_a_head_can_be_searched_only_without_salt(ledger, salted, monkeypatch):
     """When a charge was made tells how long reading took, and so how many rows there are."""
     if not salted:
         monkeypatch.setattr(entries.OperatingSystemEntropy, "read", lambda self, size: bytes(size))
-    made = ledger.charge(request(), token="x")
+    entry = ledger.charge(request(), token="x")
     now = datetime.now(UTC)
     moments = [now - timedelta(seconds=seconds) for seconds in range(600)]
-    found = made.head in {guess(ledger, made, moment, "0" * 64) for moment in moments}
-    assert found != salted
+    guesses = {hash_at(ledger, entry, moment, "0" * 64) for moment in moments}
+    assert (entry.head in guesses) != salted

@@ -31,7 +31,7 @@ OUTBOX = Path("out/release.outbox")
 FINISH = ["ledger", "finish", str(OUTBOX)]
 
 
-def described(name="one"):
+def make_study(name="one"):
     bounds = {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0), "states": 2}
     about = {"name": name, "dataset": "trial", "trajectories": 600}
     return pv.Study(**about, **{**PROMISE, "epsilon": 0.5}, **bounds)
@@ -59,19 +59,19 @@ def kinds():
     return [line.kind for line in open_ledger("ledger.db").statement("trial")]
 
 
-def kept_text(outbox=OUTBOX):
+def text_of(outbox=OUTBOX):
     """The release that an outbox keeps."""
     return outbox.read_text().partition("\n")[2]
 
 
-def require_finished(folder, kept):
+def require_finished(folder, text):
     """Everything is published, on record, paid for once, and nothing else is left."""
     out = folder / "out"
-    assert (out / "release.json").read_text() == kept
-    left = {path.name for path in out.iterdir()}
-    left -= {name for name in left if name.endswith(".partial") and "outbox" not in name}
-    assert left == {"registry.yaml", "release.json", "report.html", "values.csv"}
-    open_ledger(folder / "ledger.db").verify(releases={"it": kept})
+    assert (out / "release.json").read_text() == text
+    names = {path.name for path in out.iterdir()}
+    names -= {name for name in names if name.endswith(".partial") and "outbox" not in name}
+    assert names == {"registry.yaml", "release.json", "report.html", "values.csv"}
+    open_ledger(folder / "ledger.db").verify(releases={"it": text})
     assert releases(folder) == 1
 
 
@@ -100,11 +100,11 @@ def test_kill_9_at_each_step_of_a_release(tmp_path, monkeypatch, capsys, account
         assert releases() == (0 if answer["step"] in BEFORE else 1)
         if answer["step"] in KEPT:
             assert stat.S_IMODE(OUTBOX.stat().st_mode) == 0o600
-            kept = kept_text()
+            text = text_of()
             assert run([*COMMAND, "out"]) == 2
             for _ in range(2):  # the second finds it finished
                 assert run(FINISH) == 0
-                require_finished(folder, kept)
+                require_finished(folder, text)
         else:  # what is killed while it reads leaves nothing; what was charged, and lost, stays
             assert not OUTBOX.exists()
             assert run([*COMMAND, "out"]) == (0 if answer["step"] in BEFORE else 4)
@@ -116,10 +116,10 @@ def judge_kill(folder, capsys):
     """Whatever moment it was: what was kept is finished, and nothing is paid for twice."""
     os.chdir(folder)
     if OUTBOX.exists():
-        kept = kept_text()
+        text = text_of()
         assert run(FINISH) == 0
         capsys.readouterr()
-        require_finished(folder, kept)
+        require_finished(folder, text)
         return "finished"
     if Path("out/release.json").exists():
         require_finished(folder, Path("out/release.json").read_text())
@@ -137,27 +137,27 @@ def test_kill_9_at_every_event_of_a_release(tmp_path, monkeypatch, capsys, accou
     *runs, last = drive(tmp_path, "events")
     assert len(runs) > 20
     assert not last["killed"]
-    found = {judge_kill(tmp_path / str(each["run"]), capsys) for each in (*runs, last)}
-    assert found == {"finished", "published", "again: 0", "again: 4"}
+    outcomes = {judge_kill(tmp_path / str(answer["run"]), capsys) for answer in (*runs, last)}
+    assert outcomes == {"finished", "published", "again: 0", "again: 4"}
 
 
 # The ledger fails between the charge and the commit
 
 
-def after_the_outbox(monkeypatch, action):
+def act_after_fill(monkeypatch, action):
     """Do something once what was drawn is on the disk, and before it is on record."""
     fill = Outbox.fill
 
-    def filled(outbox, paid):
-        kept = fill(outbox, paid)
+    def fill_and_act(outbox, envelope):
+        is_filled = fill(outbox, envelope)
         action()
-        return kept
+        return is_filled
 
-    monkeypatch.setattr(Outbox, "fill", filled)
+    monkeypatch.setattr(Outbox, "fill", fill_and_act)
 
 
 @contextmanager
-def no_file_may_grow():
+def full_disk():
     """As if the disk were full: SQLite cannot write its journal."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2048, hard))
@@ -172,16 +172,16 @@ def full_while_committing(monkeypatch):
     """The disk has no room for what is to be put on record."""
     commit = Ledger.commit
 
-    def full(ledger, *given):
-        with no_file_may_grow():
-            return commit(ledger, *given)
+    def full(ledger, *arguments):
+        with full_disk():
+            return commit(ledger, *arguments)
 
     with monkeypatch.context() as faulty:
         faulty.setattr(Ledger, "commit", full)
         yield
 
 
-def holder():
+def hold_lock():
     connection = sqlite3.connect("ledger.db", isolation_level=None, check_same_thread=False)
     connection.execute("BEGIN IMMEDIATE")
     return connection
@@ -189,23 +189,23 @@ def holder():
 
 @pytest.mark.parametrize(("fault", "code"), [("locked", 7), ("full", 5)])
 def test_what_could_not_be_committed_is_kept_and_finished(folder, monkeypatch, capsys, fault, code):
-    held = []
+    connections = []
     hurried = partial(open_ledger, wait=0.1)
     with monkeypatch.context() as faulty:
         faulty.setattr("privalue.cli.release_commands.open_ledger", hurried)
         if fault == "locked":
-            after_the_outbox(faulty, lambda: held.append(holder()))
+            act_after_fill(faulty, lambda: connections.append(hold_lock()))
             assert run([*COMMAND, "a folder", "-q"]) == code
         else:
             with full_while_committing(faulty):
                 assert run([*COMMAND, "a folder", "-q"]) == code
     assert "`privalue ledger finish 'a folder/release.outbox'`" in last_line(capsys)
-    for connection in held:
+    for connection in connections:
         connection.close()
-    kept = kept_text(Path("a folder/release.outbox"))
+    text = text_of(Path("a folder/release.outbox"))
     assert os.listdir("a folder") == ["release.outbox"]
     assert run(["ledger", "finish", "a folder/release.outbox", "--out", "out"]) == 0
-    require_finished(folder, kept)
+    require_finished(folder, text)
     assert os.listdir("a folder") == []
     capsys.readouterr()
     assert run([*COMMAND, "again", "--json"]) == 0  # the ledger answers
@@ -217,7 +217,7 @@ def test_in_python_the_error_and_the_outbox_hold_what_was_drawn(folder, monkeypa
     ledger = open_ledger("ledger.db")
     for name, outbox in (("one", None), ("two", "kept.outbox")):
         with full_while_committing(monkeypatch), refused("already-charged") as caught:
-            pv.release(described(name), PEOPLE, ledger=ledger, outbox=outbox)
+            pv.release(make_study(name), PEOPLE, ledger=ledger, outbox=outbox)
         problem = caught.value
         assert problem.exit_code == 5
         assert not isinstance(problem, UnavailableError)  # whoever tries those again does not, here
@@ -225,7 +225,7 @@ def test_in_python_the_error_and_the_outbox_hold_what_was_drawn(folder, monkeypa
         assert pv.finish(outbox or problem) == problem.release
         assert pv.finish(problem, ledger=ledger) == problem.release  # nothing is doubled
     assert not Path("kept.outbox").exists()
-    assert pv.release(described(), PEOPLE, ledger=ledger).reused
+    assert pv.release(make_study(), PEOPLE, ledger=ledger).reused
     assert releases() == 2
 
 
@@ -233,7 +233,7 @@ def test_a_ledger_on_a_server_has_to_be_named_and_no_password_is_kept(folder, mo
     ledger = open_ledger("ledger.db")
     ledger._store.place = "postgresql://host/database"  # as a server's ledger names itself
     with full_while_committing(monkeypatch), refused("already-charged"):
-        pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox")
+        pv.release(make_study(), PEOPLE, ledger=ledger, outbox="kept.outbox")
     assert '"ledger": "postgresql://host/database"' in Path("kept.outbox").read_text()
     with refused("usage"):
         pv.finish("kept.outbox")
@@ -276,28 +276,28 @@ def test_a_damaged_outbox_is_refused(folder, monkeypatch, capsys):
 def test_a_lost_answer_is_found_out_neither_doubled_nor_lost(folder, arrives):
     ledger = open_ledger("ledger.db")
     lose_an_answer(ledger, arrives)
-    released = pv.release(described(), PEOPLE, ledger=ledger)
+    released = pv.release(make_study(), PEOPLE, ledger=ledger)
     ledger.verify(releases={"it": released.to_json()})
     assert kinds() == ["declare", "charge", "commit"]
 
 
 def test_an_uncertain_charge_is_reported_as_charged(folder, monkeypatch):
     """The server recorded it, its answer was lost, and then nobody answered any more."""
-    ledger, charge, held = open_ledger("ledger.db", wait=0.1), Ledger.charge, []
+    ledger, charge, connections = open_ledger("ledger.db", wait=0.1), Ledger.charge, []
     lose_an_answer(ledger, arrives=True)
 
-    def over_a_bad_line(*given, **named):
+    def charge_and_lock(*arguments, **named):
         try:
-            return charge(*given, **named)
+            return charge(*arguments, **named)
         finally:
-            if not held:
-                held.append(holder())
+            if not connections:
+                connections.append(hold_lock())
 
     with monkeypatch.context() as faulty:
-        faulty.setattr(Ledger, "charge", over_a_bad_line)
+        faulty.setattr(Ledger, "charge", charge_and_lock)
         with refused("already-charged") as caught:
-            pv.release(described(), PEOPLE, ledger=ledger)
-    held[0].close()
+            pv.release(make_study(), PEOPLE, ledger=ledger)
+    connections[0].close()
     assert (caught.value.exit_code, caught.value.release) == (7, None)
     assert kinds() == ["declare", "charge"]
 
@@ -315,7 +315,7 @@ def test_an_error_after_the_charge_is_reported_as_charged(folder, monkeypatch, c
     assert "private value" not in line
     assert releases() == 1
     with pytest.raises(pv.ChargedError) as lost:
-        pv.release(described("another"), PEOPLE, ledger="ledger.db")
+        pv.release(make_study("another"), PEOPLE, ledger="ledger.db")
     with refused("charged-lost"):
         pv.finish(lost.value)
 
@@ -327,7 +327,7 @@ def test_a_disk_without_room_is_found_before_the_charge(folder, monkeypatch):
     preallocate = Outbox.preallocate
 
     def full(outbox, size):
-        with no_file_may_grow():
+        with full_disk():
             preallocate(outbox, size)
 
     monkeypatch.setattr(Outbox, "preallocate", full)
@@ -339,8 +339,8 @@ def test_a_disk_without_room_is_found_before_the_charge(folder, monkeypatch):
 @pytest.mark.parametrize(("states", "mechanism"), [(1, "dp-lsw"), (300, "dp-ssp")])
 def test_the_preallocated_outbox_is_large_enough(folder, states, mechanism, monkeypatch):
     """For the longest numbers, and labels that take the most bytes."""
-    asked = []
-    monkeypatch.setattr(Outbox, "preallocate", lambda _, size: asked.append(size))
+    sizes = []
+    monkeypatch.setattr(Outbox, "preallocate", lambda _, size: sizes.append(size))
     labels = ['"é' * 60 + str(state) for state in range(states)]
     study = pv.Study(
         epsilon=0.123456789012345,
@@ -354,19 +354,19 @@ def test_the_preallocated_outbox_is_large_enough(folder, states, mechanism, monk
     released = pv.release(
         study, [[(labels[0], 1e-6)]] * 50, accept_useless=True, outbox="x", accept_large_delta=True
     )
-    assert len(released.to_json().encode()) < asked[0] - 8192
+    assert len(released.to_json().encode()) < sizes[0] - 8192
 
 
 def after_removing_the_folder(instead):
     """Draw, once the folder that the release goes to is gone."""
     draw = curator.draw
 
-    def drawn(*arguments):
+    def draw_later(*arguments):
         shutil.rmtree("out")
         instead()
         return draw(*arguments)
 
-    return drawn
+    return draw_later
 
 
 def test_a_folder_that_is_gone_after_the_charge_loses_nothing(folder, monkeypatch):
@@ -375,9 +375,9 @@ def test_a_folder_that_is_gone_after_the_charge_loses_nothing(folder, monkeypatc
         removed.setattr(curator, "draw", after_removing_the_folder(lambda: None))
         assert run([*COMMAND, "out"]) == 5
     (outbox,) = folder.glob("privalue-*/spare.outbox")
-    kept = kept_text(outbox)
+    text = text_of(outbox)
     assert run(["ledger", "finish", str(outbox)]) == 0  # to where it was meant to go
-    require_finished(folder, kept)
+    require_finished(folder, text)
 
 
 # Interrupted
@@ -398,7 +398,7 @@ main()
 """
 
 
-def interrupted(step, number, hangup="SIG_DFL"):
+def interrupt(step, number, hangup="SIG_DFL"):
     """Start the command, send the signal while it is at a step; its exit code."""
     started = subprocess.Popen(
         [sys.executable, "-c", PAUSED.format(step=step, hangup=hangup), *COMMAND, "out"],
@@ -417,7 +417,7 @@ def interrupted(step, number, hangup="SIG_DFL"):
     "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)]
 )
 def test_an_interrupt_before_the_charge_leaves_nothing(folder, number):
-    assert interrupted("read_statistics", number) == 130
+    assert interrupt("read_statistics", number) == 130
     assert kinds() == ["declare"]
     assert not Path("out").exists()
 
@@ -426,26 +426,26 @@ def test_an_interrupt_before_the_charge_leaves_nothing(folder, number):
     "number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.long)]
 )
 def test_an_interrupt_after_the_charge_waits_until_nothing_is_lost_by_it(folder, number):
-    assert interrupted("draw", number) == 130
-    kept = kept_text()
+    assert interrupt("draw", number) == 130
+    text = text_of()
     assert run(FINISH) == 0
-    require_finished(folder, kept)
+    require_finished(folder, text)
 
 
 def test_an_interrupt_while_the_ledger_is_locked_keeps_what_was_drawn(folder, monkeypatch):
     """Ctrl-C gets through at once, and becomes an error that holds the release."""
-    held, before = [], signal.default_int_handler
+    connections, before = [], signal.default_int_handler
     usual = signal.signal(signal.SIGINT, before)  # which is ignored where tests run under nohup
 
     def lock_and_interrupt():
-        held.append(holder())
+        connections.append(hold_lock())
         signal.raise_signal(signal.SIGINT)
 
-    after_the_outbox(monkeypatch, lock_and_interrupt)
+    act_after_fill(monkeypatch, lock_and_interrupt)
     ledger = open_ledger("ledger.db", wait=600)
     with refused("already-charged") as caught:
-        pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox")
-    held[0].close()
+        pv.release(make_study(), PEOPLE, ledger=ledger, outbox="kept.outbox")
+    connections[0].close()
     assert caught.value.exit_code == 130
     assert caught.value.release.private
     assert signal.getsignal(signal.SIGINT) is before

@@ -11,7 +11,7 @@ from privalue.curator import prepare
 PEOPLE = [[(0, 1.0), (1, 0.5)], [(1, 0.2), (2, 0.9)]] * 40
 
 
-def exactly(count=3, **sections):
+def exact_study(count=3, **sections):
     mechanism = {"calibration": "exact", "noise": None, **sections.pop("mechanism", {})}
     mechanism = {key: value for key, value in mechanism.items() if value is not None}
     privacy = {"epsilon": 0.5, "delta": 1e-6, "unit": "trajectory"}
@@ -27,12 +27,12 @@ def exactly(count=3, **sections):
 
 @pytest.fixture
 def ledger(tmp_path):
-    kept = pv.open_ledger(tmp_path / "ledger.db")
-    kept.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
-    return kept
+    new_ledger = pv.open_ledger(tmp_path / "ledger.db")
+    new_ledger.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
+    return new_ledger
 
 
-def refused(chosen, ledger):
+def require_refusal(chosen, ledger):
     """Before data is opened, and so at no cost."""
     with pytest.raises((pv.StudyError, pv.UsageError)):
         pv.release(chosen, "no such file.csv", ledger=ledger)
@@ -48,16 +48,16 @@ def refused(chosen, ledger):
     ids=["a state without weight", "the same feature twice"],
 )
 def test_dp_ssp_without_a_unique_fit_is_refused(ledger, sections):
-    refused(exactly(mechanism={"name": "dp-ssp"}, **sections), ledger)
-    prepare(exactly(mechanism={"name": "dp-ssp", "ridge": 5.0}, **sections))
+    require_refusal(exact_study(mechanism={"name": "dp-ssp"}, **sections), ledger)
+    prepare(exact_study(mechanism={"name": "dp-ssp", "ridge": 5.0}, **sections))
 
 
 def test_more_states_than_a_ledger_can_store_are_refused(ledger, monkeypatch):
     monkeypatch.setattr(curator, "MOST_STORED", 250)
-    refused(exactly(), ledger)
+    require_refusal(exact_study(), ledger)
 
 
 def test_a_study_with_a_unique_fit_is_released(ledger):
-    released = release_anyway(exactly(), PEOPLE, ledger=ledger)
+    released = release_anyway(exact_study(), PEOPLE, ledger=ledger)
     assert ledger.account("trial").spent.epsilon > 0
     assert len(released.values) == study(3).names.count

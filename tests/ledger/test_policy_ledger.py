@@ -29,24 +29,24 @@ def study():
 def test_a_policy_is_charged_once_and_the_release_names_the_accounting(tmp_path, accounting):
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=2.0, delta=1e-6, unit="trajectory", accounting=accounting)
-    made = pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True)
+    release = pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True)
     assert pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True).reused
-    ledger.verify(releases={"it": made.to_json()})
+    ledger.verify(releases={"it": release.to_json()})
     account = ledger.account("trial")
     expected = Amount(epsilon=3 * 10**11)
     if accounting == "gaussian":
         expected = Amount(mu2=mu2_of_pure(3 * 10**11))
     assert (account.spent, account.balance.releases) == (expected, 1)
     ways = {"plain": "basic composition", "gaussian": "Gaussian accounting"}
-    assert ways[accounting] in describe(made, account=account)["budget.text"]
-    pv.publish(made, tmp_path / "out", account=account)
+    assert ways[accounting] in describe(release, account=account)["budget.text"]
+    pv.publish(release, tmp_path / "out", account=account)
 
 
 def test_the_number_of_trajectories_is_released_with_noise(tmp_path):
     """Where a size is public it is divided by, and needs no noise."""
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=2.0, delta=1e-6, unit="trajectory")
-    made = pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True)
+    release = pv.release(study(), PEOPLE, ledger=ledger, accept_useless=True)
     alone = pv.release(study().replace(dataset=None), PEOPLE, accept_useless=True)
-    assert (made.trajectories, alone.trajectories) == (None, 2000)
-    assert made.terms["size_weight"] > alone.terms["size_weight"] == 0
+    assert (release.trajectories, alone.trajectories) == (None, 2000)
+    assert release.terms["size_weight"] > alone.terms["size_weight"] == 0

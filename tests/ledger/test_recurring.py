@@ -39,7 +39,7 @@ def folder(tmp_path, monkeypatch, ledger):
     return tmp_path
 
 
-def described(**about):
+def make_study(**about):
     return study(
         2,
         study={"dataset": "trial", "trajectories": len(DATA), **about},
@@ -57,17 +57,17 @@ def entries(ledger):
 
 
 def test_a_new_one_can_be_required_and_another_period_is_another_request(ledger):
-    first = pv.release(described(), DATA, ledger=ledger, expect_new=True)
+    first = pv.release(make_study(), DATA, ledger=ledger, expect_new=True)
     before = entries(ledger)
     with refused("not-new"):
-        pv.release(described(), DATA, ledger=ledger, expect_new=True)
+        pv.release(make_study(), DATA, ledger=ledger, expect_new=True)
     assert entries(ledger) == before
-    assert not pv.release(described(), DATA, expect_new=True).reused  # without a ledger all are new
-    tonight = pv.release(described(period="tonight"), DATA, ledger=ledger, expect_new=True)
+    assert not pv.release(make_study(), DATA, expect_new=True).reused  # no ledger: all are new
+    tonight = pv.release(make_study(period="tonight"), DATA, ledger=ledger, expect_new=True)
     assert tonight.study["study"]["period"] == "tonight"
     assert "period" not in first.study["study"]
     assert ledger.account("trial").spent.as_floats()[0] == 1.0
-    assert pv.release(described(period="tonight"), DATA, ledger=ledger) == tonight
+    assert pv.release(make_study(period="tonight"), DATA, ledger=ledger) == tonight
 
 
 # On the command line

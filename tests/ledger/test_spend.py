@@ -64,8 +64,8 @@ def test_a_gaussian_total_takes_mu_and_pure_epsilon(ledger):
 def test_a_price_that_is_too_low_fails_the_check(ledger, monkeypatch):
     """Planted: one unit of mu^2 less than the other tool's noise costs."""
     declare(ledger, accounting="gaussian")
-    price = BudgetTerms.price
-    monkeypatch.setattr(BudgetTerms, "price", lambda *asked: Amount(mu2=price(*asked).mu2 - 1))
+    cost = BudgetTerms.cost
+    monkeypatch.setattr(BudgetTerms, "cost", lambda *args: Amount(mu2=cost(*args).mu2 - 1))
     ledger.spend(DATASET, mu=0.1, what=WHAT, **WHO)
     with pytest.raises(LedgerError):
         ledger.verify()
@@ -111,18 +111,18 @@ def test_invalid_amounts_are_refused(ledger, amount):
 
 def test_the_command_charges_once_or_says_do_not_release(tmp_path):
     at = ["--ledger", str(tmp_path / "ledger.db"), "--epsilon", ".6", "--delta", "1e-7"]
-    who = ["--unit", "person", "--neighbours", "add-remove"]
-    assert run(["ledger", "declare", "clinic", *at[:3], "1", "--delta", "1e-6", *who]) == 0
+    unit = ["--unit", "person", "--neighbours", "add-remove"]
+    assert run(["ledger", "declare", "clinic", *at[:3], "1", "--delta", "1e-6", *unit]) == 0
     spend = ["ledger", "spend", "clinic", *at]
-    assert run([*spend, *who, "--what", WHAT]) == 0
-    assert run([*spend, *who, "--what", WHAT]) == 4  # the same, and more than is left
-    assert run([*spend, *who, "--what", "more"]) == 4
-    assert run(["ledger", "spend", "clinic", *at[:2], "--mu", ".1", *who, "--what", "mu"]) == 4
+    assert run([*spend, *unit, "--what", WHAT]) == 0
+    assert run([*spend, *unit, "--what", WHAT]) == 4  # the same, and more than is left
+    assert run([*spend, *unit, "--what", "more"]) == 4
+    assert run(["ledger", "spend", "clinic", *at[:2], "--mu", ".1", *unit, "--what", "mu"]) == 4
     for missing in (
-        who,
-        [*who[:2], "--what", "x"],
-        [*who[2:], "--what", "x"],
-        [*who, "--what", " "],
+        unit,
+        [*unit[:2], "--what", "x"],
+        [*unit[2:], "--what", "x"],
+        [*unit, "--what", " "],
     ):
         assert run([*spend, *missing]) == 2
     assert open_ledger(tmp_path / "ledger.db").verify().entries == 2

@@ -27,11 +27,11 @@ def protection(text):
     return Protection(unit=unit, neighbours=neighbours)
 
 
-def steps(asked, declared, most=None):
+def steps(release, declared, most=None):
     """How many, or None where it is refused."""
     try:
         return BudgetTerms(**vars(protection(declared)), max_trajectories_per_person=most).steps(
-            protection(asked)
+            protection(release)
         )
     except BudgetError:
         return None
@@ -54,11 +54,11 @@ def test_no_smaller_cost_would_do(epsilon, delta, count):
     """Distributions that keep every step's promise, and the whole path's with nothing to spare."""
     cost = group_privacy_cost(Amount(epsilon=epsilon, delta=delta), count)
     with mp.workdps(100):
-        each, share = mpf(epsilon) / EPSILON, mpf(delta) / DELTA
-        chain = group_privacy.worst_chain(each, share, count)
-        for here, there in itertools.pairwise(chain):
-            assert group_privacy.excess(here, there, each) <= share * (1 + mpf(10) ** -90)
-        true = group_privacy.excess(chain[0], chain[-1], count * each)
+        one_epsilon, share = mpf(epsilon) / EPSILON, mpf(delta) / DELTA
+        chain = group_privacy.worst_chain(one_epsilon, share, count)
+        for first, second in itertools.pairwise(chain):
+            assert group_privacy.excess(first, second, one_epsilon) <= share * (1 + mpf(10) ** -90)
+        true = group_privacy.excess(chain[0], chain[-1], count * one_epsilon)
         assert true <= mpf(cost.delta) / DELTA
         assert true > mpf(cost.delta - 1) / DELTA
 
@@ -73,11 +73,11 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
-    def wrong(asked, count):
-        delta = MISTAKES[mistake](asked.epsilon / EPSILON, asked.delta, count)
-        return Amount(epsilon=count * asked.epsilon, delta=int(delta))
+    def wrong_cost(promise, count):
+        delta = MISTAKES[mistake](promise.epsilon / EPSILON, promise.delta, count)
+        return Amount(epsilon=count * promise.epsilon, delta=int(delta))
 
-    monkeypatch.setitem(globals(), "group_privacy_cost", wrong)
+    monkeypatch.setitem(globals(), "group_privacy_cost", wrong_cost)
     for check in (
         test_the_cost_is_the_literal_one_rounded_up_by_less_than_a_unit,
         test_no_smaller_cost_would_do,
@@ -89,15 +89,15 @@ def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
 # How many steps
 
 
-def apart(asked, declared, most):
+def longest_path(release, declared, most):
     """The largest distance between neighbours, from every small data set; None: no way at all."""
     people = group_privacy.persons(3, most)
     wanted = protection(declared)
     pairs = group_privacy.neighbours(people, wanted.neighbours)
     if wanted.unit == "trajectory":
         pairs = group_privacy.neighbours([(kind,) for kind in range(3)], wanted.neighbours)
-    found = [group_privacy.distance(a, b, protection(asked).neighbours) for a, b in pairs]
-    return None if None in found else max(found)
+    distances = [group_privacy.distance(a, b, protection(release).neighbours) for a, b in pairs]
+    return None if None in distances else max(distances)
 
 
 CONVERTED = {  # asked, declared: steps with L
@@ -115,11 +115,11 @@ CONVERTED = {  # asked, declared: steps with L
 @pytest.mark.parametrize("most", [1, 2, 3, 4])
 @pytest.mark.parametrize("pair", CONVERTED, ids=" -> ".join)
 def test_the_steps_are_those_of_the_longest_way_between_small_neighbours(pair, most):
-    asked, declared = pair
+    release, declared = pair
     given_most = most if declared.startswith("person") else None
     expected = CONVERTED[pair](most)
-    assert steps(asked, declared, given_most) == expected
-    assert apart(asked, declared, most) == expected
+    assert steps(release, declared, given_most) == expected
+    assert longest_path(release, declared, most) == expected
 
 
 @pytest.mark.parametrize("most", [None, 1, 5])
@@ -133,9 +133,9 @@ def test_promises_to_persons(most):
 
 
 def test_a_promise_to_trajectories_does_not_convert_to_persons():
-    for asked in ("add-remove", "replace-one"):
+    for release in ("add-remove", "replace-one"):
         for declared in ("add-remove", "replace-one"):
-            assert steps(f"trajectory {asked}", f"person {declared}") is None
+            assert steps(f"trajectory {release}", f"person {declared}") is None
 
 
 # The sum means what it says
@@ -145,11 +145,11 @@ def spent_and_lost(folder, epsilon, delta):
     """A person-level and a trajectory-level release: what is on record, and what somebody with 200
     trajectories loses: the exact delta at the epsilon on record."""
     ledger = open_ledger(folder / "ledger.db")
-    whom = {"unit": "person", "neighbours": "add-remove", "max_trajectories_per_person": 200}
-    ledger.declare("people", epsilon=1000.0, delta=0.999, **whom)
+    terms = {"unit": "person", "neighbours": "add-remove", "max_trajectories_per_person": 200}
+    ledger.declare("people", epsilon=1000.0, delta=0.999, **terms)
     for unit in ("person", "trajectory"):
-        asked = {"epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": "add-remove"}
-        charge(ledger, request(study_hash({"unit": unit}), **asked))
+        promise = {"epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": "add-remove"}
+        charge(ledger, request(study_hash({"unit": unit}), **promise))
     spent = ledger.account("people").spent
     # Both are Gaussian: the sum is as one, whose shift is that of 1 and of 200 together.
     shift = math.hypot(1, 200) / gaussian(epsilon, delta).alpha
@@ -167,7 +167,7 @@ def test_what_is_spent_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
 
 
 def test_summing_unlike_units_is_found_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(BudgetTerms, "steps", lambda self, asked: 1)
+    monkeypatch.setattr(BudgetTerms, "steps", lambda self, release: 1)
     spent, lost = spent_and_lost(tmp_path, 1.0, 1e-6)
     assert (spent.epsilon, spent.delta) == (2 * EPSILON, 2 * DELTA // 10**6)
     assert lost > 0.999
@@ -177,9 +177,9 @@ def test_forgetting_the_factor_of_the_first_step_is_found_out():
     """(2 eps, 2 delta) for replacing is not what two Gaussian steps of add-remove give."""
     epsilon, delta = 1.0, 1e-3
     alpha = gaussian(epsilon, delta).alpha
-    asked = Amount(epsilon=EPSILON, delta=DELTA // 1000)
+    promise = Amount(epsilon=EPSILON, delta=DELTA // 1000)
     true = group_privacy.gaussian_delta(2 * epsilon, 2 / alpha)
-    assert true <= mpf(group_privacy_cost(asked, 2).delta) / DELTA
+    assert true <= mpf(group_privacy_cost(promise, 2).delta) / DELTA
     chain = group_privacy.worst_chain(epsilon, delta, 2)
     assert group_privacy.excess(chain[0], chain[2], 2 * epsilon) > 1.8 * 2 * delta
 
@@ -189,9 +189,11 @@ def test_forgetting_the_factor_of_the_first_step_is_found_out():
 
 @pytest.fixture
 def ledger(tmp_path):
-    kept = open_ledger(tmp_path / "ledger.db")
-    kept.declare("people", epsilon=10.0, delta=1e-3, unit="person", max_trajectories_per_person=3)
-    return kept
+    new_ledger = open_ledger(tmp_path / "ledger.db")
+    new_ledger.declare(
+        "people", epsilon=10.0, delta=1e-3, unit="person", max_trajectories_per_person=3
+    )
+    return new_ledger
 
 
 def ask(ledger, number, unit, neighbours, epsilon=0.5):
@@ -200,10 +202,10 @@ def ask(ledger, number, unit, neighbours, epsilon=0.5):
 
 
 def test_conversions_are_charged(ledger):
-    for number, whom in enumerate(
+    for number, protection in enumerate(
         [("person", "replace-one"), ("person", "add-remove"), ("trajectory", "add-remove")]
     ):
-        ask(ledger, number, *whom)
+        ask(ledger, number, *protection)
     steps = [group_privacy_cost(Amount(EPSILON // 2, 10**11), count) for count in (1, 2, 6)]
     assert ledger.account("people").spent == steps[0].plus(steps[1]).plus(steps[2])
     ledger.verify()

@@ -27,7 +27,7 @@ def tabular(process, m, ridge=math.inf):
     return theory.Setting(
         design=Design(phi=aggregation(states, 1), weights=np.ones(states)),
         calibration=calibration.published_pair("nissim", 0.1, 0.1, states),
-        chances=process.visits.single,
+        visits=process.visits.single,
         joint=process.visits.joint,
         trajectories=m,
         largest=1.0,
@@ -51,7 +51,7 @@ def ward(states, m):
     return tabular(process, m, 2.0)
 
 
-def simulated(function, m, ridge=math.inf, draws=100):
+def simulate(function, m, ridge=math.inf, draws=100):
     x = chain(m, ridge)
     values = [
         function(x, chain_statistics(CHAIN, trajectories=m, seed=seed).counts)
@@ -62,7 +62,7 @@ def simulated(function, m, ridge=math.inf, draws=100):
 
 def ward_excess(states, m, draws=20):
     x = ward(states, m)
-    counts = np.random.default_rng(3).multinomial(m, x.chances, size=draws)
+    counts = np.random.default_rng(3).multinomial(m, x.visits, size=draws)
     values = [theory.lsl_excess_given_counts(x, row) for row in counts]
     return np.mean(values), np.std(values) / math.sqrt(draws)
 
@@ -85,7 +85,7 @@ def numbers(cells):
 def test_the_corrected_bounds_of_lsw_hold_on_the_chain(m):
     x = chain(m)
     true = theory.expected_lsw_excess(x)
-    mean, error = simulated(theory.lsw_excess_given_counts, m)
+    mean, error = simulate(theory.lsw_excess_given_counts, m)
     assert true.lower <= mean + 5 * error
     assert mean - 5 * error <= true.upper
     assert true.upper <= theory.lsw_excess_bound(x) <= theory.lsw_excess_short_bound(x)
@@ -98,10 +98,10 @@ def test_the_table_of_lsw():
     table = rows("1. ")
     assert len(table) == 8
     for cells in table:
-        m, short, long, low, high, drawn, corrected, corrected_short = numbers(cells)
+        m, short, long, low, high, sample, corrected, corrected_short = numbers(cells)
         x = chain(int(m))
         true = theory.expected_lsw_excess(x)
-        found = (
+        computed = (
             theory.lsw_excess_short_bound_as_published(x),
             theory.lsw_excess_bound_as_published(x),
             true.lower,
@@ -110,8 +110,8 @@ def test_the_table_of_lsw():
             theory.lsw_excess_short_bound(x),
         )
         printed = (short, long, low, high, corrected, corrected_short)
-        assert printed == pytest.approx(found, rel=5.1e-3, abs=0)
-        assert 0.95 * low <= drawn <= 1.05 * high
+        assert printed == pytest.approx(computed, rel=5.1e-3, abs=0)
+        assert 0.95 * low <= sample <= 1.05 * high
 
 
 # 2. DP-LSL
@@ -128,7 +128,7 @@ def test_the_published_bound_of_lsl_is_72_times_too_small_on_a_ward():
 @pytest.mark.parametrize("ridge", [1.01, 10.0, 1000.0])
 def test_the_corrected_bounds_of_lsl_hold_on_the_chain(m, ridge):
     x = chain(m, ridge)
-    mean, error = simulated(theory.lsl_excess_given_counts, m, ridge=ridge, draws=30)
+    mean, error = simulate(theory.lsl_excess_given_counts, m, ridge=ridge, draws=30)
     assert mean - 5 * error <= theory.lsl_excess_summed_bound(x)
     assert theory.lsl_excess_summed_bound(x) <= theory.lsl_excess_bound(x)
 
@@ -137,21 +137,21 @@ def test_the_table_of_lsl():
     table = rows("2. ")
     assert len(table) == 8
     for world, *cells in table:
-        states, ridge, m, published, drawn, ratio, summed, corrected = numbers(cells)
+        states, ridge, m, published, sample, ratio, summed, corrected = numbers(cells)
         if world == "ward":
             assert ridge == 2
             x, (mean, error) = ward(int(states), int(m)), ward_excess(int(states), int(m))
         else:
             x = chain(int(m), ridge)
-            mean, error = simulated(theory.lsl_excess_given_counts, int(m), ridge=ridge)
-        found = (
+            mean, error = simulate(theory.lsl_excess_given_counts, int(m), ridge=ridge)
+        computed = (
             theory.lsl_excess_bound_as_published(x),
             theory.lsl_excess_summed_bound(x),
             theory.lsl_excess_bound(x),
         )
-        assert (published, summed, corrected) == pytest.approx(found, rel=7e-3, abs=0)
-        assert drawn == pytest.approx(mean, rel=7e-3, abs=6 * error)
-        assert ratio == pytest.approx(drawn / published, rel=2e-2, abs=0)
+        assert (published, summed, corrected) == pytest.approx(computed, rel=7e-3, abs=0)
+        assert sample == pytest.approx(mean, rel=7e-3, abs=6 * error)
+        assert ratio == pytest.approx(sample / published, rel=2e-2, abs=0)
 
 
 # 3. Rates

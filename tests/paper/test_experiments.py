@@ -47,16 +47,16 @@ def test_dp_lsw_is_algorithm_1_to_the_letter(setting):
     theta, _, sigma = literal.dp_lsw(
         phi, np.ones(40), counts, means, (0, setting.bound), alpha, beta
     )
-    made = outcome(DP_LSW, setting, m, run)
-    assert made.clean == pytest.approx(theta, abs=1e-9)
+    result = outcome(DP_LSW, setting, m, run)
+    assert result.noiseless == pytest.approx(theta, abs=1e-9)
     noise = sigma * normals(m, run, phi.shape[1])
-    assert made.theta - made.clean == pytest.approx(noise, rel=1e-6)
-    assert made.values == pytest.approx(phi @ made.theta)
+    assert result.theta - result.noiseless == pytest.approx(noise, rel=1e-6)
+    assert result.values == pytest.approx(phi @ result.theta)
     # A planted mistake: appendix A's constants in the place of Lemma 1's are told apart.
     wrong = literal.dp_lsw(
         phi, np.ones(40), counts, means, (0, setting.bound), *literal.appendix(0.1, 0.1, len(theta))
     )[2]
-    assert np.abs((made.theta - made.clean) / noise * sigma / wrong - 1).min() > 0.05
+    assert np.abs((result.theta - result.noiseless) / noise * sigma / wrong - 1).min() > 0.05
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
@@ -69,10 +69,10 @@ def test_dp_lsl_is_algorithm_2_to_the_letter(setting):
     theta, _, sigma = literal.dp_lsl(
         phi, [1.0] * 40, counts.tolist(), means, (0, setting.bound), m, lam, alpha, beta
     )
-    made = outcome(dp_lsl(lam), setting, m, run)
-    assert made.clean == pytest.approx(theta, abs=1e-9)
+    result = outcome(dp_lsl(lam), setting, m, run)
+    assert result.noiseless == pytest.approx(theta, abs=1e-9)
     noise = sigma * normals(m, run, phi.shape[1])
-    assert made.theta - made.clean == pytest.approx(noise, rel=1e-6)
+    assert result.theta - result.noiseless == pytest.approx(noise, rel=1e-6)
     plain = outcome(plain_lsl(lam), setting, m, run)
     assert plain.theta == pytest.approx(theta, abs=1e-9)
 

@@ -40,17 +40,17 @@ def command(*arguments):
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduced")
-    done = command("--out", folder, "--quick", "--json")
-    assert done.exit_code == 0, done.output
-    return folder, json.loads(done.stdout)
+    output = command("--out", folder, "--quick", "--json")
+    assert output.exit_code == 0, output.output
+    return folder, json.loads(output.stdout)
 
 
 @pytest.mark.long
 def test_the_command_makes_everything(quick):
-    folder, told = quick
-    assert told["private"] is False
-    assert (told["effort"], told["runs"]) == ("quick", 5)
-    for name in [*told["pictures"], *told["files"]]:
+    folder, output = quick
+    assert output["private"] is False
+    assert (output["effort"], output["runs"]) == ("quick", 5)
+    for name in [*output["pictures"], *output["files"]]:
         assert Path(name).stat().st_size > 200
     for name in EXPERIMENTS:
         with (folder / f"{name}.csv").open() as opened:
@@ -60,7 +60,7 @@ def test_the_command_makes_everything(quick):
 # Numbers that are known
 
 
-def clipped(method, m, setting=None):
+def clipped_rmse(method, m, setting=None):
     chosen = setting or Features()
     errors = [rmse(np.clip(outcome(method, chosen, m, run).values, 0, 1)) for run in RUNS]
     return float(np.mean(errors))
@@ -71,29 +71,29 @@ def clipped(method, m, setting=None):
 )
 def test_dp_lsw_as_published(m, expected):
     """Errors found by an independent computation before any of this was written."""
-    assert clipped(DP_LSW, m) == pytest.approx(expected, rel=0.06)
+    assert clipped_rmse(DP_LSW, m) == pytest.approx(expected, rel=0.06)
 
 
 @pytest.mark.parametrize(("m", "expected"), [(10**4, 0.393), (10**5, 0.218), (10**6, 0.110)])
 def test_dp_lsl_as_published_with_the_best_lambda(m, expected):
     """As above, where the grid of lambdas may have been coarser; the best is near 100 sqrt(m)."""
-    errors = [clipped(dp_lsl(c * math.sqrt(m)), m) for c in (50, 70, 100, 140, 200)]
+    errors = [clipped_rmse(dp_lsl(c * math.sqrt(m)), m) for c in (50, 70, 100, 140, 200)]
     assert 0.85 * expected < min(errors) < 1.05 * expected
 
 
 @pytest.mark.parametrize(("m", "expected"), [(10**4, 7e-4), (10**5, 2.5e-4), (10**6, 8e-5)])
 def test_lsw_without_privacy(m, expected):
-    assert clipped(LSW, m) == pytest.approx(expected, rel=0.25)
+    assert clipped_rmse(LSW, m) == pytest.approx(expected, rel=0.25)
 
 
 def test_our_methods_are_at_least_as_good_as_the_independent_computation():
     """DP-LSW exact: .028 and .0017; DP-SSP plain: .0146 (m = 1e4); allowed: less."""
     by_name = {method.name: method for method in our_methods()}
-    assert clipped(by_name[EXACT], 10**4) <= 0.028
-    assert clipped(by_name[EXACT], 10**5) == pytest.approx(0.0017, rel=0.25)
-    assert clipped(by_name[SSP_PLAIN], 10**4) <= 0.0146 * 1.05
-    assert clipped(by_name[PSEUDO], 10**4) == pytest.approx(0.0125, rel=0.25)
-    assert clipped(by_name[SSP_PRIOR], 10**4) <= 0.008
+    assert clipped_rmse(by_name[EXACT], 10**4) <= 0.028
+    assert clipped_rmse(by_name[EXACT], 10**5) == pytest.approx(0.0017, rel=0.25)
+    assert clipped_rmse(by_name[SSP_PLAIN], 10**4) <= 0.0146 * 1.05
+    assert clipped_rmse(by_name[PSEUDO], 10**4) == pytest.approx(0.0125, rel=0.25)
+    assert clipped_rmse(by_name[SSP_PRIOR], 10**4) <= 0.008
 
 
 @pytest.mark.parametrize(
@@ -101,17 +101,17 @@ def test_our_methods_are_at_least_as_good_as_the_independent_computation():
 )
 def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m, scale, fits):
     """docs/errata.md: between two sums over binomials. Planted: noise that is a tenth too small."""
-    described = theory.Setting(
+    setting = theory.Setting(
         design=design_of(Features()),
         calibration=published_pair("nissim", EPSILON, DELTA, 40),
-        chances=world().visits,
+        visits=world().visits,
         trajectories=m,
         largest=1.0,
     )
-    true = theory.expected_lsw_excess(described)
-    found = [scale**2 * excess(DP_LSW, Features(), m, run) for run in range(60)]
-    error = np.std(found) / math.sqrt(len(found))
-    assert (true.lower - 4 * error <= np.mean(found) <= true.upper + 4 * error) == fits
+    true = theory.expected_lsw_excess(setting)
+    excesses = [scale**2 * excess(DP_LSW, Features(), m, run) for run in range(60)]
+    error = np.std(excesses) / math.sqrt(len(excesses))
+    assert (true.lower - 4 * error <= np.mean(excesses) <= true.upper + 4 * error) == fits
 
 
 # The page
@@ -130,6 +130,6 @@ def rows_between(name):
 @pytest.mark.long
 def test_the_page_says_what_a_quick_run_says(quick):
     """Its table comes from the full run; seeds are fixed, and five runs already agree with it."""
-    _, told = quick
+    _, output = quick
     page = {row[0].strip("| "): row[1].strip("*| ") for row in rows_between("claims")}
-    assert page == {claim["sentence"]: claim["verdict"] for claim in told["claims"]}
+    assert page == {claim["sentence"]: claim["verdict"] for claim in output["claims"]}

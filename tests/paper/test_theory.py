@@ -19,17 +19,17 @@ SINGLE, JOINT = slow.visit_probabilities(WORLD, 3)
 CALIBRATION = calibration.Calibration(alpha=1.7, beta=0.03)
 
 
-def setting(**changed):
-    given = {
+def setting(**changes):
+    keywords = {
         "design": Design(phi=PHI, weights=RHO),
         "calibration": CALIBRATION,
-        "chances": SINGLE,
+        "visits": SINGLE,
         "joint": JOINT,
         "trajectories": 12,
         "largest": 2.0,
         "ridge": 20.0,
     }
-    return theory.Setting(**(given | changed))
+    return theory.Setting(**(keywords | changes))
 
 
 # The two lemmas about maxima
@@ -65,11 +65,11 @@ def test_the_published_maximum_of_lsl_is_below_and_above():
 def trajectories():
     """Twelve trajectories of the world, as {state: first-visit return in [0, 2]}."""
     generator = np.random.default_rng(5)
-    drawn = generator.choice(len(WORLD), size=12, p=[chance for chance, _ in WORLD])
-    return [{s: 2 * generator.random() for s in WORLD[i][1]} for i in drawn]
+    paths = generator.choice(len(WORLD), size=12, p=[chance for chance, _ in WORLD])
+    return [{s: 2 * generator.random() for s in WORLD[i][1]} for i in paths]
 
 
-def summed_up(trajectories):
+def sum_returns(trajectories):
     counts = np.array([sum(s in t for t in trajectories) for s in range(3)])
     means = np.array([sum(t.get(s, 0.0) for t in trajectories) for s in range(3)])
     return counts, means / np.maximum(counts, 1)
@@ -77,7 +77,7 @@ def summed_up(trajectories):
 
 @pytest.mark.parametrize("noise", ["isotropic", "whitened"])
 def test_excess_of_lsw_given_counts(trajectories, noise):
-    counts, means = summed_up(trajectories)
+    counts, means = sum_returns(trajectories)
     theta, psi, sigma = literal.dp_lsw(
         PHI, RHO, counts.tolist(), means, (0.0, 2.0), CALIBRATION.alpha, CALIBRATION.beta
     )
@@ -88,8 +88,8 @@ def test_excess_of_lsw_given_counts(trajectories, noise):
     exact = slow.expected_excess(
         lambda x: slow.objective_lsw(x, PHI, RHO, means), theta, np.asarray(root)
     )
-    found = theory.lsw_excess_given_counts(setting(), counts, noise)
-    assert found == pytest.approx(exact, rel=TOLERANCE, abs=0)
+    computed = theory.lsw_excess_given_counts(setting(), counts, noise)
+    assert computed == pytest.approx(exact, rel=TOLERANCE, abs=0)
     other = "isotropic" if noise == "whitened" else "whitened"
     assert theory.lsw_excess_given_counts(setting(), counts, other) != pytest.approx(
         exact, rel=0.1, abs=0
@@ -97,7 +97,7 @@ def test_excess_of_lsw_given_counts(trajectories, noise):
 
 
 def test_excess_of_lsl_given_counts(trajectories):
-    counts, means = summed_up(trajectories)
+    counts, means = sum_returns(trajectories)
     theta, _, sigma = literal.dp_lsl(
         PHI, RHO, counts.tolist(), means, (0.0, 2.0), 12, 20.0, CALIBRATION.alpha, CALIBRATION.beta
     )
@@ -140,7 +140,7 @@ def test_published_and_corrected_theorems_are_the_literal_ones(m):
 
 
 def test_states_that_are_never_visited_count_in_full():
-    x = setting(chances=np.array([0.0, 1.0, 1.0]), trajectories=10**6, joint=None)
+    x = setting(visits=np.array([0.0, 1.0, 1.0]), trajectories=10**6, joint=None)
     for bound in (theory.lsw_excess_bound, theory.lsw_excess_short_bound):
         assert bound(x) == pytest.approx(theory.lsw_factor(x) * RHO[0], rel=1e-9, abs=0)
     assert theory.expected_lsw_excess(x).lower == pytest.approx(
@@ -155,10 +155,10 @@ def test_states_that_are_never_visited_count_in_full():
 @pytest.mark.parametrize("p", [0.0, 1e-300, 1e-9, 0.5, 1 - 1e-16, 1.0])
 @pytest.mark.parametrize("m", [1, 2, 30])
 def test_extremes_of_the_sums(m, p, beta):
-    for found, term in (
+    for value, term in (
         (theory.expected_lsw_term(p, m, beta), lambda n: slow.lsw_term(n, beta)),
         (theory.expected_lsl_term(p, m, beta), lambda n: slow.lsl_term(n, m, beta)),
     ):
-        assert float(found) == pytest.approx(slow.over_binomial(term, m, p), rel=1e-10, abs=1e-290)
+        assert float(value) == pytest.approx(slow.over_binomial(term, m, p), rel=1e-10, abs=1e-290)
     bound = float(theory.lsw_term_bound(p, m, beta))
     assert float(theory.expected_lsw_term(p, m, beta)) <= bound * (1 + 1e-12) <= 1 + 1e-12

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles import kept_mass
 from privalue.core import GRID_STEPS
-from privalue.planning import least_retained_weight, mechanism_of_study, plan
+from privalue.planning import least_kept_mass, mechanism_of_study, plan
 from privalue.simulation import parse_world, simulate_episodes
 
 WORLD = parse_world("garnet:N=6,A=3,seed=5")
@@ -36,9 +36,9 @@ clips = st.sampled_from([0.5, 1.0, 2.0, 10.0, 100.0])
 def test_the_kept_mass_is_the_recursion_rounded_down(pair, clip, steps):
     target, behaviour = pair
     exact = kept_mass.least_kept(target.tolist(), behaviour.tolist(), clip, steps)
-    found = least_retained_weight(target, behaviour, clip, steps)
-    assert found <= exact + 1e-12
-    assert found == pytest.approx(exact, abs=0.01)
+    mass = least_kept_mass(target, behaviour, clip, steps)
+    assert mass <= exact + 1e-12
+    assert mass == pytest.approx(exact, abs=0.01)
 
 
 @settings(max_examples=40)
@@ -48,11 +48,11 @@ def test_no_world_keeps_less_mass_than_the_bound(pair, clip, steps, seed):
     target, behaviour = pair
     generator = np.random.default_rng(seed)
     start, moves = generator.dirichlet([1, 1]), generator.dirichlet([0.3, 0.3], (2, 3))
-    kept = kept_mass.kept_in_a_world(
+    exact = kept_mass.kept_in_a_world(
         start.tolist(), moves.tolist(), target.tolist(), behaviour.tolist(), clip, steps
     )
-    assert least_retained_weight(target, behaviour, clip, steps) <= kept + 1e-12
-    assert least_retained_weight(target, behaviour, clip, steps + 1) <= kept + 1e-12
+    assert least_kept_mass(target, behaviour, clip, steps) <= exact + 1e-12
+    assert least_kept_mass(target, behaviour, clip, steps + 1) <= exact + 1e-12
 
 
 def test_planted_mistakes_would_be_seen():
@@ -60,13 +60,13 @@ def test_planted_mistakes_would_be_seen():
     target = np.array([[0.9, 0.1], [0.5, 0.5]])
     behaviour = np.full((2, 2), 0.5)
     right = kept_mass.least_kept(target.tolist(), behaviour.tolist(), 2.0, 4)
-    assert least_retained_weight(target, behaviour, 2.0, 4) == pytest.approx(right, abs=0.005)
+    assert least_kept_mass(target, behaviour, 2.0, 4) == pytest.approx(right, abs=0.005)
     mean = target.mean(axis=0, keepdims=True)
-    assert least_retained_weight(mean, behaviour[:1], 2.0, 4) > right + 0.05
-    assert abs(least_retained_weight(behaviour, target, 2.0, 4) - right) > 0.05
+    assert least_kept_mass(mean, behaviour[:1], 2.0, 4) > right + 0.05
+    assert abs(least_kept_mass(behaviour, target, 2.0, 4) - right) > 0.05
 
 
-def described(world=WORLD, target="optimal:0.1", **changes):
+def make_study(world=WORLD, target="optimal:0.1", **changes):
     tables = {}
     for name, one in (("target", world.under(target)), ("behaviour", world)):
         _, policy = one.decisions
@@ -82,20 +82,20 @@ def described(world=WORLD, target="optimal:0.1", **changes):
     return pv.Study(**(keywords | changes))
 
 
-def own(found):
-    return next(row for row in found.clips if row.clip == 5.0)
+def own(result):
+    return next(row for row in result.clips if row.clip == 5.0)
 
 
 def test_a_cautious_end_is_the_bias_and_the_noise():
-    found = plan(described(), 5000, steps=5)
-    for row in found.clips:
+    result = plan(make_study(), 5000, steps=5)
+    for row in result.clips:
         assert row.bias == pytest.approx(20 * (1 - row.kept))
         assert row.error == pytest.approx(min(row.bias + row.noise, 20))
-    assert [row.kept for row in found.clips] == sorted(row.kept for row in found.clips)
-    more, longer = plan(described(), 50_000, steps=5), plan(described(), 5000, steps=20)
-    assert own(more).error < own(found).error
-    assert own(more).kept == own(found).kept > own(longer).kept
-    near = plan(described(target="optimal:0.01"), 5000, steps=2)
+    assert [row.kept for row in result.clips] == sorted(row.kept for row in result.clips)
+    more, longer = plan(make_study(), 50_000, steps=5), plan(make_study(), 5000, steps=20)
+    assert own(more).error < own(result).error
+    assert own(more).kept == own(result).kept > own(longer).kept
+    near = plan(make_study(target="optimal:0.01"), 5000, steps=2)
     assert own(near).supported
     assert "little-kept" not in [notice.code for notice in near.notices]
 
@@ -103,32 +103,32 @@ def test_a_cautious_end_is_the_bias_and_the_noise():
 def test_frozen_lake_is_not_promised_what_it_does_not_keep():
     """The plan said an error of .026 and 68% kept; the release had .37 and 40%."""
     lake = parse_world("gym:FrozenLake-v1")
-    study = described(lake, "optimal:0.9", returns=(0.0, 1.0))
-    found, simulated = plan(study, 10_000, steps=100), plan(study, 10_000, world=lake)
+    study = make_study(lake, "optimal:0.9", returns=(0.0, 1.0))
+    bound, simulated = plan(study, 10_000, steps=100), plan(study, 10_000, world=lake)
     assert simulated.rmse == own(simulated).error > 0.2
     assert own(simulated).kept < 0.2
-    assert own(found).error > simulated.rmse
-    assert own(found).kept < own(simulated).kept
+    assert own(bound).error > simulated.rmse
+    assert own(bound).kept < own(simulated).kept
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 1.0])  # noise, or clipping, is most of the error
 def test_a_world_gives_the_error_of_releases(epsilon):
-    study = described(epsilon=epsilon)
-    found = plan(study, 3000, world=WORLD)
+    study = make_study(epsilon=epsilon)
+    result = plan(study, 3000, world=WORLD)
     truth = WORLD.decisions[0].value(WORLD.under("optimal:0.1").decisions[1])
-    errors, kept = [], []
+    errors, masses = [], []
     for seed in range(30):
         rows = simulate_episodes(WORLD, trajectories=3000, seed=seed, actions=True)
         release = pv.release(study, rows, seed=seed, accept_useless=True)
         errors.append(release.policy_value - truth)
-        kept.append(float(release.policy.columns["kept_mass"][0]))
-    assert found.rmse == pytest.approx(np.mean(np.abs(errors)), rel=0.3)
-    assert own(found).kept == pytest.approx(np.mean(kept), abs=0.05)
+        masses.append(float(release.policy.columns["kept_mass"][0]))
+    assert result.rmse == pytest.approx(np.mean(np.abs(errors)), rel=0.3)
+    assert own(result).kept == pytest.approx(np.mean(masses), abs=0.05)
 
 
 def test_the_cautious_end_has_the_noise_of_both_sums_and_people():
     """By another simulation; planted: the noise of weights left out."""
-    study = described(epsilon=0.02)
+    study = make_study(epsilon=0.02)
     row = own(plan(study, 5000, steps=2))
     of_returns, of_weights = (
         scale * 5 / GRID_STEPS for scale in mechanism_of_study(study, 5000).scales[:2]

@@ -22,7 +22,7 @@ def study_of(world, **changes):
     return pv.Study(**(keywords | changes))
 
 
-def simulated(study, world, m, seed):
+def simulate(study, world, m, seed):
     """The statistics of a data set whose trajectories are all simulated."""
     rows = simulate_episodes(world, trajectories=m, seed=seed)
     contributions = Contributions(study.limits)
@@ -46,26 +46,26 @@ def test_resampled_statistics_have_the_moments_of_simulated_ones(name):
     study = study_of(world, **changes)
     made_up, generator = FromWorld(study, world), np.random.default_rng(1)
     m = made_up.round_size(2000)
-    drawn = [made_up.statistics(m, generator) for _ in range(300)]
-    real = [simulated(study, world, m, seed) for seed in range(150)]
+    draws = [made_up.statistics(m, generator) for _ in range(300)]
+    real = [simulate(study, world, m, seed) for seed in range(150)]
     for field in ("counts", "return_steps"):
-        ours, theirs = (np.array([getattr(s, field) for s in some]) for some in (drawn, real))
+        ours, theirs = (np.array([getattr(s, field) for s in some]) for some in (draws, real))
         spread = theirs.std(axis=0) + 1e-9
         off = (ours.mean(axis=0) - theirs.mean(axis=0)) / spread
         assert np.abs(off).max() < 0.5
         assert np.median(ours.std(axis=0) / spread) == pytest.approx(1, abs=0.12)
         # What varies together in the data varies together here.
-        together = [np.corrcoef(each[:, :4].T)[0] for each in (ours, theirs)]
+        together = [np.corrcoef(sums[:, :4].T)[0] for sums in (ours, theirs)]
         assert together[0] == pytest.approx(together[1], abs=0.25)
     assert made_up.visits * m == pytest.approx(np.mean([s.counts for s in real], 0), rel=0.1)
 
 
-def realised(study, world, values, m, releases=80):
+def mean_error(study, world, values, m, releases=80):
     mechanism, errors = mechanism_of_study(study, m), []
     for seed in range(releases):
-        drawn = draw(mechanism, simulated(study, world, m, seed), SeededForExperimentsOnly(seed))
-        theta = theta_of(study, mechanism, drawn)
-        released = np.clip(mechanism.design.values(theta), *mechanism.noise_after(drawn).bounds)
+        numbers = draw(mechanism, simulate(study, world, m, seed), SeededForExperimentsOnly(seed))
+        theta = theta_of(study, mechanism, numbers)
+        released = np.clip(mechanism.design.values(theta), *mechanism.noise_after(numbers).bounds)
         errors.append(np.sqrt(np.mean(np.square(released - values))))
     return np.mean(errors)
 
@@ -74,23 +74,23 @@ def realised(study, world, values, m, releases=80):
 def test_predicted_errors_are_those_of_releases(name, m):
     world, changes = SETTINGS[name]
     study = study_of(world, **changes)
-    found = predict(study, FromWorld(study, world), m)
-    assert found.trajectories == m
-    assert found.rmse == pytest.approx(realised(study, world, world.process.values, m), rel=0.1)
-    assert found.without_privacy < found.rmse or name == "clamped"
-    assert len(found.errors) == 800 or name != "staged"  # a rare choice may be most of it
+    result = predict(study, FromWorld(study, world), m)
+    assert result.trajectories == m
+    assert result.rmse == pytest.approx(mean_error(study, world, world.process.values, m), rel=0.1)
+    assert result.without_privacy < result.rmse or name == "clamped"
+    assert len(result.errors) == 800 or name != "staged"  # a rare choice may be most of it
 
 
 def test_a_world_of_half_the_visits_would_be_found_out():
     study = study_of(CHAIN)
-    truth = realised(study, CHAIN, CHAIN.process.values, 4096)
+    truth = mean_error(study, CHAIN, CHAIN.process.values, 4096)
     assert predict(study, FromWorld(study, CHAIN), 2048).rmse > 1.3 * truth
 
 
 def test_noise_of_another_law_would_be_found_out(monkeypatch):
     """Planted: Laplace noise of the same variance, at few trajectories."""
     study = study_of(GARNET, returns=(0, 12))
-    truth = realised(study, GARNET, GARNET.process.values, 512, releases=200)
+    truth = mean_error(study, GARNET, GARNET.process.values, 512, releases=200)
     right = predict(study, FromWorld(study, GARNET), 512).rmse
     original = np.random.Generator.standard_normal
 
@@ -109,13 +109,13 @@ def test_from_visits_alone_counts_are_binomial_and_returns_vary_most():
     study = study_of(CHAIN)
     visits = np.linspace(0.1, 1, 12)
     made_up, generator = FromVisits(study, visits), np.random.default_rng(2)
-    drawn = [made_up.statistics(1000, generator) for _ in range(400)]
-    counts = np.array([s.counts for s in drawn])
+    draws = [made_up.statistics(1000, generator) for _ in range(400)]
+    counts = np.array([s.counts for s in draws])
     assert counts.mean(axis=0) == pytest.approx(1000 * visits, rel=0.02)
     assert counts.var(axis=0)[:-1] == pytest.approx(1000 * (visits * (1 - visits))[:-1], rel=0.3)
-    means = np.mean([s.mean_returns(0.0) for s in drawn], axis=0)
+    means = np.mean([s.mean_returns(0.0) for s in draws], axis=0)
     assert means == pytest.approx(made_up.values, abs=0.02)
-    spread = np.std([s.mean_returns(0.0) for s in drawn], axis=0)
+    spread = np.std([s.mean_returns(0.0) for s in draws], axis=0)
     most = np.sqrt(made_up.values * (1 - made_up.values) / (1000 * visits))
     assert spread == pytest.approx(most, rel=0.25)
     few, many = (predict(study, made_up, m).rmse for m in (1000, 100_000))

@@ -42,7 +42,7 @@ def settings_of_worlds(draw):
     setting = theory.Setting(
         design=Design(phi=phi, weights=weights),
         calibration=calibration.Calibration(alpha=1.0, beta=draw(BETA)),
-        chances=np.minimum(single, 1.0),
+        visits=np.minimum(single, 1.0),
         joint=np.minimum(joint, 1.0),
         trajectories=draw(st.integers(1, 6)),
         largest=1.0,
@@ -114,7 +114,7 @@ def alone(p, m, beta, ridge=1.01):
     return theory.Setting(
         design=ONE,
         calibration=calibration.Calibration(alpha=1.0, beta=beta),
-        chances=np.array([p]),
+        visits=np.array([p]),
         joint=np.array([[p]]),
         trajectories=m,
         largest=1.0,

@@ -27,14 +27,14 @@ from report import samples
 APPROVED = Path(__file__).parent / "approved"
 
 
-def shown(description, **how):
+def text_of(description, **how):
     text = StringIO()
-    terminal.show(description, console=SafeConsole(file=text, width=100), **how)
+    terminal.print_description(description, console=SafeConsole(file=text, width=100), **how)
     return text.getvalue()
 
 
 def of_release(kind):
-    return shown(describe(samples.release(kind)), sections=("result",), with_verdict=True)
+    return text_of(describe(samples.release(kind)), sections=("result",), with_verdict=True)
 
 
 class Text(HTMLParser):
@@ -61,7 +61,7 @@ class Text(HTMLParser):
         return "\n".join(line for line in lines if line) + "\n"
 
 
-def written(name, **answers):
+def release_text(name, **answers):
     with TemporaryDirectory() as folder:
         files = write_report(samples.release("arms"), Path(folder), answers=answers)
         return files[name].read_text()
@@ -84,21 +84,21 @@ def improved_page():
 
 def plan():
     visits = dict.fromkeys(samples.WARDS, 0.9)
-    found = pv.plan(samples.study(), trajectories=5000, visits=visits)
-    return shown(describe_plan(found))
+    result = pv.plan(samples.study(), trajectories=5000, visits=visits)
+    return text_of(describe_plan(result))
 
 
 OUTPUTS = {
-    "check": lambda: shown(pv.check(samples.study()).description, sections=("study",)),
+    "check": lambda: text_of(pv.check(samples.study()).description, sections=("study",)),
     "plan": plan,
     "release": lambda: of_release("states"),
     **{kind: lambda kind=kind: of_release(kind) for kind in samples.STUDIES if kind != "states"},
-    "inspect": lambda: shown(
+    "inspect": lambda: text_of(
         describe_diagnostics(pv.inspect(samples.study(), samples.rows_of("states"))),
         sections=("private",),
     ),
-    "page": lambda: str(Text(written("page", justification="agreed with the board"))),
-    "registry": lambda: written("registry"),
+    "page": lambda: str(Text(release_text("page", justification="agreed with the board"))),
+    "registry": lambda: release_text("registry"),
     "private-page": private_page,
     "improved-page": improved_page,
 }

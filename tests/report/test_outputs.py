@@ -60,7 +60,7 @@ def people(*counts):
 def texts_of(release, folder, answers=None):
     """Every file that is made of a release, what a notebook shows, and the terminal."""
     description, screen = describe(release), io.StringIO()
-    terminal.show(
+    terminal.print_description(
         description,
         sections=("result", "study", "method"),
         with_verdict=True,
@@ -92,20 +92,20 @@ def test_a_page_holds_nothing_private(mechanism, tmp_path):
     if mechanism != "dp-ssp":  # there, sigma is public
         numbers += [private["sigma"], private["psi"]]
     for text in texts_of(release, tmp_path).values():
-        assert leaked(text, secrets, numbers) == []
+        assert leaks(text, secrets, numbers) == []
         planted = f"{text}<p>{secrets[1]:,} visits, {numbers[0]:.7g}</p>"
-        assert leaked(planted, secrets, numbers)[:2] == [secrets[1], numbers[0]]
+        assert leaks(planted, secrets, numbers)[:2] == [secrets[1], numbers[0]]
 
 
-def leaked(text, counts, numbers):
+def leaks(text, counts, numbers):
     """The private numbers that a text shows, in any of the ways in which pages write them.
 
     Counts are looked for as whole numbers: four digits in a row may be anywhere in a hash.
     """
     words = set(re.split(r"[^0-9A-Za-z.,]+", text))
-    shown = {word.strip(".,") for word in words}
-    found = [count for count in counts if {str(count), f"{count:,}"} & shown]
-    return found + [x for x in numbers if any(f"{x:.{n}g}" in text for n in (6, 7, 8))]
+    texts = {word.strip(".,") for word in words}
+    matches = [count for count in counts if {str(count), f"{count:,}"} & texts]
+    return matches + [x for x in numbers if any(f"{x:.{n}g}" in text for n in (6, 7, 8))]
 
 
 # Nothing that runs
@@ -129,33 +129,33 @@ class Parsed(HTMLParser):
 
 def test_hostile_texts_stay_texts_in_every_output(tmp_path):
     release, why = samples.hostile(), "<img src=x onerror=alert(1)>"
-    found = texts_of(release, tmp_path, {"justification": why})
+    texts = texts_of(release, tmp_path, {"justification": why})
     chosen = samples.study(states=samples.HOSTILE)
     diagnostics = pv.inspect(chosen, samples.stays(300, labels=samples.HOSTILE))
-    found["private"] = write_private_page(diagnostics, tmp_path / "curator" / "p.html").read_text()
-    found["check"] = pv.check(chosen)._repr_html_()
+    texts["private"] = write_private_page(diagnostics, tmp_path / "curator" / "p.html").read_text()
+    texts["check"] = pv.check(chosen)._repr_html_()
     visits = dict.fromkeys(samples.HOSTILE, 0.5)
-    found["plan"] = pv.plan(chosen, trajectories=3000, visits=visits)._repr_html_()
+    texts["plan"] = pv.plan(chosen, trajectories=3000, visits=visits)._repr_html_()
     files = pv.improve(samples.hostile_actions()).save(tmp_path / "policy.csv")
-    found |= {file.name: file.read_text() for file in files}
-    shown = ("notebook", "check", "plan")  # in a notebook, beside the ids of others
-    for name in ("report.html", "private", "policy.html", *shown):
-        parsed = Parsed(found[name])
+    texts |= {file.name: file.read_text() for file in files}
+    own_ids = ("notebook", "check", "plan")  # in a notebook, beside the ids of others
+    for name in ("report.html", "private", "policy.html", *own_ids):
+        parsed = Parsed(texts[name])
         assert not parsed.tags & {"script", "img", "iframe", "link", "object", "form"}
         assert not [key for key, _ in parsed.attributes if key.startswith("on")]
         links = {value for key, value in parsed.attributes if key in {"href", "src"}}
-        assert links <= (set() if name in shown else {"#content", *PUBLIC_FILES})
-        assert name not in shown or not [key for key, _ in parsed.attributes if key == "id"]
+        assert links <= (set() if name in own_ids else {"#content", *PUBLIC_FILES})
+        assert name not in own_ids or not [key for key, _ in parsed.attributes if key == "id"]
         for label in samples.HOSTILE[:5]:
             assert label in parsed.text
-        assert not set(found[name]) & {"\x1b", "\x07"}
-    assert "script-src 'none'" in found["report.html"]
-    assert why in Parsed(found["report.html"]).text
-    assert not set(found["terminal"]) & {"\x1b", "\x07", "\u202e"}
+        assert not set(texts[name]) & {"\x1b", "\x07"}
+    assert "script-src 'none'" in texts["report.html"]
+    assert why in Parsed(texts["report.html"]).text
+    assert not set(texts["terminal"]) & {"\x1b", "\x07", "\u202e"}
     for name in ("values.csv", "differences.csv", "policy.csv"):
-        cells = [cell for row in csv.reader(io.StringIO(found[name])) for cell in row]
+        cells = [cell for row in csv.reader(io.StringIO(texts[name])) for cell in row]
         assert not [cell for cell in cells if cell[:1] in {"=", "+", "@"}]
-    entry = yaml.safe_load(found["registry.yaml"])
+    entry = yaml.safe_load(texts["registry.yaml"])
     assert entry["deployment"]["implementation"]["justification"] == why
     picture = ET.parse(save_figure(describe(release), tmp_path / "values.svg"))
     assert not [part for part in picture.iter() if part.tag.endswith("script")]
@@ -208,11 +208,11 @@ def test_a_plot_marks_the_intervals_that_go_on_beyond_its_axis():
 def test_an_interval_is_written_around_its_value(value, below, above):
     """Digits follow the width: what is written is off by a twentieth of it at most."""
     low, high = value - below, value + above
-    shown = format_interval(value, low, high)
-    texts = [shown.value, *shown.interval.split(" to ")]
-    written = [float(text.replace(",", "")) for text in texts]
+    formatted = format_interval(value, low, high)
+    texts = [formatted.value, *formatted.interval.split(" to ")]
+    numbers = [float(text.replace(",", "")) for text in texts]
     off = 0.051 * (high - low) + 1e-6 * max(abs(low), abs(high))
-    for number, text in zip((value, low, high), written, strict=True):
+    for number, text in zip((value, low, high), numbers, strict=True):
         assert abs(number - text) <= off
 
 
@@ -231,28 +231,28 @@ def test_the_best_test_of_the_worst_mechanism_is_as_good_as_the_table_says(epsil
 
 def test_a_seeded_release_says_everywhere_that_it_is_not_private(tmp_path):
     release = samples.release("states")
-    found = texts_of(release, tmp_path)
-    for name, text in found.items():
+    texts = texts_of(release, tmp_path)
+    for name, text in texts.items():
         if name != "json":
             assert "NOT PRIVATE" in text, name
-    assert yaml.safe_load(found["registry.yaml"])["status"].startswith("NOT PRIVATE")
-    assert json.loads(found["json"])["release.private"] is False
+    assert yaml.safe_load(texts["registry.yaml"])["status"].startswith("NOT PRIVATE")
+    assert json.loads(texts["json"])["release.private"] is False
 
 
 def test_a_private_release_of_two_arms_says_so_on_a_short_page(tmp_path):
-    found = texts_of(pv.release(samples.arms_study(), samples.rows_of("arms")), tmp_path)
-    assert not [name for name, text in found.items() if "NOT PRIVATE" in text]
-    assert "(1, 1e-06)-differentially private" in found["notebook"]
-    assert len(Parsed(found["report.html"]).text.split()) <= 2500  # folded parts and style included
+    texts = texts_of(pv.release(samples.arms_study(), samples.rows_of("arms")), tmp_path)
+    assert not [name for name, text in texts.items() if "NOT PRIVATE" in text]
+    assert "(1, 1e-06)-differentially private" in texts["notebook"]
+    assert len(Parsed(texts["report.html"]).text.split()) <= 2500  # folded parts and style included
 
 
 def test_how_returns_count_is_said_wherever_values_are(tmp_path):
-    release, said = samples.release("restricted"), "each counted up to 1 days"
-    found = texts_of(release, tmp_path)
-    tables = {name: found.pop(name).partition("\n")[0] for name in [*found] if ".csv" in name}
+    release, clause = samples.release("restricted"), "each counted up to 1 days"
+    texts = texts_of(release, tmp_path)
+    tables = {name: texts.pop(name).partition("\n")[0] for name in [*texts] if ".csv" in name}
     assert all("restriction_low,restriction_high" in heading for heading in tables.values())
-    assert said in " ".join(release.plot().get_title("left").split())
-    assert {name for name, text in found.items() if said not in text} == set()
+    assert clause in " ".join(release.plot().get_title("left").split())
+    assert {name for name, text in texts.items() if clause not in text} == set()
 
 
 # The verdict

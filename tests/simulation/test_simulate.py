@@ -67,16 +67,16 @@ def test_simulated_choices_are_those_of_the_policy():
     assert rows.table().column_names[-2:] == ["action", "probability"]
     np.testing.assert_allclose(rows.probability, RANDOM[rows.state, rows.action], rtol=1e-15)
     key = rows.state * 3 + rows.action
-    taken = np.bincount(key, minlength=15).reshape(5, 3)
-    acted = taken.sum(axis=1, keepdims=True)
-    off = taken / acted - RANDOM
+    shares = np.bincount(key, minlength=15).reshape(5, 3)
+    acted = shares.sum(axis=1, keepdims=True)
+    off = shares / acted - RANDOM
     assert np.all(np.abs(off) < 5 / np.sqrt(acted))  # ten standard deviations
 
 
 WORLD = chain(states=5, stay=0.3)
 
 
-def read(path):
+def read_rows(path):
     if path.suffix == ".parquet":
         return pyarrow.parquet.read_table(path)
     return pyarrow.csv.read_csv(path)
@@ -85,11 +85,11 @@ def read(path):
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.parquet", "ROWS.CSV"])
 def test_files_hold_the_simulated_rows(tmp_path, name):
     out = tmp_path / name
-    made = simulate_to_file(WORLD, trajectories=50, seed=7, out=out)
+    file = simulate_to_file(WORLD, trajectories=50, seed=7, out=out)
     rows = simulate_episodes(WORLD, trajectories=50, seed=7)
-    table = read(out)
+    table = read_rows(out)
     assert table.column_names == list(COLUMNS)
     for column in COLUMNS:
         assert table[column].to_numpy().tolist() == getattr(rows, column).tolist()
-    assert (made.path, made.rows, made.trajectories) == (out, rows.state.size, 50)
+    assert (file.path, file.rows, file.trajectories) == (out, rows.state.size, 50)
     assert not list(tmp_path.glob(".*"))

@@ -15,22 +15,21 @@ from privalue.report import sentence
 from privalue.report.folders import require_publishable
 
 
-def require_free(out: Path) -> None:
+def require_unused(out: Path) -> None:
     """Refuse, before any work, a folder that holds a release or the outbox of an unfinished one.
 
     Raises:
         UsageError: it holds one; the message has the command that finishes an unfinished release.
     """
-    remove_remains(out)
-    if os.path.lexists(out / OUTBOX_NAME):
-        raise UsageError(
-            sentence("outbox_there", outbox=out / OUTBOX_NAME, command=_command(out / OUTBOX_NAME)),
-            code="already-charged",
-        )
+    remove_partial_outboxes(out)
+    outbox = out / OUTBOX_NAME
+    if os.path.lexists(outbox):
+        message = sentence("outbox_exists", outbox=outbox, command=_command(outbox))
+        raise UsageError(message, code="already-charged")
     require_publishable(out)
 
 
-def remove_remains(folder: Path) -> None:
+def remove_partial_outboxes(folder: Path) -> None:
     """Remove partial outboxes of killed processes: they may hold private details of the ledger."""
     for file in folder.glob(f".{OUTBOX_NAME}.*.partial"):
         with suppress(OSError):
@@ -38,7 +37,7 @@ def remove_remains(folder: Path) -> None:
 
 
 @contextmanager
-def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[Outbox]:
+def open_outbox(out: Path, *, study: Path, justification: str | None) -> Iterator[Outbox]:
     """Yield the outbox of a release, which is removed once the block has published everything.
 
     Raises:
@@ -64,8 +63,8 @@ def outbox_of(out: Path, *, study: Path, justification: str | None) -> Iterator[
 
 
 @contextmanager
-def printing_is_optional() -> Iterator[None]:
-    """Log in one line that results cannot be printed: what is charged or published stays so."""
+def tolerate_unprinted() -> Iterator[None]:
+    """Log that results cannot be printed, which is no error: the charge or the files remain."""
     try:
         yield
         print(end="", flush=True)

@@ -158,17 +158,17 @@ def _listen(handler: Callable[..., object]) -> None:
             signal.signal(number, handler)
 
 
-def _interrupt_once(seconds: float = 5.0) -> Callable[..., None]:
+def _interrupt_once() -> Callable[..., None]:
     """Return a signal handler that raises KeyboardInterrupt.
 
     Further signals within a few seconds are ignored, since they would only disturb the clean-up: a
-    closed terminal sends two, and people press Ctrl-C twice.
+    closed terminal sends two, and users press Ctrl-C twice.
     """
     times: list[float] = []
 
     def interrupt(*_: object) -> None:
         times.append(time.monotonic())
-        if len(times) == 1 or times[-1] - times[0] > seconds:
+        if len(times) == 1 or times[-1] - times[0] > 5.0:  # seconds
             raise KeyboardInterrupt
 
     return interrupt
@@ -259,7 +259,7 @@ def explain(problem: BaseException) -> Failure:
         case UnicodeEncodeError():  # a file name that is not valid UTF-8
             return Failure("a file name is not valid UTF-8; rename it", 3, "file-name", True)
         case BrokenPipeError():  # rich and Typer exit with the same code
-            return Failure("nobody reads the output", 1, "output-closed")
+            return Failure("the output was closed", 1, "output-closed")
         case OSError():
             why = problem.strerror or type(problem).__name__
             where = f" ({problem.filename})" if problem.filename else ""

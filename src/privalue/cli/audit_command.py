@@ -8,7 +8,7 @@ import typer
 from privalue.cli.console import print_json, progress
 from privalue.cli.inputs import load_study
 from privalue.cli.options import Json, SideFiles, StudyFile, option
-from privalue.cli.terminal import tell
+from privalue.cli.terminal import print_sentence
 from privalue.planning.audit import DRAWS, audit_study
 
 
@@ -33,6 +33,6 @@ def audit(
     if as_json:
         print_json({**verdict, "stages": [asdict(stage) for stage in stages]})
     else:
-        tell("audited", **verdict, stages=stages)
+        print_sentence("audited", **verdict, stages=stages)
     if verdict["rejected"]:
         raise typer.Exit(70)  # an internal error: the noise is wrong

@@ -98,7 +98,7 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
 
 def _best_matches(names: Sequence[str], role: str) -> list[str]:
     """Return the columns that match a role best."""
-    ranks = {name: rank for name in names for of, rank in [_match(name) or ("", 0)] if of == role}
+    ranks = {name: match[1] for name in names if (match := _match(name)) and match[0] == role}
     return [name for name, rank in ranks.items() if rank == min(ranks.values())]
 
 

@@ -116,7 +116,7 @@ class Log(SafeConsole):
 log = Log()
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line of the results, without wrapping it."""
     print(escape_controls(line))
 
@@ -135,18 +135,18 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-class _Events(logging.Handler):
-    """Passes the package's log records on to the console's log."""
+class _PackageLog(logging.Handler):
+    """Forwards log records of this package to the log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log an event of the package."""
+        """Log a record as an event."""
         log.event(getattr(record, "code", "note"), record.getMessage())
 
 
 @contextmanager
-def notes() -> Iterator[None]:
+def log_warnings() -> Iterator[None]:
     """Log the package's records and PrivalueWarnings while the block runs."""
-    package, handler = logging.getLogger("privalue"), _Events()
+    package, handler = logging.getLogger("privalue"), _PackageLog()
     package.addHandler(handler)
     package.setLevel(logging.INFO)
     package.propagate = False  # the root logger is for other libraries
@@ -180,8 +180,8 @@ def progress(what: str, then: str = "") -> Iterator[Callable[[int, int | None], 
         task = bar.add_task(what, total=None)
 
         def update(done: int, total: int | None) -> None:
-            over = total is not None and done >= total
-            text = then if over and then else what
-            bar.update(task, completed=done, total=None if over else total, description=text)
+            is_over = total is not None and done >= total
+            text = then if is_over and then else what
+            bar.update(task, completed=done, total=None if is_over else total, description=text)
 
         yield update

@@ -11,7 +11,7 @@ import numpy as np
 from privalue.cli.app import app
 from privalue.cli.console import SafeConsole, log, print_json
 from privalue.cli.options import Json, option
-from privalue.cli.terminal import tell
+from privalue.cli.terminal import print_sentence
 from privalue.errors import UsageError, read_texts
 from privalue.planning import plan
 from privalue.releases import Release
@@ -45,19 +45,19 @@ def demo(
             SafeConsole().print(title, style="bold", soft_wrap=True)
         with redirect_stdout(io.StringIO()) if hidden else nullcontext():
             app(shlex.split(words), prog_name="privalue", standalone_mode=False)
-    released = Release.load(folder / "released")
+    release = Release.load(folder / "released")
     summary = {
         "folder": folder,
         **{key: folder / name for key, name in _TEXTS["files"].items()},
-        "ledger_head": released.ledger_head,
+        "ledger_head": release.ledger_head,
         "predicted_rmse": plan(Study.load(study_file), world=world).rmse,
-        "rmse": float(np.sqrt(np.mean((released.value - truth) ** 2))),
-        "policy_error": abs((released.policy_value or 0.0) - float(truth.mean())),
+        "rmse": float(np.sqrt(np.mean((release.value - truth) ** 2))),
+        "policy_error": abs((release.policy_value or 0.0) - float(truth.mean())),
     }
     if as_json:
         print_json(summary)
     else:
-        tell("demo_done", **summary)
+        print_sentence("demo_done", **summary)
 
 
 def _vacant_folder(out: Path) -> Path:

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from privalue.cli import terminal
-from privalue.cli.after_charge import printing_is_optional, require_free
+from privalue.cli.after_charge import require_unused, tolerate_unprinted
 from privalue.cli.console import log, print_json
 from privalue.cli.inputs import load_release, load_study
 from privalue.cli.options import (
@@ -21,6 +20,7 @@ from privalue.cli.options import (
     option,
     require_absent,
 )
+from privalue.cli.terminal import print_description, print_sentence
 from privalue.curator import request_for
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
@@ -77,7 +77,7 @@ def report(
     if as_json:
         print_json({"files": files})
     else:
-        terminal.tell("wrote", files=files)
+        print_sentence("wrote", files=files)
 
 
 def _find_account(release: Release) -> Account | None:
@@ -96,13 +96,13 @@ def _find_account(release: Release) -> Account | None:
 
 def account_of(release: Release, ledger: str) -> Account:
     """Return the account of a release's dataset on a ledger, which must have the release."""
-    opened, dataset = open_ledger(ledger), release.study["study"].get("dataset")
+    dataset = release.study["study"].get("dataset")
     if dataset is None or release.ledger_head is None:
         raise UsageError(
             "this release is on no ledger: it was made with --no-ledger; leave --ledger out",
             code="not-on-a-ledger",
         )
-    return opened.account(dataset, head=release.ledger_head)
+    return open_ledger(ledger).account(dataset, head=release.ledger_head)
 
 
 def publish_and_log(
@@ -150,29 +150,29 @@ def publish_and_log(
     return account
 
 
-@printing_is_optional()
-def show_or_print(
-    released: Release, folder: Path, account: Account | None = None, *, as_json: bool
+@tolerate_unprinted()
+def print_release(
+    release: Release, folder: Path, account: Account | None = None, *, as_json: bool
 ) -> None:
     """Print the guarantee, the verdict and the values; or a summary as JSON."""
-    description = describe(released, account=account)
+    description = describe(release, account=account)
     if as_json:
         print_json(
             {
                 "folder": folder,
-                "sha256": released.sha256,
-                "private": released.private,
-                "reused": released.reused,
+                "sha256": release.sha256,
+                "private": release.private,
+                "reused": release.reused,
                 "verdict": description.verdict,
                 "notices": description.as_dict()["notices"],
                 "values": description["values.heading"],
                 "result": description.results(),
-                "charged": None if released.reused else description["budget.cost"],
+                "charged": None if release.reused else description["budget.cost"],
                 "left": description.get("budget.left"),
             }
         )
     else:
-        terminal.show(description, sections=("result",), with_verdict=True)
+        print_description(description, sections=("result",), with_verdict=True)
 
 
 def _log_files(*paths: Path) -> None:
@@ -212,8 +212,8 @@ def refit(
         raise UsageError("choose one of --features, --aggregate and --tabular")
     if shrink and features is None and aggregate is None:
         raise UsageError("--shrink needs features: give --features FILE or --aggregate SIZE")
-    require_free(out)
-    fitted = refit_release(
+    require_unused(out)
+    result = refit_release(
         load_release(release_file),
         features=features,
         size=1 if tabular else aggregate,
@@ -225,13 +225,13 @@ def refit(
         start=start,
         level=level,
     )
-    _publish_for_free(fitted, out, release_file, as_json=as_json)
+    _publish_for_free(result, out, release_file, as_json=as_json)
 
 
 def _publish_for_free(release: Release, out: Path, *sources: Path, as_json: bool) -> None:
     """Write a release that was computed from other releases, and show it."""
     publish_and_log(release, out)
-    show_or_print(release, out, as_json=as_json)
+    print_release(release, out, as_json=as_json)
     log.event("nothing-spent", sentence("nothing_spent", source=", ".join(map(str, sources))))
 
 
@@ -250,9 +250,9 @@ def pool(
     """Pool releases of the same study into one; spends nothing."""
     from privalue.estimate import pool as pool_releases  # noqa: PLC0415 - heavy
 
-    require_free(out)
-    pooled = pool_releases(release_files, same_people=same_people, start=start, level=level)
-    _publish_for_free(pooled, out, *release_files, as_json=as_json)
+    require_unused(out)
+    result = pool_releases(release_files, same_people=same_people, start=start, level=level)
+    _publish_for_free(result, out, *release_files, as_json=as_json)
 
 
 def _ridge(text: str | None) -> str | float | None:
@@ -277,11 +277,11 @@ def improve(
     """Compute a better policy from action values; spends nothing."""
     from privalue import improve as improve_policy  # noqa: PLC0415 - heavy
 
-    better = improve_policy(load_release(release_file), level=level)
-    files = better.save(out, force=force)
+    improvement = improve_policy(load_release(release_file), level=level)
+    files = improvement.save(out, force=force)
     if as_json:
-        print_json(policy_record(better))
+        print_json(policy_record(improvement))
     else:
-        terminal.show(describe_policy(better))
+        print_description(describe_policy(improvement))
     _log_files(*files)
     log.event("nothing-spent", sentence("nothing_spent", source=release_file))

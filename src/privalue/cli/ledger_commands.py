@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
-from privalue.cli import terminal
-from privalue.cli.after_charge import printing_is_optional, remove_remains
-from privalue.cli.console import log, print_json, say
+from privalue.cli.after_charge import remove_partial_outboxes, tolerate_unprinted
+from privalue.cli.console import log, print_json, print_line
 from privalue.cli.inputs import load_ledger
 from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, Json, argument, option
+from privalue.cli.terminal import print_description, print_sentence
 from privalue.curator import finish as finish_release
 from privalue.curator import request_for
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
@@ -39,7 +39,9 @@ ledger = typer.Typer(
     no_args_is_help=False,
     help="Track a dataset's privacy budget.",
 )
-LedgerFile = Annotated[str, option("The ledger: a file, or postgresql://...", envvar=ADDRESS)]
+LedgerAddress = Annotated[
+    str, option("The ledger: a file, or postgresql://...", "--ledger", envvar=ADDRESS)
+]
 Dataset = Annotated[
     str, typer.Argument(help="The dataset whose budget it is, as the study names it.")
 ]
@@ -60,7 +62,7 @@ def declare(
     accounting: Annotated[
         str, option("plain: add epsilons and deltas; gaussian: add squares of mu (for dp-ssp).")
     ] = "plain",
-    ledger: LedgerFile = DEFAULT_LEDGER,
+    address: LedgerAddress = DEFAULT_LEDGER,
     replace: Annotated[
         bool, option("Change an existing total; the change is recorded.", "--replace")
     ] = False,
@@ -68,8 +70,8 @@ def declare(
     as_json: Json = False,
 ) -> None:
     """Declare a dataset's total budget; creates the ledger if there is none."""
-    opened = load_ledger(ledger, dataset)
-    account = opened.declare(
+    ledger = load_ledger(address, dataset)
+    account = ledger.declare(
         dataset,
         epsilon=epsilon,
         delta=delta,
@@ -80,8 +82,8 @@ def declare(
         replace=replace,
         reason=reason,
     )
-    with printing_is_optional():
-        _print_account(account, opened.place, as_json)
+    with tolerate_unprinted():
+        _print_account(account, ledger.place, as_json)
 
 
 @ledger.command()
@@ -96,12 +98,12 @@ def spend(
         float | None,
         option("In place of both: mu of Gaussian noise, on a Gaussian total."),
     ] = None,
-    ledger: LedgerFile = DEFAULT_LEDGER,
+    address: LedgerAddress = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
     """Charge what another tool is about to release; on exit 4 it must not be released."""
-    opened = load_ledger(ledger, dataset)
-    account = opened.spend(
+    ledger = load_ledger(address, dataset)
+    account = ledger.spend(
         dataset,
         epsilon=epsilon,
         delta=delta,
@@ -110,74 +112,74 @@ def spend(
         neighbours=neighbours,
         what=what,
     )
-    with printing_is_optional():
-        _print_account(account, opened.place, as_json)
+    with tolerate_unprinted():
+        _print_account(account, ledger.place, as_json)
 
 
 @ledger.command()
 def show(
     dataset: Annotated[str | None, typer.Argument(help="One dataset; by default all.")] = None,
-    ledger: LedgerFile = DEFAULT_LEDGER,
+    address: LedgerAddress = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
     """Show what a dataset has spent and left."""
-    opened = load_ledger(ledger, dataset)
-    accounts = opened.accounts() if dataset is None else [opened.account(dataset)]
+    ledger = load_ledger(address, dataset)
+    accounts = ledger.accounts() if dataset is None else [ledger.account(dataset)]
     if as_json and dataset is None:
-        print_json({"datasets": [one.as_dict() | {"ledger": opened.place} for one in accounts]})
+        print_json({"datasets": [item.as_dict() | {"ledger": ledger.place} for item in accounts]})
         return
     for account in accounts:
-        _print_account(account, opened.place, as_json)
+        _print_account(account, ledger.place, as_json)
 
 
 @ledger.command()
 def statement(
     dataset: Dataset,
-    ledger: LedgerFile = DEFAULT_LEDGER,
+    address: LedgerAddress = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """List what was charged to a dataset: day, who, what, cost, budget left."""
-    opened = load_ledger(ledger, dataset)
-    account, lines = opened.account(dataset), list(opened.statement(dataset))
+    """List a dataset's entries: day, author, description, cost, amount left."""
+    ledger = load_ledger(address, dataset)
+    account, lines = ledger.account(dataset), list(ledger.statement(dataset))
     if as_json:
         rows = statement_rows(account, lines)
-        print_json({"dataset": dataset, "ledger": opened.place, "lines": rows})
+        print_json({"dataset": dataset, "ledger": ledger.place, "lines": rows})
     else:
-        terminal.show(describe_statement(account, lines))
+        print_description(describe_statement(account, lines))
 
 
 @ledger.command()
 def verify(
-    ledger: LedgerFile = DEFAULT_LEDGER,
+    address: LedgerAddress = DEFAULT_LEDGER,
     heads: Annotated[
         list[str] | None, option("A head that must be on the record; repeatable.", "--head")
     ] = None,
     heads_file: Annotated[
         Path | None, option("A file of such heads; the newest is added.", "--heads")
     ] = None,
-    released: Annotated[
+    release_files: Annotated[
         list[Path] | None, option("A release that must be on the record; repeatable.", "--release")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Verify that no entry was changed, removed or reordered; exit 5 if one was."""
     earlier = [] if heads_file is None else _heads_in(heads_file)
-    releases = released or []
-    opened = open_ledger(ledger)
-    verified = opened.verify(
+    releases = release_files or []
+    ledger = open_ledger(address)
+    result = ledger.verify(
         heads=[*earlier, *map(_hash_in, heads or ())],
         releases={str(path): Release.load(path).to_json() for path in releases},
     )
     if heads_file is not None and not earlier:
         log.warn("no-earlier-heads", sentence("no_earlier_heads", file=heads_file))
-    if heads_file is not None and verified.head not in earlier:
+    if heads_file is not None and result.head not in earlier:
         with heads_file.open("a", encoding="utf-8") as file:
-            file.write(f"{opened.place} {verified.head}\n")
+            file.write(f"{ledger.place} {result.head}\n")
     if as_json:
-        sizes = {"entries": verified.entries, "releases": len(releases)}
-        print_json({"valid": True, "head": verified.head, **sizes})
+        sizes = {"entries": result.entries, "releases": len(releases)}
+        print_json({"valid": True, "head": result.head, **sizes})
     else:
-        terminal.tell("verified", entries=verified.entries, head=verified.head, releases=releases)
+        print_sentence("verified", entries=result.entries, head=result.head, releases=releases)
 
 
 def _hash_in(line: str) -> str:
@@ -200,14 +202,14 @@ def _heads_in(path: Path) -> list[str]:
 
 
 @ledger.command()
-def head(ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+def head(address: LedgerAddress = DEFAULT_LEDGER, as_json: Json = False) -> None:
     """Print the ledger's name and head (the hash of its last entry), for verify --head."""
-    opened = open_ledger(ledger)
-    newest = opened.head()
+    ledger = open_ledger(address)
+    digest = ledger.head()
     if as_json:
-        print_json({"ledger": opened.place, "head": newest})
+        print_json({"ledger": ledger.place, "head": digest})
     else:
-        say(f"{opened.place} {newest}")
+        print_line(f"{ledger.place} {digest}")
 
 
 @ledger.command()
@@ -222,7 +224,7 @@ def finish(
     as_json: Json = False,
 ) -> None:
     """Publish a release that was charged but not published yet; spends nothing."""
-    from privalue.cli.followup_commands import publish_and_log, show_or_print  # noqa: PLC0415 - heavy
+    from privalue.cli.followup_commands import print_release, publish_and_log  # noqa: PLC0415 - heavy
 
     if outbox.is_dir():
         outbox /= OUTBOX_NAME
@@ -234,7 +236,7 @@ def finish(
     else:
         pending = Outbox.read(outbox)
         release, folder = Release.parse(pending.text), out or _folder(outbox, pending)
-        is_saved = _holds(folder, release)
+        is_saved = _holds_release(folder, release)
         if not is_saved:
             require_publishable(folder)
         ledger = ledger or (address if pending.needs_address else pending.ledger)
@@ -244,8 +246,8 @@ def finish(
             release, folder, ledger=ledger, answers=_answers(pending), is_saved=is_saved
         )
         outbox.unlink(missing_ok=True)
-        remove_remains(outbox.parent)
-    show_or_print(release, folder, as_json=as_json)
+        remove_partial_outboxes(outbox.parent)
+    print_release(release, folder, as_json=as_json)
 
 
 def _folder(outbox: Path, pending: Envelope) -> Path:
@@ -254,20 +256,20 @@ def _folder(outbox: Path, pending: Envelope) -> Path:
     return outbox.parent if folder is None else folder
 
 
-def _require_recorded(outbox: Path, folder: Path, ledger: str) -> Release:
+def _require_recorded(outbox: Path, folder: Path, address: str) -> Release:
     """Return the release in a folder without an outbox; DataError if the ledger lacks it."""
-    release, opened, text = Release.load(folder), open_ledger(ledger), None
+    release, ledger, text = Release.load(folder), open_ledger(address), None
     with suppress(BudgetError):  # there is no such ledger
         if release.ledger_head is not None:
-            earlier = opened.find(request_for(release.privacy, release.study))
+            earlier = ledger.find(request_for(release.privacy, release.study))
             text = None if earlier is None else earlier.release
     if text != release.to_json():
         file = folder / FILE_NAME
-        raise DataError(sentence("not_recorded", outbox=outbox, file=file, ledger=opened.place))
+        raise DataError(sentence("not_recorded", outbox=outbox, file=file, ledger=ledger.place))
     return release
 
 
-def _holds(folder: Path, release: Release) -> bool:
+def _holds_release(folder: Path, release: Release) -> bool:
     """Return whether the folder holds this release; refuse a folder with another release."""
     file = folder / FILE_NAME
     if not os.path.lexists(file):
@@ -296,4 +298,4 @@ def _print_account(account: Account, place: str, as_json: bool) -> None:
     if as_json:
         print_json(account.as_dict() | {"ledger": place})
     else:
-        terminal.show(describe_account(account, place), sections=("budget",))
+        print_description(describe_account(account, place), sections=("budget",))

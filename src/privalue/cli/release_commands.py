@@ -4,10 +4,9 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from privalue.cli import terminal
-from privalue.cli.after_charge import outbox_of, require_free
-from privalue.cli.console import log, notes, print_json, progress
-from privalue.cli.followup_commands import publish_and_log, show_or_print
+from privalue.cli.after_charge import open_outbox, require_unused
+from privalue.cli.console import log, log_warnings, print_json, progress
+from privalue.cli.followup_commands import print_release, publish_and_log
 from privalue.cli.inputs import load_study
 from privalue.cli.options import (
     ADDRESS,
@@ -22,6 +21,7 @@ from privalue.cli.options import (
     advanced,
     option,
 )
+from privalue.cli.terminal import print_description
 from privalue.curator import inspect as inspect_data
 from privalue.curator import release as release_data
 from privalue.errors import UsageError
@@ -73,10 +73,10 @@ def release(
     if ledger is None and not no_ledger:
         ledger = os.environ.get(ADDRESS) or None
     if (ledger is None) != no_ledger:
-        raise UsageError(sentence("ledger_or_none"), code="ledger-not-chosen")
+        raise UsageError(sentence("ledger_not_chosen"), code="ledger-not-chosen")
     if expect_new and no_ledger:
         raise UsageError(sentence("all_are_new"), code="all-are-new")
-    require_free(out)
+    require_unused(out)
     study = load_study(study_file, side_files)
     if period is not None:
         if not period.strip():  # perhaps an unset variable of a script
@@ -84,9 +84,9 @@ def release(
         study = study.replace(period=period)
     answers = read_answers(study_file, justification)
     load_page()  # so that a missing template fails before the charge
-    with outbox_of(out, study=study_file, justification=justification) as outbox:
-        with notes(), progress("Reading rows", then="Computing") as update:
-            released = release_data(
+    with open_outbox(out, study=study_file, justification=justification) as outbox:
+        with log_warnings(), progress("Reading rows", then="Computing") as update:
+            result = release_data(
                 study,
                 data,
                 ledger=None if ledger is None else open_ledger(ledger),
@@ -100,10 +100,10 @@ def release(
                 threads=threads,
                 progress=update,
             )
-        if released.reused:
-            log.event("not-new", sentence("not_new", created=released.created))
-        account = publish_and_log(released, out, ledger=ledger, answers=answers, page=not no_report)
-    show_or_print(released, out, account, as_json=as_json)
+        if result.reused:
+            log.event("not-new", sentence("not_new", created=result.created))
+        account = publish_and_log(result, out, ledger=ledger, answers=answers, page=not no_report)
+    print_release(result, out, account, as_json=as_json)
 
 
 def inspect(
@@ -130,4 +130,4 @@ def inspect(
     if as_json:
         print_json(diagnostics.private_columns())
     else:
-        terminal.show(describe_diagnostics(diagnostics), sections=("private",))
+        print_description(describe_diagnostics(diagnostics), sections=("private",))

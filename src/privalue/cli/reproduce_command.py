@@ -6,7 +6,7 @@ from typing import Annotated
 
 from privalue.cli.console import print_json, progress
 from privalue.cli.options import Json, option
-from privalue.cli.terminal import show_listing, tell
+from privalue.cli.terminal import print_listing, print_sentence
 from privalue.paper import FULL, QUICK
 from privalue.paper import reproduce as reproduce_all
 from privalue.report import Listing
@@ -39,7 +39,7 @@ def reproduce(
         )
         return
     claims = [(claim["sentence"], claim["verdict"]) for claim in results.claims]
-    show_listing(Listing("claims", "What the paper says", ("sentence", "verdict"), claims))
-    tell(
+    print_listing(Listing("claims", "What the paper says", ("sentence", "verdict"), claims))
+    print_sentence(
         "reproduced", folder=results.folder, pictures=len(results.pictures), seconds=results.seconds
     )

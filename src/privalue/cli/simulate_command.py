@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from privalue.cli.console import print_json, progress
 from privalue.cli.options import Force, Json, argument, option, require_absent
-from privalue.cli.terminal import tell
+from privalue.cli.terminal import print_sentence
 from privalue.errors import UsageError
 from privalue.simulation import CUT, simulate_to_file, write_truth
 from privalue.simulation import world as find_world
@@ -75,11 +75,9 @@ def simulate(
     if actions:
         result["actions"] = source.decisions[0].actions
     if truth is not None:
-        cut = truncate_at is not None
-        result["truth"] = write_truth(
-            source, truth, trajectories=rows.trajectories, actions=actions, cut=cut
-        )
+        options = {"actions": actions, "truncated": truncate_at is not None}
+        result["truth"] = write_truth(source, truth, trajectories=rows.trajectories, **options)
     if as_json:
         print_json(result)
     else:
-        tell("simulated", column=CUT, **result)
+        print_sentence("simulated", column=CUT, **result)

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from privalue.cli import terminal
 from privalue.cli.column_names import guess, join_columns
 from privalue.cli.console import print_json, progress
 from privalue.cli.inputs import load_study
@@ -17,6 +16,7 @@ from privalue.cli.options import (
     option,
     require_absent,
 )
+from privalue.cli.terminal import print_description, print_sentence
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Plan
 from privalue.planning import plan as plan_study
@@ -31,23 +31,23 @@ def init(
     data: Annotated[
         str | None, option("Fill in the columns from this file's headings; reads no row.")
     ] = None,
-    every: Annotated[bool, option("Write every key, with the values it allows.", "--all")] = False,
+    full: Annotated[bool, option("Write every key, with the values it allows.", "--all")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write a short study file, which runs on the built-in chain."""
     require_absent(path, force)
     if data is None:
-        write_text(path, study_template(every=every))
+        write_text(path, study_template(every=full))
         if as_json:
             print_json({"study": path})
         else:
-            terminal.tell("study_written", path=path)
+            print_sentence("study_written", path=path)
         return
     names, heading = column_names(data)
     guesses = guess(names, heading)
     comments = {**guesses.questions, **guesses.hints}
-    write_text(path, study_template(guesses.values, comments, every=every))
+    write_text(path, study_template(guesses.values, comments, every=full))
     questions, hints = (
         {f"[{section}] {key}": text for (section, key), text in texts.items()}
         for texts in (guesses.questions, guesses.hints)
@@ -56,12 +56,10 @@ def init(
         headings = {"columns": dict(guesses.columns), "heading": dict(heading)}
         print_json({"study": path, **headings, "questions": questions, "hints": hints})
     else:
-        roles = {role: join_columns([name]) for role, name in guesses.columns.items()}
-        roles |= {key: repr(text) for key, text in heading.items()}
-        unread = join_columns(guesses.unread)
-        terminal.tell(
-            "study_guessed", path=path, shown=roles, unread=unread, left={**questions, **hints}
-        )
+        settings = {role: join_columns([name]) for role, name in guesses.columns.items()}
+        settings |= {key: repr(text) for key, text in heading.items()}
+        about = {"unread": join_columns(guesses.unread), "questions": {**questions, **hints}}
+        print_sentence("study_guessed", path=path, guesses=settings, **about)
 
 
 def check(
@@ -70,12 +68,12 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Validate a study file (reads no data)."""
-    checked = check_study(load_study(study_file, side_files))
+    result = check_study(load_study(study_file, side_files))
     if as_json:
-        print_json(checked.as_dict())
+        print_json(result.as_dict())
         return
-    terminal.show(checked.description, sections=("study",))
-    terminal.tell("after_check", study=study_file)
+    print_description(result.description, sections=("study",))
+    print_sentence("after_check", study=study_file)
 
 
 def plan(
@@ -89,7 +87,7 @@ def plan(
     world: Annotated[
         str | None, option("A public world that the data will resemble: chain, gym:...")
     ] = None,
-    every: Annotated[
+    compare: Annotated[
         bool, option("With --visits or --world: compare all mechanisms.", "--all")
     ] = False,
     half_width: Annotated[
@@ -123,11 +121,11 @@ def plan(
             solve=solve,  # type: ignore[arg-type]  # it is checked there
             steps=steps,
         )
-        mechanisms = _compare_mechanisms(prediction, visits, world) if every else []
+        mechanisms = _compare_mechanisms(prediction, visits, world) if compare else []
     if as_json:
-        print_json({**prediction.to_json(), **({"mechanisms": mechanisms} if every else {})})
+        print_json({**prediction.to_json(), **({"mechanisms": mechanisms} if compare else {})})
         return
-    terminal.show(describe_plan(prediction, mechanisms))
+    print_description(describe_plan(prediction, mechanisms))
 
 
 def _compare_mechanisms(

@@ -6,19 +6,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from privalue.cli.console import SafeConsole, say
+from privalue.cli.console import SafeConsole, print_line
 from privalue.report import Description, Listing, say_notice, sentence
 
 MOST_ROWS = 50
 _STYLES = {"stop": "bold red", "warn": "bold yellow", "note": "yellow"}
 
 
-def tell(code: str, **about: Any) -> None:
+def print_sentence(code: str, **about: Any) -> None:
     """Print the sentence of a code about a command's result."""
-    say(sentence(code, **about))
+    print_line(sentence(code, **about))
 
 
-def show(
+def print_description(
     description: Description,
     *,
     sections: Sequence[str] = (),
@@ -41,18 +41,18 @@ def show(
         head = f"{sentence(description.verdict)} " if with_verdict and not number else ""
         console.print(head + say_notice(notice), style=_STYLES[notice.severity], soft_wrap=True)
     for table in description.tables:
-        show_listing(table.listing(description.level, MOST_ROWS), console)
+        print_listing(table.listing(description.level, MOST_ROWS), console)
         if len(table) > MOST_ROWS:
             console.print(sentence("more_rows", count=len(table) - MOST_ROWS))
     for name in sections:
         facts = [(fact.label, str(fact)) for fact in description.section(name)]
         if facts:
-            show_listing(Listing(name, description.title, ("", ""), facts), console)
+            print_listing(Listing(name, description.title, ("", ""), facts), console)
     for listing in description.listings:
-        show_listing(listing, console)
+        print_listing(listing, console)
 
 
-def show_listing(listing: Listing, console: Console | None = None) -> None:
+def print_listing(listing: Listing, console: Console | None = None) -> None:
     """Print a table of texts; columns of numbers are right-aligned."""
     grid = RichTable(title=listing.title, title_justify="left", show_header=any(listing.heads))
     for head in listing.heads:

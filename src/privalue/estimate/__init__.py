@@ -12,7 +12,7 @@ from privalue.estimate.pooling import difference, pool
 from privalue.estimate.ratios import Ratios, normal_quantile
 from privalue.estimate.refits import Verdict, refit, verdict
 from privalue.estimate.shrinkage import shrink
-from privalue.estimate.values import Estimates, estimate, fit_draw, theta_of
+from privalue.estimate.values import Estimates, estimate, fit_draw, key_labels, theta_of
 
 __all__ = [
     "SUPPORTED",
@@ -28,6 +28,7 @@ __all__ = [
     "flags_of_release",
     "importance_sums",
     "improve",
+    "key_labels",
     "normal_quantile",
     "pool",
     "refit",

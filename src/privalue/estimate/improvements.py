@@ -28,7 +28,7 @@ from privalue.errors import UnknownLabelError, UsageError
 from privalue.estimate.flags import WORDS
 from privalue.estimate.intervals import Interval, estimate_intervals
 from privalue.estimate.ratios import Ratios, add_up, detection_threshold, normal_quantile
-from privalue.estimate.refits import cluster_size_of, released_ratios
+from privalue.estimate.refits import as_release, cluster_size_of, ratios_of
 from privalue.estimate.shrinkage import shrink
 from privalue.releases import NOT_PRIVATE, Release, Tabular
 from privalue.study import described_values
@@ -96,7 +96,7 @@ def greedy_step(
         ratios: noisy sums and counts of all keys.
         states: the state of every key, ascending from 0.
         unvisited: the value of a key without any information.
-        release_level: the release's level, at which no action that nobody took counts as taken.
+        release_level: the release's level: the probability that no untaken action counts as taken.
         level: the level of the gain; None if a gain need not be clear.
         cluster_size: how many trajectories of one unit count; they may be equal.
         keys_per_trajectory: for every state, for how many of its keys one trajectory may count.
@@ -184,7 +184,7 @@ class Improvement(Tabular):
         return pa.table(self.columns).replace_schema_metadata(metadata)
 
     def _repr_html_(self) -> str:
-        from privalue.report import describe_policy, notebook_html  # noqa: PLC0415 - above
+        from privalue.report import describe_policy, notebook_html  # noqa: PLC0415 - it imports this
 
         return notebook_html(describe_policy(self))
 
@@ -201,7 +201,7 @@ class Improvement(Tabular):
         Raises:
             UsageError: a file exists, the folder does not, or the name does not end in .csv.
         """
-        from privalue.report import save_policy  # noqa: PLC0415 - it imports this package
+        from privalue.report import save_policy  # noqa: PLC0415 - it imports this
 
         return save_policy(self, Path(path), force=force)
 
@@ -235,13 +235,13 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
     >>> better, better.probabilities("ill")
     (Improvement(moves 1 of 1 states), {'wait': 0.0, 'treat': 1.0})
     """
-    release = release if isinstance(release, Release) else Release.load(release)
+    release = as_release(release)
     if level is not None and not (isinstance(level, int | float) and 0 < level < 1):
         allowed = "it must be a probability above 0 and below 1, such as 0.95"
         raise UsageError(allowed, code="out-of-range", argument=("level", level))
     if release.column("action") is None:
         raise UsageError("this release has no values of actions; its study needs [actions]")
-    ratios, (states, actions) = released_ratios(release), release.pair_positions()
+    ratios, (states, actions) = ratios_of(release), release.pair_positions()
     sizes, has_effects = np.bincount(states), len(release.actions) <= MAX_ACTIONS
     step = greedy_step(
         ratios,
@@ -255,7 +255,7 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
     )
     labels = {name: release.main.columns[name] for name in ("state", "action", "value")}
     columns = {name: column.tolist() for name, column in {**labels, **step.columns}.items()}
-    changes = [StateChange(*of) for of in zip(release.states, step.reasons, strict=True)]
+    changes = [StateChange(*pair) for pair in zip(release.states, step.reasons, strict=True)]
     for at in np.flatnonzero(step.moves >= 0):
         fields = {name: columns[name][step.moves[at]] for name in StateChange._fields[2:]}
         missing = {} if step.visited[at] else {"behaviour": None}

@@ -178,9 +178,9 @@ def mix_intervals(
     """
     lowest, highest = ratios.bounds
     if np.count_nonzero(mixtures[0]) == 1:
-        only = mixtures.argmax(axis=1)
+        keys = mixtures.argmax(axis=1)
         point = ratios.divide(ratios.centre)
-        return Interval(point[only], totals[0][only], totals[1][only], np.zeros(len(only)))
+        return Interval(point[keys], totals[0][keys], totals[1][keys], np.zeros(len(keys)))
     value, variance, bias_bound = ratios.debias()
     distance = np.hypot(ratios.sums / ratios.sum_noise, ratios.count_z)
     nearer = 1 - 2 / np.maximum(distance, MIN_Z)  # the true point may be nearer, as in ``debias``
@@ -190,7 +190,7 @@ def mix_intervals(
     deviations = np.sqrt(cluster_size * (highest - widest) * (widest - lowest) / visits)
     sampling = mixtures @ np.where(bias_bound > 0, 0.0, deviations)
     noise = np.sqrt(np.square(mixtures) @ variance)
-    point, unclear = mixtures @ value, mixtures @ bias_bound
-    half = z * np.hypot(noise, sampling) + unclear
+    point, bias = mixtures @ value, mixtures @ bias_bound
+    half = z * np.hypot(noise, sampling) + bias
     low, high = np.maximum(point - half, lowest), np.minimum(point + half, highest)
-    return Interval(point, low, high, unclear)
+    return Interval(point, low, high, bias)

@@ -82,8 +82,7 @@ class Quotient:
             variance: V: the sampling error has the variance V (u - p)(q - u) at the value u.
             shape: p and q; None if the variance is V at every value.
         """
-        low, high = self.bounds
-        value = self.value
+        value, (low, high) = self.value, self.bounds
 
         def accepts(u: NDArray[np.float64]) -> NDArray[np.bool_]:
             distance = np.abs(self.numerator - u * self.denominator)
@@ -129,8 +128,8 @@ def tail(distance: Vector, a: float, b: Vector, spread: Vector) -> NDArray[np.fl
     # Widening the gap makes the larger scale larger: the tail grows, and the set with it.
     larger = np.where(larger - smaller < _MIN_GAP * larger, larger * (1 + _MIN_GAP), larger)
     share = np.square(smaller / larger)
-    one, other = (_laplace_tail(distance, scale, spread) for scale in (larger, smaller))
-    return np.asarray((one - share * other) / (1 - share))
+    wide, narrow = (_laplace_tail(distance, scale, spread) for scale in (larger, smaller))
+    return np.asarray((wide - share * narrow) / (1 - share))
 
 
 def _laplace_tail(distance: Vector, scale: Vector, spread: Vector) -> NDArray[np.float64]:
@@ -181,14 +180,14 @@ def policy_parts(
     """
     noisy, level = importance_sums(mechanism, numbers), study.report.level
     tables = policy_columns(noisy, study.values.return_bounds, level)
-    policy, parts = tables["policy"], len(mechanism.scales)  # a public size was not drawn
-    released = dict(zip(noisy._fields[:parts], noisy[:parts], strict=True))
+    policy, count = tables["policy"], len(mechanism.scales)  # a public size was not drawn
+    sums = dict(zip(noisy._fields[:count], noisy[:count], strict=True))
     # Of many starts some have a kept mass above 1 even if the behaviour is right: whether it is
     # refuted is decided for all starts together.
     above = policy["kept_low"] > 1
-    too_much = "impossible" if policy["refuted"].any() else "above"
-    of_target = [("lost", ~policy["supported"] & ~above), (too_much, above)]
-    flags = {"policy": of_target, "behaviour": [], "differences": of_target}
+    code = "impossible" if policy["refuted"].any() else "above"
+    target_flags = [("lost", ~policy["supported"] & ~above), (code, above)]
+    flags = {"policy": target_flags, "behaviour": [], "differences": target_flags}
     starts = {"start": list(map(str, study.names.names))} if study.policy.by else {}
     return {
         "level": level,
@@ -196,7 +195,7 @@ def policy_parts(
             name: flagged_table({**starts, **columns}, flags[name], common)
             for name, columns in tables.items()
         },
-        "weights": ReleasedWeights(**released, scales=noisy.scales[:parts]),
+        "weights": ReleasedWeights(**sums, scales=noisy.scales[:count]),
     }
 
 
@@ -212,27 +211,28 @@ def policy_columns(
     """
     low, high = return_bounds
     middle, width, keys = 0.5 * low + 0.5 * high, high - low, len(noisy.weights)
-    of_weighted, of_weights, of_returns, of_sizes = noisy.scales
+    t_scale, n_scale, b_scale, m_scale = noisy.scales
     mass_bounds = (0.0, max(noisy.clip, 2.0))
-    value = Quotient(noisy.weighted, noisy.weights, of_weighted, of_weights)
-    plain = Quotient(noisy.returns, noisy.sizes, of_returns, of_sizes)
-    mass = Quotient(noisy.weights, noisy.sizes, of_weights, of_sizes, mass_bounds, fallback=0.5)
+    target = Quotient(noisy.weighted, noisy.weights, t_scale, n_scale)
+    behaviour = Quotient(noisy.returns, noisy.sizes, b_scale, m_scale)
+    mass = Quotient(noisy.weights, noisy.sizes, n_scale, m_scale, mass_bounds, fallback=0.5)
     v_size = noisy.cluster_size * np.maximum(noisy.sizes, 0.0)
     v_weight = noisy.cluster_size * noisy.clip * np.maximum(noisy.weights, 0.0)
-    target, behaviour = value.intervals(level, v_weight), plain.intervals(level, v_size)
+    target_ends = target.intervals(level, v_weight)
+    behaviour_ends = behaviour.intervals(level, v_size)
     # 1/4 - u^2 at its largest in each interval, times kappa.
-    v_u, v_y = (0.25 - np.square(np.clip(0.0, *ends[1])) for ends in (target, behaviour))
-    part = np.maximum(noisy.clip - 2 * mass.value, 0.0) * v_u + mass.value * v_y
-    sampling = noisy.cluster_size * np.maximum(noisy.weights, 0.0) * part
-    differences = difference_of_quotients(value, plain, sampling, level)
+    v_u, v_y = (0.25 - np.square(np.clip(0.0, *ends[1])) for ends in (target_ends, behaviour_ends))
+    per_weight = np.maximum(noisy.clip - 2 * mass.value, 0.0) * v_u + mass.value * v_y
+    sampling = noisy.cluster_size * np.maximum(noisy.weights, 0.0) * per_weight
+    differences = difference_of_quotients(target, behaviour, sampling, level)
     kept_low, kept_high = mass.ends(level, v_size, (0.0, noisy.clip))
     above_1 = kept_low > 1  # with the right behaviour only by chance
-    surely_low, _ = mass.ends(1 - (1 - level) / keys, v_size, (0.0, noisy.clip))
+    band_low, _ = mass.ends(1 - (1 - level) / keys, v_size, (0.0, noisy.clip))
     lost_mass = np.where(above_1, 1.0, np.clip(1 - kept_low, 0.0, 1.0))
 
-    def columns(start: float, numbers: Vector, ends: tuple[Ends, Ends]) -> dict[str, NDArray[Any]]:
+    def columns(shift: float, numbers: Vector, ends: tuple[Ends, Ends]) -> dict[str, NDArray[Any]]:
         unscaled = {"value": numbers, **name_ends({"": ends[0], "total_": ends[1]})}
-        return {name: start + width * column for name, column in unscaled.items()}
+        return {name: shift + width * column for name, column in unscaled.items()}
 
     reliability = {
         "kept_mass": mass.value,
@@ -240,13 +240,13 @@ def policy_columns(
         "kept_high": kept_high,
         # R tau: the target's value is a mixture of the kept mass and the rest.
         "largest_clipping_bias": width * lost_mass,
-        "refuted": above_1 & (surely_low > 1),
+        "refuted": above_1 & (band_low > 1),
         "supported": (kept_low > SUPPORTED) & ~above_1,
     }
     return {
-        "policy": columns(middle, value.value, target) | reliability,
-        "behaviour": columns(middle, plain.value, behaviour),
-        "differences": columns(0.0, value.value - plain.value, differences),
+        "policy": columns(middle, target.value, target_ends) | reliability,
+        "behaviour": columns(middle, behaviour.value, behaviour_ends),
+        "differences": columns(0.0, target.value - behaviour.value, differences),
     }
 
 
@@ -261,10 +261,10 @@ def difference_of_quotients(
     covers u + B/m - y (docs/proofs/weights.md, theorem 7).
     """
     half_level, no_sampling = (1 + level) / 2, np.zeros(len(sampling))
-    other_low, other_high = behaviour.ends(half_level, no_sampling)
+    behaviour_low, behaviour_high = behaviour.ends(half_level, no_sampling)
     shifted = replace(target, bounds=(-1.5, 1.5))  # B/m - y is at most 1
     noise_only, total = (
-        (np.maximum(low - other_high, -1.0), np.minimum(high - other_low, 1.0))
+        (np.maximum(low - behaviour_high, -1.0), np.minimum(high - behaviour_low, 1.0))
         for low, high in (target.ends(half_level, no_sampling), shifted.ends(half_level, sampling))
     )
     return noise_only, widen(total, noise_only)

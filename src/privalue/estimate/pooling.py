@@ -7,7 +7,7 @@
 | W_i(v)          | T~_i - (v - c) n~_i      | yes, for every v |
 | kappa           | ``cluster_size``         | yes: most visits of one unit, which may be equal |
 
-If nobody is in two sources, statistics add up, and so do the variances of their independent noise:
+If no person is in two sources, statistics add up, and so do the variances of independent noise:
 the sum is a noisy statistic like any other (docs/proofs/arms-and-actions.md). This is
 post-processing of released numbers: it needs no data and spends nothing.
 """
@@ -27,7 +27,7 @@ from privalue.core import Design
 from privalue.errors import StudyError, UsageError
 from privalue.estimate.flags import flags_of_release
 from privalue.estimate.ratios import Ratios
-from privalue.estimate.refits import change_study, cluster_size_of, derive, released_ratios
+from privalue.estimate.refits import as_release, change_study, cluster_size_of, derive, ratios_of
 from privalue.estimate.values import fit_keys, statistics_parts
 from privalue.ledger import MU2, epsilon_of, mu2_of_alpha
 from privalue.releases import PooledSource, Release, ValueTable
@@ -71,62 +71,61 @@ def pool(
     >>> both.trajectories, len(both.pooled_from)
     (2000, 2)
     """
-    loaded = [one if isinstance(one, Release) else Release.load(one) for one in releases]
-    if len(loaded) < 2:
+    parts = list(map(as_release, releases))
+    if len(parts) < 2:
         raise UsageError("give two releases or more to pool", code="too-few-releases")
-    sources = [source for release in loaded for source in _sources(release)]
-    _require_same_study(loaded, sources)
-    first, ratios = loaded[0], [released_ratios(release) for release in loaded]
-    repeats = len(sources) if same_people else max(one.releases_per_person or 1 for one in loaded)
+    sources = [source for release in parts for source in _sources(release)]
+    _require_same_study(parts, sources)
+    first, ratios = parts[0], list(map(ratios_of, parts))
+    repeats = len(sources) if same_people else max(part.releases_per_person or 1 for part in parts)
     # The guarantee of a person in any one source; or of a person in all of them.
-    epsilon = max(release.privacy.epsilon for release in loaded)
-    delta = max(release.privacy.delta for release in loaded)
-    alpha = min(release.noise.alpha for release in loaded)
+    epsilon = max(part.privacy.epsilon for part in parts)
+    delta = max(part.privacy.delta for part in parts)
+    alpha = min(part.noise.alpha for part in parts)
     if same_people:
         mu2 = sum(mu2_of_alpha(source.alpha, 1) for source in sources)
         epsilon, alpha = epsilon_of(mu2, delta), math.sqrt(MU2 / mu2) * (1 - 2**-50)
     promise = {"epsilon": epsilon, "delta": delta}
-    size = _total(one.trajectories or one.study["study"].get("trajectories") for one in loaded)
-    described = {
+    size = _sum(part.trajectories or part.study["study"].get("trajectories") for part in parts)
+    description = {
         **first.study,
         "study": {"name": first.study["study"].get("name"), "trajectories": size},
         "privacy": {**first.study["privacy"], **promise},
     }
-    own_start = first.study["values"].get("start")
-    if start is None and not isinstance(own_start, str):  # of a file it has the name alone
-        start = own_start
+    first_start = first.study["values"].get("start")
+    if start is None and not isinstance(first_start, str):  # a text is the name of a file
+        start = first_start
     changes = {} if level is None else {"report": {"level": level}}
-    study = change_study(first.model_copy(update={"study": described}), changes, start)
+    study = change_study(first.model_copy(update={"study": description}), changes, start)
     ridge = ridge_of(study, size)
     estimates = fit_keys(study, design(study), add_ratios(ratios), ridge, repeats)
-    accepted = sorted({word for release in loaded for word in release.accepted} - {"useless"})
+    accepted = sorted({code for release in parts for code in release.accepted} - {"useless"})
     common = flags_of_release(private=True, accepted=accepted)
-    flags = []
+    source_flags = []
     if not same_people:  # sources are independent
-        sizes = [cluster_size_of(one) for one in loaded]
-        flags = [("different", sources_differ(ratios, study.report.level, sizes))]
-    parts = statistics_parts(study, estimates, common, flags)
+        sizes = list(map(cluster_size_of, parts))
+        source_flags = [("different", sources_differ(ratios, study.report.level, sizes))]
     return derive(
         first,
-        **parts,
+        **statistics_parts(study, estimates, common, source_flags),
         study=study.public_description(),
         privacy=first.privacy.model_copy(update=promise),
         terms={**first.terms, **promise},
         noise=first.noise.model_copy(update={"sigma": None, "alpha": alpha}),
         ridge=ridge,
-        trajectories=_total(one.trajectories for one in loaded),
-        persons=None if same_people else _total(one.persons for one in loaded),
+        trajectories=_sum(part.trajectories for part in parts),
+        persons=None if same_people else _sum(part.persons for part in parts),
         stages=(),
         gaussian_mu=1 / alpha,
         zcdp_rho=(1 / alpha) ** 2 / 2,
         accepted=accepted,
-        pooled_from=_mark_noisy(sources, loaded, ratios),
+        pooled_from=_mark_noisy(sources, parts, ratios),
         releases_per_person=repeats if repeats > 1 else None,
         ledger_head=None,
     )
 
 
-def _total(sizes: Iterable[int | None]) -> int | None:
+def _sum(sizes: Iterable[int | None]) -> int | None:
     """Return the sum of sizes; None if one of them is unknown."""
     terms = list(sizes)
     return None if None in terms else sum(size or 0 for size in terms)
@@ -136,16 +135,16 @@ def _sources(release: Release) -> tuple[PooledSource, ...]:
     """Return the charged releases: this one, or those that it was pooled from."""
     if release.pooled_from:
         return release.pooled_from
-    about, statistics = release.study["study"], release.statistics
+    section, statistics = release.study["study"], release.statistics
     # The draw identifies a release: its texts may differ, but no noise is drawn twice.
     draw = [np.zeros(0)] if statistics is None else [statistics.sums, statistics.counts]
     return (
         PooledSource(
             sha256=release.sha256,
             draw=hashlib.sha256(np.concatenate(draw).tobytes()).hexdigest(),
-            name=about.get("name"),
-            dataset=about.get("dataset"),
-            period=about.get("period"),
+            name=section.get("name"),
+            dataset=section.get("dataset"),
+            period=section.get("period"),
             epsilon=release.privacy.epsilon,
             delta=release.privacy.delta,
             alpha=release.noise.alpha,
@@ -156,10 +155,10 @@ def _sources(release: Release) -> tuple[PooledSource, ...]:
 def _require_same_study(releases: Sequence[Release], sources: Sequence[PooledSource]) -> None:
     """Raise StudyError unless these releases are of one study, and none occurs twice."""
     first = releases[0]
-    for at, release in enumerate(releases, start=1):
+    for number, release in enumerate(releases, start=1):
         why = _mismatch(first, release)
         if why is not None:
-            raise StudyError(f"release {at} cannot be pooled: {why}", code="not-alike")
+            raise StudyError(f"release {number} cannot be pooled: {why}", code="not-alike")
     if len({source.draw for source in sources}) < len(sources):
         raise StudyError(
             "one release occurs twice, itself or inside a pooled one; its people would count "
@@ -181,32 +180,34 @@ def _mismatch(first: Release, release: Release) -> str | None:
             "its stage chose other bounds of returns; give `returns` in studies that are to be "
             "pooled"
         )
-    described = [one.study["states"] | one.study["values"] | one.terms for one in (first, release)]
+    keys = [item.study["states"] | item.study["values"] | item.terms for item in (first, release)]
     for name in sorted({*first.terms, *release.terms, "ends", "reward_per_row"} - _COST - _SIZE):
-        here, there = (one.get(name) for one in described)
-        if here != there:
-            what = name.replace("_", " ")
-            return f"{what} = {there} differs from {here} of the first one"
+        expected, value = (mapping.get(name) for mapping in keys)
+        if value != expected:
+            label = name.replace("_", " ")
+            return f"{label} = {value} differs from {expected} of the first one"
     for name in ("arm", "state", "action"):
-        mine, its = (one.main.columns.get(name, np.zeros(0)) for one in (first, release))
-        if mine.tolist() != its.tolist():
+        expected, labels = (item.main.columns.get(name, np.zeros(0)) for item in (first, release))
+        if labels.tolist() != expected.tolist():
             return f"it differs from the first one in {name}s"
     return None
 
 
 def _stack(ratios: Sequence[Ratios]) -> dict[str, NDArray[np.float64]]:
     """Return the noisy numbers by name, with a row for each source."""
-    return {name: np.stack([one.numbers[name] for one in ratios]) for name in ratios[0].numbers}
+    return {name: np.stack([part.numbers[name] for part in ratios]) for name in ratios[0].numbers}
+
+
+def _concatenate(ratios: Sequence[Ratios]) -> Ratios:
+    """Return the ratios of all keys of all sources, source after source."""
+    numbers = {name: rows.ravel() for name, rows in _stack(ratios).items()}
+    return Ratios.within(ratios[0].bounds, **numbers)
 
 
 def add_ratios(ratios: Sequence[Ratios]) -> Ratios:
     """Return the sums and counts of all sources together, with their noise."""
-    noise = ("sum_noise", "count_noise")  # whose squares add up
-    added = {
-        name: np.sqrt(np.square(rows).sum(axis=0)) if name in noise else rows.sum(axis=0)
-        for name, rows in _stack(ratios).items()
-    }
-    return Ratios.within(ratios[0].bounds, **added)
+    keys = np.arange(len(ratios[0].sums))
+    return _concatenate(ratios).pool(np.tile(keys, len(ratios)))
 
 
 def sources_differ(
@@ -249,16 +250,16 @@ def _mark_noisy(
     The squared error of a mean over all visits is about (s_T^2 + kappa n R^2/4)/n^2.
     """
 
-    def squared_error(some: Sequence[Ratios]) -> float:
-        together = add_ratios(some)
-        lowest, highest = together.bounds
-        visits = max(float(together.counts.sum()), 1.0)
-        noise = float(np.square(together.sum_noise).sum())
+    def squared_error(parts: Sequence[Ratios]) -> float:
+        total = add_ratios(parts)
+        lowest, highest = total.bounds
+        visits = max(float(total.counts.sum()), 1.0)
+        noise = float(np.square(total.sum_noise).sum())
         return (noise + visits * (highest - lowest) ** 2 / 4) / visits**2
 
-    with_all, noisy = squared_error(ratios), set[str]()
+    error, noisy = squared_error(ratios), set[str]()
     for at, release in enumerate(releases):
-        if squared_error([*ratios[:at], *ratios[at + 1 :]]) < with_all:
+        if squared_error([*ratios[:at], *ratios[at + 1 :]]) < error:
             noisy |= {source.sha256 for source in _sources(release)}
     return tuple(
         source.model_copy(update={"better_without": source.sha256 in noisy}) for source in sources
@@ -282,17 +283,15 @@ def difference(
     Raises:
         StudyError: they are not of the same study, or their restrictions differ.
     """
-    both = [one if isinstance(one, Release) else Release.load(one) for one in (against, release)]
-    _require_same_study(both, [source for one in both for source in _sources(one)])
-    study = change_study(both[1], {} if level is None else {"report": {"level": level}}, None)
+    pair = list(map(as_release, (against, release)))
+    _require_same_study(pair, [source for part in pair for source in _sources(part)])
+    study = change_study(pair[1], {} if level is None else {"report": {"level": level}}, None)
     has_own_values = design(study).is_tabular and not study.mechanism.has_ridge
-    if both[0].arms or both[0].actions or not has_own_values:
+    if pair[0].arms or pair[0].actions or not has_own_values:
         why = "only releases without arms, actions, tied values and a ridge have a difference"
         raise StudyError(why, code="not-alike")
-    pair = [released_ratios(one) for one in both]
-    numbers = {name: rows.ravel() for name, rows in _stack(pair).items()}
-    ratios = Ratios.within(pair[0].bounds, **numbers)
+    ratios = _concatenate(list(map(ratios_of, pair)))
     tabular = Design(phi=aggregation(len(ratios.sums), 1), weights=np.ones(len(ratios.sums)))
-    repeats = max(one.releases_per_person or 1 for one in both)
+    repeats = max(part.releases_per_person or 1 for part in pair)
     estimates = replace(fit_keys(study, tabular, ratios, None, repeats), arms=2)
-    return ValueTable({"state": both[0].main.columns["state"], **estimates.differences()})
+    return ValueTable({"state": pair[0].main.columns["state"], **estimates.differences()})

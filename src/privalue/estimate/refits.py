@@ -52,11 +52,11 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
     >>> len(tied.theta)
     1
     """
-    release = release if isinstance(release, Release) else Release.load(release)
-    ratios = released_ratios(release)
+    release = as_release(release)
+    ratios = ratios_of(release)
     if not choices.keys() <= set(CHOICES):
         raise UsageError(f"a refit may change {', '.join(CHOICES)} and start, not {[*choices]}")
-    sections = place_keywords({word: value for word, value in choices.items() if value is not None})
+    sections = place_keywords({key: value for key, value in choices.items() if value is not None})
     if choices.get("size") == 1:
         sections["features"] = {"kind": "tabular"}
     study = change_study(release, sections, start)
@@ -64,8 +64,13 @@ def refit(release: Release | str | Path, *, start: Any = None, **choices: Any) -
     common = flags_of_release(private=release.private, accepted=release.accepted)
     estimates = fit_keys(study, design(study), ratios, ridge, release.releases_per_person or 1)
     parts = statistics_parts(study, estimates, common)
-    described = study.public_description()
-    return derive(release, study=described, ridge=ridge, refit_of=release.sha256, **parts)
+    description = study.public_description()
+    return derive(release, study=description, ridge=ridge, refit_of=release.sha256, **parts)
+
+
+def as_release(source: Release | str | Path) -> Release:
+    """Return a release, which is loaded if the source is its file or folder."""
+    return source if isinstance(source, Release) else Release.load(source)
 
 
 def derive(release: Release, **parts: Any) -> Release:
@@ -77,25 +82,25 @@ def derive(release: Release, **parts: Any) -> Release:
 
 def change_study(release: Release, changes: dict[str, dict[str, Any]], start: Any) -> Study:
     """Return the release's study with changed sections; its states are those of the release."""
-    described, level = release.study, {"level": release.level}
-    states = {key: value for key, value in described["states"].items() if key in ("bins", "ends")}
+    description, level = release.study, {"level": release.level}
+    states = {key: value for key, value in description["states"].items() if key in ("bins", "ends")}
     sections = {
         **changes,
-        "values": {**described["values"], "start": start},
+        "values": {**description["values"], "start": start},
         "states": states if "bins" in states else {"labels": list(release.states), **states},
-        "report": {**described.get("report", {}), **level, **changes.get("report", {})},
+        "report": {**description.get("report", {}), **level, **changes.get("report", {})},
     }
     if release.actions:
         sections["actions"] = {"labels": list(release.actions)}
-        if "allowed" in described["actions"]:
+        if "allowed" in description["actions"]:
             allowed: dict[str, list[str]] = {state: [] for state in release.states}
             for row in release.values:
                 allowed[row.state].append(row.action)
             sections["actions"]["allowed"] = allowed
-    return Study.from_description(described, **sections)
+    return Study.from_description(description, **sections)
 
 
-def released_ratios(release: Release) -> Ratios:
+def ratios_of(release: Release) -> Ratios:
     """Return the noisy numbers of a dp-ssp release.
 
     Raises:
@@ -134,7 +139,7 @@ def verdict(release: Release) -> Verdict | None:
     low, high = release.column("total_band_low"), release.column("total_band_high")
     if release.statistics is None or low is None or high is None or len(low) == 1:
         return None
-    ratios = released_ratios(release)
+    ratios = ratios_of(release)
     cluster_size = release.terms["max_states_per_trajectory"] * cluster_size_of(release)
     pooled = ratios.pool(np.zeros(len(low), dtype=np.int64))
     z, different_values = normal_quantile(release.level or 0.95), count_distinct_values(low, high)

@@ -110,14 +110,14 @@ def shrink(
 
 def _common_targets(scaled: Ratios, fallback: float) -> list[_Target]:
     """Return targets for all states in common: a constant, or a parabola of visits."""
-    one = np.ones((len(scaled.sums), 1))
+    ones = np.ones((len(scaled.sums), 1))
     value = np.clip(scaled.sums.mean() / _mean_visits(scaled), -1, 1)
     # At the pooled value, estimated visits are independent of the state's residual; at any other
     # value, noise of counts would look like a parabola.
     x = _visits(scaled, value)[:, None]
     x = 2 * x / x.max() - 1
-    curve = np.hstack([one, 0.2 * x, 0.1 * (2 * x * x - 1)])
-    constant = _Target(fallback, one, [math.inf], penalty=0.0, initial=float(value) - fallback)
+    curve = np.hstack([ones, 0.2 * x, 0.1 * (2 * x * x - 1)])
+    constant = _Target(fallback, ones, [math.inf], penalty=0.0, initial=float(value) - fallback)
     near = constant._replace(slopes=[6.0], penalty=1.0)
     parabola = constant._replace(columns=curve, slopes=[math.inf, 40.0, 40.0], penalty=3.0)
     return [constant, near, parabola]

@@ -30,7 +30,7 @@ def stage_parts(mechanism: Ssp, draw: Draw, level: float) -> dict[str, Any]:
     noise, mu = mechanism.noise_after(draw), 1 / mechanism.calibration.alpha
     low, high = noise.bounds
     is_restricted = noise.bounds != mechanism.terms.limits.return_bounds
-    released = []
+    stages = []
     for name, numbers in draw.items():
         fields: dict[str, Any] = {"chosen": StageChoice()}
         if name == "bounds":
@@ -38,12 +38,12 @@ def stage_parts(mechanism: Ssp, draw: Draw, level: float) -> dict[str, Any]:
             fields["chosen"] = StageChoice(level=noise.level, low=low, high=high, beyond=share)
             fields |= {"numbers": numbers, "noise": mechanism.bounds_sigma}
         alpha = mechanism.stages[name]
-        released.append(ReleasedStage(name=name, alpha=alpha, mu=1 / alpha, **fields))
+        stages.append(ReleasedStage(name=name, alpha=alpha, mu=1 / alpha, **fields))
     return {
         "gaussian_mu": mu,
         "zcdp_rho": mu**2 / 2,
         "restriction": Restriction(low=low, high=high) if is_restricted else None,
-        "stages": tuple(released),
+        "stages": tuple(stages),
     }
 
 

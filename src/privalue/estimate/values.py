@@ -58,9 +58,9 @@ def estimate(
     assert isinstance(mechanism, Lsw | Lsl)
     theta = solve_theta(mechanism, draw["values"])
     values, bounds = mechanism.design.values(theta), mechanism.terms.limits.return_bounds
-    clipped, size = np.clip(values, *bounds), mechanism.terms.size.trajectories
-    flags = flags_of_study(study, clipped, size)
-    tables = {"values": flagged_table({**_labels(study), "value": clipped}, flags, common)}
+    column, size = np.clip(values, *bounds), mechanism.terms.size.trajectories
+    flags = flags_of_study(study, column, size)
+    tables = {"values": flagged_table({**key_labels(study), "value": column}, flags, common)}
     if study.start_distribution is not None:
         overall = np.clip([study.start_distribution @ values], *bounds)
         tables["policy"] = flagged_table({"value": overall}, [], common)
@@ -75,7 +75,7 @@ def theta_of(study: Study, mechanism: Ssp | Lsw | Lsl, draw: Draw) -> Vector:
 
 
 def statistics_parts(
-    study: Study, estimates: "Estimates", common: Sequence[str] = (), differing: Sequence[Flag] = ()
+    study: Study, estimates: "Estimates", common: Sequence[str], source_flags: Sequence[Flag] = ()
 ) -> dict[str, Any]:
     """Return the parts of a release that are computed from estimates: its tables, and their level.
 
@@ -83,11 +83,11 @@ def statistics_parts(
         study: the public study; its labels and start distribution are used.
         estimates: the values of its keys.
         common: flags of every row.
-        differing: flags of keys at which pooled releases differ.
+        source_flags: flags of keys at which pooled releases differ, if any.
     """
     pairs, start = study.pairs, study.start_distribution
-    flags = [*differing, *estimates.flags, *flags_of_study(study, estimates.values)]
-    tables = {"values": flagged_table({**_labels(study), **estimates.columns}, flags, common)}
+    flags = [*source_flags, *estimates.flags, *flags_of_study(study, estimates.values)]
+    tables = {"values": flagged_table({**key_labels(study), **estimates.columns}, flags, common)}
     by_state = estimates
     if pairs is not None:
         by_state = estimates.pool_actions(pairs.state_of, study.limits.max_states_per_trajectory)
@@ -186,13 +186,13 @@ class Estimates:
             shrink(self.ratios[part], self.unvisited, features=self.features, states=self.state_of)
             for part in np.array_split(np.arange(keys), self.arms)
         ]
-        means, deviations, own = map(np.concatenate, zip(*by_arm, strict=True))
+        means, deviations, share = map(np.concatenate, zip(*by_arm, strict=True))
         # Of many states some are outside of their own intervals by chance, and clipping to such an
         # interval may move a rarely visited state far: values are clipped to a nearly certain band
         # of all states. A clipped value is decided by the state's own numbers.
         low, high = self.ratios.intervals(normal_quantile(max(self.level, CLIPPING_LEVEL), keys))
         is_outside = (means < low) | (means > high)
-        return Posterior(np.clip(means, low, high), deviations, np.where(is_outside, 1.0, own))
+        return Posterior(np.clip(means, low, high), deviations, np.where(is_outside, 1.0, share))
 
     @cached_property
     def fit(self) -> Fit:
@@ -293,14 +293,14 @@ class Estimates:
     ) -> dict[str, Vector]:
         """Return the differences of the other arms from the first, as columns, arm after arm.
 
-        The arms are independent if nobody is in two of them: then the squares of half-widths add
+        The arms are independent if no person is in two of them: then the squares of half-widths add
         up. Otherwise half-widths are summed, and both intervals have the level (1 + level)/2, so
         that both cover with probability ``level`` at least, for any correlations
         (docs/proofs/arms-and-actions.md). Bands cover all values at once anyway.
 
         Args:
             start: a start distribution: the difference of overall values comes last in each arm.
-            independent: whether nobody is in two arms.
+            independent: whether no person is in two arms.
         """
         z = normal_quantile(self.level if independent else (1 + self.level) / 2)
         total, band = self.intervals(z)[1], self.ends["total_band_"]
@@ -317,8 +317,8 @@ class Estimates:
         value = values[1:] - values[0]
         low, high, ends = value, value, {}
         for kind, part in zip(("total_", "total_band_"), intervals, strict=True):
-            rest, first = Interval(*part[:, 1:]), Interval(*part[:, :1])
-            below, above = rest.subtract(first, self.ratios.bounds, independent=independent)
+            others, first = Interval(*part[:, 1:]), Interval(*part[:, :1])
+            below, above = others.subtract(first, self.ratios.bounds, independent=independent)
             low, high = np.minimum(low, below), np.maximum(high, above)
             ends[kind] = low.ravel(), high.ravel()
         return {"value": value.ravel(), **name_ends(ends)}
@@ -351,7 +351,7 @@ def _texts(labels: Any) -> NDArray[Any]:
     return np.array([str(label) for label in labels], dtype=object)
 
 
-def _labels(study: Study) -> dict[str, NDArray[Any]]:
+def key_labels(study: Study) -> dict[str, NDArray[Any]]:
     """Return the label columns of the keys."""
     states, arms, pairs = _texts(study.names.names), _texts(study.arms.names), study.pairs
     if pairs is not None:

@@ -6,7 +6,7 @@ releases are summed, which is valid even if later releases are chosen adaptively
 would exceed the total is refused. A release that protects another unit is converted by group
 privacy, at its exact cost, or refused::
 
-    find -> read -> charge -> draw -> keep -> commit -> publish
+    find -> read -> charge -> draw -> store -> commit -> publish
 
 Nothing is recorded before the charge. A charge without a release stays spent. Entries are
 append-only and hash-chained, each holds the balance after it, and the database itself refuses
@@ -40,7 +40,7 @@ from privalue.ledger.outbox import OUTBOX_NAME, Envelope, Outbox
 from privalue.ledger.signals import defer_signals
 from privalue.ledger.store import UnknownOutcomeError
 from privalue.ledger.terms import BudgetTerms, Protection
-from privalue.ledger.verify import Verified
+from privalue.ledger.verify import Verification
 
 __all__ = [
     "DATASET_NAME",
@@ -58,7 +58,7 @@ __all__ = [
     "ReleaseRequest",
     "StatementLine",
     "UnknownOutcomeError",
-    "Verified",
+    "Verification",
     "defer_signals",
     "epsilon_of",
     "mu2_of_alpha",

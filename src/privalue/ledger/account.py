@@ -1,4 +1,4 @@
-"""Compute a dataset's account: its total, the amounts spent and left, and the cost of a release."""
+"""Compute a dataset's account: its total, the amounts spent and left, the cost of a release."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from privalue.errors import BudgetError, StudyError
 from privalue.ledger.amounts import EPSILON, Amount, format_mu
 from privalue.ledger.entries import Balance, LedgerEntry, ReleaseRequest
-from privalue.ledger.gaussian import affordable, epsilon_of, mu2_of_alpha
+from privalue.ledger.gaussian import epsilon_of, max_epsilon, mu2_of_alpha
 from privalue.ledger.terms import BudgetTerms
 
 
@@ -45,27 +45,27 @@ class Account:
         """Return the cost of a release; raise BudgetError if this total cannot count it."""
         try:
             steps = self.terms.steps(request.protection)
-            return self.terms.price(request.promise, steps, request.alpha)
+            return self.terms.cost(request.promise, steps, request.alpha)
         except BudgetError as problem:
             raise self.refusal(self._describe(request), str(problem), "not-convertible") from None
 
-    def price(self, request: ReleaseRequest) -> Amount:
+    def affordable_cost(self, request: ReleaseRequest) -> Amount:
         """Return the cost of a release; raise BudgetError if it exceeds the amount left."""
-        price = self.cost(request)
-        if price.fits(self.left):
-            return price
+        cost = self.cost(request)
+        if cost.fits(self.left):
+            return cost
         amount, why = self._describe(request), f"its total is {self.promise}, for {self.terms}"
-        if price != request.promise:
-            amount += f" (which costs {price})"
+        if cost != request.promise:
+            amount += f" (which costs {cost})"
         if request.alpha is not None and self.terms.is_gaussian:
             steps = self.terms.steps(request.protection)
             with suppress(StudyError):  # the delta is too small for any release
-                epsilon = affordable(self.left.mu2 // steps**2, request.delta)
+                epsilon = max_epsilon(self.left.mu2 // steps**2, request.delta)
                 fits = "no epsilon" if epsilon is None else f"epsilon up to {epsilon:g}"
                 why += f"; at delta {request.delta:g} {fits} fits"
         raise self.refusal(amount, why, "budget-exceeded")
 
-    def promise_of(self, alpha: float) -> tuple[float, float]:
+    def gaussian_promise(self, alpha: float) -> tuple[float, float]:
         """Return the epsilon of Gaussian noise at the total's delta, and that delta.
 
         Raises:
@@ -106,7 +106,7 @@ class Account:
             return amount.as_dict()
         epsilon, delta = self.promise.as_floats()
         if amount != self.total:
-            epsilon = (affordable if is_left else epsilon_of)(amount.mu2, delta) or 0.0
+            epsilon = (max_epsilon if is_left else epsilon_of)(amount.mu2, delta) or 0.0
         mu = float(format_mu(amount.mu2, up=not is_left))
         return {"epsilon": epsilon, "delta": delta if amount.mu2 else 0.0, "mu": mu}
 

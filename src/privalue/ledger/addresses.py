@@ -31,7 +31,7 @@ _LIKE_AN_ADDRESS = re.compile(
     r"\s*postgres[\w+]*:|[a-z][\w+.-]+:/.*@|.*\bpassword\s*=", re.IGNORECASE | re.DOTALL
 )
 _LIKE_A_SECRET = re.compile("@|//|:/|passw", re.IGNORECASE)
-_PLAIN_PAGE = re.compile(r"(https?|ftp|s3|gs)://[\w./~-]*")  # no user, no password, no query
+_PLAIN_URL = re.compile(r"(https?|ftp|s3|gs)://[\w./~-]*")  # no user, no password, no query
 # The beginning of a query; anything else is the name of a table.
 QUERY = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)
 # The only @ ends the credentials, which contain no / ? #: a password that is not percent-encoded
@@ -52,11 +52,16 @@ def may_hold_password(text: str) -> bool:
 
     The caller first checks that no file or folder has this name.
     """
-    return _LIKE_A_SECRET.search(text) is not None and _PLAIN_PAGE.fullmatch(text) is None
+    return _LIKE_A_SECRET.search(text) is not None and _PLAIN_URL.fullmatch(text) is None
 
 
 def malformed_address(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
-    """Return the error for a text that is neither an existing file nor a well-formed address."""
+    """Return the error for a text that is neither an existing file nor a well-formed address.
+
+    Args:
+        what: "data" or "ledger", for the message.
+        error: the class of the error.
+    """
     return error(
         f"the address given as {what} is malformed, and no file has that name; it is not shown, "
         "because it may hold a password; write postgresql://user@host/database, with special "

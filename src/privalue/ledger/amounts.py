@@ -8,6 +8,7 @@ room for more.
 """
 
 import math
+import operator
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from numbers import Real
 from typing import NamedTuple
@@ -28,11 +29,11 @@ class Amount(NamedTuple):
 
     def plus(self, other: "Amount") -> "Amount":
         """Return the sum, part by part."""
-        return Amount(*(here + there for here, there in zip(self, other, strict=True)))
+        return Amount(*map(operator.add, self, other))
 
     def minus(self, other: "Amount") -> "Amount":
         """Return the difference, part by part."""
-        return Amount(*(here - there for here, there in zip(self, other, strict=True)))
+        return Amount(*map(operator.sub, self, other))
 
     def maximum(self, other: "Amount") -> "Amount":
         """Return the larger of both, part by part."""
@@ -40,7 +41,7 @@ class Amount(NamedTuple):
 
     def fits(self, other: "Amount") -> bool:
         """Return whether no part exceeds the other's."""
-        return all(here <= there for here, there in zip(self, other, strict=True))
+        return all(map(operator.le, self, other))
 
     def as_floats(self) -> tuple[float, float]:
         """Return epsilon and delta as the nearest doubles, which print as the same decimals."""
@@ -80,30 +81,30 @@ def format_mu(mu2: int, *, up: bool) -> str:
 
 def _amount(epsilon: float, delta: float, rounding: str) -> Amount:
     parts = []
-    for name, value, one, largest in (
+    for name, value, scale, largest in (
         ("epsilon", epsilon, EPSILON, _LARGEST_EPSILON * EPSILON),
         ("delta", delta, DELTA, DELTA - 1),
     ):
-        units = _units(value, one, rounding)
-        vanishes = units == 0 and (name == "epsilon" or value != 0)
-        if units is None or vanishes or not 0 <= units <= largest:
+        units = _units(value, scale, rounding)
+        is_too_small = units == 0 and (name == "epsilon" or value != 0)
+        if units is None or is_too_small or not 0 <= units <= largest:
             allowed = "from 1e-12 to 1e6" if name == "epsilon" else "0, or from 1e-18 to below 1"
             raise UsageError(f"it must be {allowed}", code="out-of-range", argument=(name, value))
         parts.append(units)
     return Amount(*parts)
 
 
-def _units(value: object, one: int, rounding: str) -> int | None:
-    """Return whole units, or None for a value that is not a finite number."""
+def _units(value: object, scale: int, rounding: str) -> int | None:
+    """Return a value in whole units; None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
         exact = Decimal(repr(float(value)))
     except OverflowError:
         return None
-    return int((exact * one).to_integral_value(rounding)) if exact.is_finite() else None
+    return int((exact * scale).to_integral_value(rounding)) if exact.is_finite() else None
 
 
-def _format(units: int, one: int) -> str:
-    value = (Decimal(units) / one).normalize()
+def _format(units: int, scale: int) -> str:
+    value = (Decimal(units) / scale).normalize()
     return f"{value:{'f' if value.adjusted() > -4 else 'e'}}"

@@ -2,9 +2,9 @@
 
 | kind    | meaning                                                                         |
 |---------|---------------------------------------------------------------------------------|
-| declare | the total of a dataset, and whom it protects                                    |
-| charge  | an amount spent, irrevocably, before noise is drawn (by us, or by another tool) |
-| commit  | the release that was drawn for a charge                                         |
+| declare | the total of a dataset, and the unit that it protects                           |
+| charge  | the cost of a release (ours, or another tool's), spent before noise is drawn    |
+| commit  | the hash of the release of a charge                                             |
 
 Each entry holds its dataset's balance after it, and the hash of the previous entry. It also holds
 random bytes: releases publish the hash of their charge, and without a salt a reader could guess
@@ -28,6 +28,7 @@ from privalue.ledger.store import AMOUNTS, GENESIS, Execute, Store
 from privalue.ledger.terms import Protection
 
 FORMAT = 1
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _LONGEST_TEXT = 500  # characters of a free text in an entry
 DATASET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -107,7 +108,7 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def canonical(value: Mapping[str, Any]) -> str:
+def canonical_json(value: Mapping[str, Any]) -> str:
     """Return canonical JSON (sorted keys, no spaces): equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -129,7 +130,7 @@ def study_hash(description: Mapping[str, Any]) -> str:
         sections[section] = {**sections[section], key: None}
         content = {name: file[name] for name in ("sha256", "kind") if name in file}
         sections[file["key"]] = content
-    return sha256(canonical(sections))
+    return sha256(canonical_json(sections))
 
 
 def parse_object(text: str) -> dict[str, Any]:
@@ -193,8 +194,8 @@ def last_entry(execute: Execute, where: str, *values: object) -> LedgerEntry | N
 def _entry(
     number: int, body: str, digest: str, kind: str, dataset: str, releases: int, *amounts: int
 ) -> LedgerEntry:
-    is_sound = type(body) is str and all(type(number) is int for number in (releases, *amounts))
-    if not is_sound or sha256(body) != digest:  # a damaged file may hold anything
+    has_types = type(body) is str and all(type(number) is int for number in (releases, *amounts))
+    if not has_types or sha256(body) != digest:  # a damaged file may hold anything
         raise LedgerError(f"the ledger fails its check: entry {number} was changed")
     balance = Balance(Amount(*amounts[6:]), Amount(*amounts[3:6]), releases)
     cost = Amount(*amounts[:3])
@@ -202,14 +203,14 @@ def _entry(
 
 
 def last_head(execute: Execute) -> tuple[int, str]:
-    """Return number and hash of the last entry of the ledger."""
+    """Return number and hash of the ledger's last entry; 0 and ``GENESIS`` if there is none."""
     row = execute(
         "SELECT sequence, hash FROM ledger_entries ORDER BY sequence DESC LIMIT 1"
     ).fetchone()
     return (0, GENESIS) if row is None else (row[0], str(row[1]))
 
 
-def append(
+def append_entry(
     store: Store,
     execute: Execute,
     kind: str,
@@ -218,15 +219,25 @@ def append(
     content: Mapping[str, Any],
     cost: Amount = ZERO,
 ) -> tuple[int, str]:
-    """Append an entry whose body has this content; return its number and hash."""
+    """Append an entry; return its number and hash.
+
+    Args:
+        store: of the ledger; it names the author.
+        execute: of a transaction.
+        kind: "declare", "charge" or "commit".
+        dataset: its name.
+        balance: of the dataset, after the entry.
+        content: the fields that only this kind of entry has.
+        cost: of a charge.
+    """
     number, previous = last_head(execute)
-    body = canonical(
+    body = canonical_json(
         {
             "format": FORMAT,
             "previous": previous,
             "kind": kind,
             "dataset": dataset,
-            "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "at": datetime.now(UTC).strftime(TIME_FORMAT),
             "author": store.author(execute),
             "salt": OperatingSystemEntropy().read(32).hex(),
             "releases": balance.releases,

@@ -142,7 +142,7 @@ def epsilon_of(mu2: int, delta: float) -> float:
 
 
 @lru_cache
-def affordable(mu2: int, delta: float) -> float | None:
+def max_epsilon(mu2: int, delta: float) -> float | None:
     """Return the largest epsilon that mu^2 pays for at this delta, rounded down to six digits.
 
     Args:

@@ -16,10 +16,10 @@ from privalue.ledger import entries, gaussian
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.addresses import malformed_address, may_hold_password, names_server
 from privalue.ledger.amounts import Amount, total_of
-from privalue.ledger.entries import Balance, LedgerEntry, ReleaseRequest, append, last_entry, sha256
+from privalue.ledger.entries import LedgerEntry, ReleaseRequest, append_entry, last_entry, sha256
 from privalue.ledger.store import AbsentLedgerError, Execute, PostgresStore, SqliteStore, Store
 from privalue.ledger.terms import PLAIN, BudgetTerms
-from privalue.ledger.verify import Verified, release_fault, verify
+from privalue.ledger.verify import Verification, release_fault, verify
 
 _PAGE = 500  # lines of a statement in one transaction, so that writers do not wait
 
@@ -42,7 +42,7 @@ class EarlierCharge:
 
 
 class Ledger:
-    """The budgets of datasets, in a store of entries."""
+    """The accounts of datasets, in a store of entries."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -105,8 +105,8 @@ class Ledger:
                     return account
                 largest = _require_replaceable(account, terms, promise, total, replace)
             content = {"promise": promise[:2], "largest": largest[:2], "reason": reason}
-            balance = Balance(total) if account is None else account.balance._replace(total=total)
-            append(self._store, execute, "declare", dataset, balance, content | vars(terms))
+            balance = account.balance._replace(total=total) if account else entries.Balance(total)
+            append_entry(self._store, execute, "declare", dataset, balance, content | vars(terms))
             return _require_account(execute, dataset)
 
     def account(self, dataset: str, *, head: str | None = None) -> Account:
@@ -150,8 +150,8 @@ class Ledger:
 
         Args:
             request: the release.
-            token: random, one for each attempt. If the server's answer was lost, the same process
-                can retry with the same token, and gets the charge if it was recorded.
+            token: an idempotency key, random for each attempt. If the server's answer was lost, the
+                same process can retry with the same token, and gets the charge if it was recorded.
 
         Raises:
             BudgetError: no total is declared, it protects another unit to which the release cannot
@@ -166,9 +166,9 @@ class Ledger:
             if earlier is not None:
                 if earlier.body.get("token") == digest and _find_commit(execute, earlier) is None:
                     return Charge(number=earlier.number, head=earlier.hash, dataset=account.dataset)
-                why = _describe_earlier(execute, earlier)
+                why = _describe_earlier_charge(execute, earlier)
                 raise account.refusal(request.promise, why, "already-charged")
-            price = account.price(request)
+            cost = account.affordable_cost(request)
             content = {
                 "request": request.hash,
                 "promise": request.promise[:2],
@@ -179,9 +179,9 @@ class Ledger:
                 "is_foreign": request.study is None,
                 "token": digest,
             }
-            balance = account.balance.after(price)
-            number, head = append(
-                self._store, execute, "charge", request.dataset, balance, content, price
+            balance = account.balance.after(cost)
+            number, head = append_entry(
+                self._store, execute, "charge", request.dataset, balance, content, cost
             )
         return Charge(number=number, head=head, dataset=request.dataset)
 
@@ -218,7 +218,7 @@ class Ledger:
             if epsilon is not None or delta is not None:
                 raise UsageError("mu replaces epsilon and delta; give one or the other")
             alpha = gaussian.alpha_of_mu(mu)
-            epsilon, delta = self.account(dataset).promise_of(alpha)
+            epsilon, delta = self.account(dataset).gaussian_promise(alpha)
         elif epsilon is None or delta is None:
             raise UsageError("give epsilon and delta (0 for pure epsilon), or mu")
         request = ReleaseRequest(
@@ -260,10 +260,10 @@ class Ledger:
                 execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
             balance = _require_account(execute, entry.dataset).balance
             content = {"charge": entry.number, "release": digest}
-            append(self._store, execute, "commit", entry.dataset, balance, content)
+            append_entry(self._store, execute, "commit", entry.dataset, balance, content)
 
     def statement(self, dataset: str) -> Iterator[StatementLine]:
-        """Yield the statement of account of a dataset, line by line, the oldest first."""
+        """Yield the statement of account of a dataset, line by line, oldest first."""
         self.account(dataset)
         after: int | None = 0
         while after is not None:
@@ -281,7 +281,7 @@ class Ledger:
 
     def verify(
         self, *, heads: Iterable[str] = (), releases: Mapping[str, str] | None = None
-    ) -> Verified:
+    ) -> Verification:
         """Check every entry, page by page, so that writers do not wait.
 
         Args:
@@ -399,17 +399,17 @@ def _read_earlier_charge(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
         fault = release_fault(text, entry) if sha256(text) == digest else "it was changed"
         if fault is not None:
             raise LedgerError(f"the release of entry {entry.number} cannot be used: {fault}")
-    return EarlierCharge(release=text, reason=_describe_earlier(execute, entry))
+    return EarlierCharge(release=text, reason=_describe_earlier_charge(execute, entry))
 
 
-def _describe_earlier(execute: Execute, earlier: LedgerEntry) -> str:
+def _describe_earlier_charge(execute: Execute, earlier: LedgerEntry) -> str:
     """Return why a request is not charged again, and what to do."""
-    by = f"charged at {earlier.body.get('at')} by {earlier.body.get('author')}"
+    origin = f"charged at {earlier.body.get('at')} by {earlier.body.get('author')}"
     if _find_commit(execute, earlier) is not None:
-        return f"the identical request was {by}, and its release is on record; ask for it again"
+        return f"the identical request was {origin}, and its release is on record; ask for it again"
     if earlier.body.get("is_foreign"):
-        return f"the same was {by} (entry {earlier.number}); say what is new about it"
+        return f"the same was {origin} (entry {earlier.number}); say what is new about it"
     return (
-        f"the identical request was {by} (entry {earlier.number}), and has no release yet: finish "
-        "the interrupted run, or set another [study] period, which pays again"
+        f"the identical request was {origin} (entry {earlier.number}), and has no release yet: "
+        "finish the interrupted run, or set another [study] period, which is charged again"
     )

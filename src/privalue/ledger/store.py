@@ -56,7 +56,7 @@ class UnknownOutcomeError(UnavailableError):
 
 def _lock_error(place: str, wait: float) -> UnavailableError:
     """Return the error for a lock that another writer does not release in time."""
-    why = f"is locked by another process, and stayed so for {wait:g} s"
+    why = f"was locked by another process for {wait:g} s"
     return UnavailableError(f"the ledger {place} {why}; nothing was recorded; try again")
 
 
@@ -97,10 +97,10 @@ class SqliteStore:
             raise LedgerError(f"the ledger {self.place} is not a regular file; give another file")
         # With write permission open for writing, too: SQLite may have to roll back a killed writer.
         mode = "rw" if write or os.access(self._path, os.W_OK) else "ro"
-        address = f"{self._path.as_uri()}?mode={mode}"
+        uri = f"{self._path.as_uri()}?mode={mode}"
         try:
             with closing(
-                sqlite3.connect(address, uri=True, timeout=0, isolation_level=None)
+                sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
             ) as connection:
                 self._begin(connection, "BEGIN IMMEDIATE" if write else "BEGIN")
                 yield connection.execute
@@ -143,8 +143,8 @@ class SqliteStore:
         except KeyError:  # a container may have no names
             return f"user {os.geteuid()}"
 
-    def fault(self) -> str | None:
-        """Return the first fault by SQLite's own check, or of its rules; None if it has none."""
+    def find_fault(self) -> str | None:
+        """Return the first fault that SQLite's own check finds, or missing rules; None if sound."""
         with self.transaction() as execute:
             ((message, *_), *_) = execute("PRAGMA integrity_check(1)").fetchall()
             rules = {sql for (sql,) in execute("SELECT sql FROM sqlite_master").fetchall()}
@@ -213,7 +213,7 @@ class PostgresStore:
     def create(self) -> None:
         """Create the tables in one transaction, unless they exist."""
         with self._connection() as connection, connection.transaction():
-            _limit(connection, self._wait)
+            _set_limits(connection, self._wait)
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._LOCK,))
             exists, schema, encoding = connection.execute(
                 "SELECT to_regclass('ledger_entries') IS NOT NULL,"
@@ -236,14 +236,14 @@ class PostgresStore:
                 self._lock(connection)
             else:
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            _limit(connection, self._wait)
+            _set_limits(connection, self._wait)
             yield lambda sql, values=(): connection.execute(sql.replace("?", "%s"), values)
             try:
                 connection.execute("COMMIT")
             except self._driver.OperationalError as problem:
-                why = "was lost, and whether it recorded this is unknown"
+                why = "was lost; whether it recorded this entry is unknown"
                 raise UnknownOutcomeError(
-                    f"the server of the ledger {self.place} {why}"
+                    f"the connection to the ledger {self.place} {why}"
                 ) from problem
 
     def _lock(self, connection: Any) -> None:
@@ -251,7 +251,7 @@ class PostgresStore:
         until = time.monotonic() + self._wait
         while True:
             connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
-            _limit(connection, min(self._SLICE, self._wait))
+            _set_limits(connection, min(self._SLICE, self._wait))
             try:
                 (fsync,) = connection.execute(
                     "SELECT current_setting('fsync') FROM (SELECT pg_advisory_xact_lock("
@@ -279,8 +279,8 @@ class PostgresStore:
             raise _lock_error(self.place, self._wait) from problem
         except self._driver.Error as problem:
             message = self._server.mask_secrets(str(problem).partition("\n")[0])
-            ended = isinstance(problem, errors.IdleInTransactionSessionTimeout)
-            if ended or is_unanswered(problem, self._driver):
+            is_timeout = isinstance(problem, errors.IdleInTransactionSessionTimeout)
+            if is_timeout or is_unanswered(problem, self._driver):
                 why = f"does not answer ({message}); nothing was recorded; try again"
                 raise UnavailableError(f"the server of the ledger {self.place} {why}") from problem
             why = f"refused this ({message}); nothing was recorded"
@@ -290,8 +290,8 @@ class PostgresStore:
         """Return the name of the database's user."""
         return str(execute("SELECT session_user").fetchone()[0])
 
-    def fault(self) -> str | None:
-        """Return the fault that rules are missing, or None."""
+    def find_fault(self) -> str | None:
+        """Return the fault that rules are missing; None if there are all."""
         rules = _POSTGRES.read_text("utf-8")
         expected = sum(map(rules.count, ("CHECK (", "CREATE TRIGGER", "UNIQUE", "PRIMARY KEY")))
         with self.transaction() as execute:
@@ -308,7 +308,7 @@ class PostgresStore:
 Store = SqliteStore | PostgresStore
 
 
-def _limit(connection: Any, lock: float) -> None:
+def _set_limits(connection: Any, lock: float) -> None:
     """Set time limits and durability for the open transaction.
 
     The server ends an idle writer, so that it does not block others.

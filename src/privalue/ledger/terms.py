@@ -4,7 +4,7 @@
 
     symbol       code                          meaning
     eps, delta   promise                       of a release, under its own neighbouring relation
-    L            max_trajectories_per_person   asserted by the custodian who declares the total
+    L            max_trajectories_per_person   asserted by the custodian, with the total
     k            steps                         of the release's relation for one of the total's
 
 Epsilons of different units or relations do not add. A path of k steps between two data sets makes
@@ -95,7 +95,7 @@ class BudgetTerms(Protection):
             total.mu2, *promise.as_floats()
         )
 
-    def price(self, promise: Amount, steps: int, alpha: float | None) -> Amount:
+    def cost(self, promise: Amount, steps: int, alpha: float | None) -> Amount:
         """Return the cost of a release, rounded up.
 
         Args:
@@ -121,7 +121,7 @@ class BudgetTerms(Protection):
         return Amount(mu2=gaussian.mu2_of_pure(steps * promise.epsilon))
 
     def covers(self, cost: Amount, promise: Amount, steps: int, alpha: float | None) -> bool:
-        """Return whether a stored price is not below the exact one."""
+        """Return whether a stored cost is not below the exact one."""
         if not self.is_gaussian:
             return group_privacy_cost(promise, steps).fits(cost)
         if alpha is not None:
@@ -163,8 +163,8 @@ class BudgetTerms(Protection):
 
 def _require_one_of(name: str, value: object, allowed: tuple[str, str]) -> None:
     if value not in allowed:
-        one, other = allowed
-        raise UsageError(f'it must be "{one}" or "{other}"', argument=(name, value))
+        first, second = allowed
+        raise UsageError(f'it must be "{first}" or "{second}"', argument=(name, value))
 
 
 def group_privacy_cost(promise: Amount, steps: int) -> Amount:

@@ -1,11 +1,10 @@
-"""Check a ledger: every entry, every sum, every price, every stored release.
+"""Verify a ledger: every entry, every sum, every cost, every stored release.
 
 Each page of entries is read in a transaction of its own, so that writers do not wait; entries never
 change, so that the pages are consistent.
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +18,6 @@ from privalue.ledger.store import AMOUNTS, GENESIS, Store
 from privalue.ledger.terms import BudgetTerms, Protection
 
 _PAGE, _BATCH = 2_000, 50  # entries, and releases, in memory at a time
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _COMMON = {"format", "previous", "kind", "dataset", "at", "author", "salt", "releases", *AMOUNTS}
 _PROMISE = {"promise", "unit", "neighbours"}
 _TOTAL = {"largest", "max_trajectories_per_person", "accounting", "reason"}
@@ -32,7 +30,7 @@ _KEYS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verified:
+class Verification:
     """The number of entries and the head of a ledger that passed its check."""
 
     entries: int
@@ -55,12 +53,12 @@ class _Walk:
     number: int = 0
     head: str = GENESIS
     datasets: dict[str, _Dataset] = field(default_factory=dict)
-    unpublished: dict[int, str] = field(default_factory=dict)  # charges, and their datasets
+    uncommitted: dict[int, str] = field(default_factory=dict)  # datasets of charges, by number
 
     def check(self, entry: LedgerEntry) -> None:
         """Check the next entry; raise ValueError if it does not follow from the earlier entries."""
         if entry.number != self.number + 1 or entry.body.get("previous") != self.head:
-            raise ValueError("it does not follow the one before it")
+            raise ValueError("it does not follow the previous entry")
         _check_form(entry)
         dataset = self.datasets.get(entry.dataset)
         if entry.kind == "declare":
@@ -68,20 +66,20 @@ class _Walk:
         elif dataset is None:
             raise ValueError("its dataset has no total")
         elif entry.kind == "charge":
-            _check_price(entry, dataset.terms)
+            _check_cost(entry, dataset.terms)
             dataset.balance = dataset.balance.after(entry.cost)
             if not entry.body["is_foreign"]:
-                self.unpublished[entry.number] = entry.dataset
-        elif self.unpublished.pop(entry.body["charge"], None) != entry.dataset:
+                self.uncommitted[entry.number] = entry.dataset
+        elif self.uncommitted.pop(entry.body["charge"], None) != entry.dataset:
             raise ValueError("its charge does not exist, or has another release")
         if entry.kind != "charge" and entry.cost != ZERO:
-            raise ValueError("it costs something")
+            raise ValueError("its cost is not 0")
         if entry.balance != dataset.balance or not entry.balance.spent.fits(entry.balance.total):
-            raise ValueError("its balance is wrong or overdrawn")
+            raise ValueError("its balance is wrong, or overdrawn")
         self.number, self.head = entry.number, entry.hash
 
 
-def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> Verified:
+def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> Verification:
     """Walk the whole ledger; raise LedgerError with the first fault.
 
     Args:
@@ -89,8 +87,8 @@ def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> V
         heads: hashes that the ledger must contain.
         releases: texts that the ledger must contain, by their names in messages.
     """
-    walk, is_more = _Walk(), True
-    while is_more:
+    walk, has_more = _Walk(), True
+    while has_more:
         with store.transaction() as execute:
             page = entries.select_entries(execute, "sequence > ?", walk.number, limit=_PAGE)
         for entry in page:
@@ -98,15 +96,15 @@ def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> V
                 walk.check(entry)
             except (ValueError, KeyError, TypeError, ArithmeticError, PrivalueError) as problem:
                 raise _failure(store, f"entry {entry.number}: {problem}") from None
-        is_more = len(page) == _PAGE
+        has_more = len(page) == _PAGE
     if walk.number == 0:
         raise _failure(store, "entry 1 is missing")
     _check_releases(store)
-    fault = store.fault()
+    fault = store.find_fault()
     if fault is not None:
         raise _failure(store, fault)
     _check_evidence(store, heads, releases)
-    return Verified(entries=walk.number, head=walk.head)
+    return Verification(entries=walk.number, head=walk.head)
 
 
 def _failure(store: Store, why: str) -> LedgerError:
@@ -118,8 +116,8 @@ def _check_form(entry: LedgerEntry) -> None:
     body = entry.body
     if body.get("format") != entries.FORMAT:
         raise ValueError("it is of another format")
-    if body.keys() != _KEYS[entry.kind] or sha256(entries.canonical(body)) != entry.hash:
-        raise ValueError("it has another form")
+    if body.keys() != _KEYS[entry.kind] or sha256(entries.canonical_json(body)) != entry.hash:
+        raise ValueError("its fields differ from those of its kind")
     columns = [body[name] for name in ("kind", "dataset", "releases", *AMOUNTS)]
     total, spent, releases = entry.balance
     if columns != [entry.kind, entry.dataset, releases, *entry.cost, *spent, *total]:
@@ -130,31 +128,30 @@ def _check_form(entry: LedgerEntry) -> None:
     entries.check_name(entry.dataset)
     for name in {"previous", "salt", "request", "release", "token"} & body.keys():
         entries.check_hash(body[name])
-    if _TIME.fullmatch(body["at"]) is None:
-        raise ValueError("its time is not a time")
-    datetime.fromisoformat(body["at"])
+    if datetime.fromisoformat(body["at"]).strftime(entries.TIME_FORMAT) != body["at"]:
+        raise ValueError("its time has another format")
 
 
-def _apply_declaration(entry: LedgerEntry, before: _Dataset | None) -> _Dataset:
+def _apply_declaration(entry: LedgerEntry, previous: _Dataset | None) -> _Dataset:
     """Return the state of a dataset after a declaration."""
     terms, promise = BudgetTerms.of(entry.body), entry.promise()
-    now = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
-    if before is not None:
-        now.balance = before.balance._replace(total=entry.balance.total)
-        if terms.accounting != before.terms.accounting:
+    state = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
+    if previous is not None:
+        state.balance = previous.balance._replace(total=entry.balance.total)
+        if terms.accounting != previous.terms.accounting:
             raise ValueError("the accounting changed")
-        if before.balance.releases:
-            now.largest = promise.maximum(before.largest)
-            if terms != before.terms:
-                raise ValueError("whom its total protects changed")
-    if now.largest != entry.promise("largest"):
+        if previous.balance.releases:
+            state.largest = promise.maximum(previous.largest)
+            if terms != previous.terms:
+                raise ValueError("the protection of its total changed")
+    if state.largest != entry.promise("largest"):
         raise ValueError("its largest promise is wrong")
     if not terms.allows(entry.balance.total, promise):
-        raise ValueError("its total is more than it promises")
-    return now
+        raise ValueError("its total exceeds its promise")
+    return state
 
 
-def _check_price(entry: LedgerEntry, terms: BudgetTerms) -> None:
+def _check_cost(entry: LedgerEntry, terms: BudgetTerms) -> None:
     """Raise ValueError if a charge costs less than its promise."""
     body = entry.body
     alpha = None if body["alpha"] is None else float(body["alpha"])
@@ -164,7 +161,7 @@ def _check_price(entry: LedgerEntry, terms: BudgetTerms) -> None:
     if body["steps"] != steps:
         raise ValueError("its number of steps is wrong")
     if not terms.covers(entry.cost, entry.promise(), steps, alpha):
-        raise ValueError("its price is too low")
+        raise ValueError("its cost is too low")
     if body["is_foreign"] and body["request"] != sha256(body["what"]):
         raise ValueError("its request is not the hash of its text")
 
@@ -187,7 +184,7 @@ def release_fault(text: str, charge: LedgerEntry) -> str | None:
         privacy = fields["privacy"]
         claim: list[Any] = [*cost_of(privacy["epsilon"], privacy["delta"])[:2]]
         claim += [privacy["unit"], privacy["neighbours"]]
-        # Its price on a Gaussian total depends on alpha.
+        # Its cost on a Gaussian total depends on alpha.
         claim += [repr(fields["noise"]["alpha"]) if fields.get("mechanism") == "dp-ssp" else None]
         expected = [*charge.body["promise"], *map(charge.body.get, ("unit", "neighbours", "alpha"))]
     except (KeyError, TypeError, UsageError):
@@ -196,9 +193,9 @@ def release_fault(text: str, charge: LedgerEntry) -> str | None:
 
 
 def _check_releases(store: Store) -> None:
-    """Raise LedgerError unless every commit has its release."""
-    after, is_more = 0, True
-    while is_more:
+    """Raise LedgerError unless every commit has its release, unchanged."""
+    after, has_more = 0, True
+    while has_more:
         with store.transaction() as execute:
             rows = execute(
                 "SELECT e.charge, e.release, r.text FROM ledger_entries AS e"
@@ -213,10 +210,11 @@ def _check_releases(store: Store) -> None:
                     fault = release_fault(text, charge)
                 if fault is not None:
                     raise _failure(store, f"the release of entry {after}: {fault}")
-        is_more = len(rows) == _BATCH
+        has_more = len(rows) == _BATCH
 
 
 def _check_evidence(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> None:
+    """Raise LedgerError unless the ledger contains these heads and releases."""
     with store.transaction() as execute:
         for head in heads:
             if last_entry(execute, "hash = ?", head) is None:

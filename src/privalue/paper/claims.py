@@ -7,9 +7,7 @@ hold" if in none, "holds in part" otherwise.
 """
 
 import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import resources
 from itertools import pairwise, product
 from string import Formatter
 from typing import Any
@@ -19,6 +17,7 @@ from scipy.interpolate import CubicSpline
 
 from privalue.core import LswSensitivity, Vector
 from privalue.core.calibration import published_pair
+from privalue.errors import read_texts
 from privalue.paper import evidence, methods
 from privalue.paper.experiments import Curve, Results
 from privalue.paper.theory import paper_limits
@@ -30,17 +29,15 @@ ANY = (0, math.inf)
 
 def decide(tables: Mapping[str, Results]) -> list[dict[str, Any]]:
     """Return all claims with their findings and verdicts, as plain values, in the paper's order."""
-    text = resources.files("privalue.paper").joinpath("claims.toml").read_text("utf-8")
     results = []
-    for claim in tomllib.loads(text)["claims"]:
-        cases = claim.pop("cases")
-        parts = [_judge(tables, {**claim, **case}, claim.get("keys", {})) for case in cases]
-        verdict_of_parts = verdict([part["holds"] for part in parts])
+    for claim in read_texts(__file__, "claims.toml")["claims"]:
+        keys = claim.get("keys", {})
+        parts = [_judge(tables, {**claim, **case}, keys) for case in claim["cases"]]
         results.append(
             {
                 "sentence": claim["sentence"],
                 "test": claim["test"],
-                "verdict": verdict_of_parts,
+                "verdict": verdict([part["holds"] for part in parts]),
                 "parts": parts,
             }
         )
@@ -135,7 +132,7 @@ def alike(curves: Sequence[Curve], threshold: float) -> Finding:
     private, plain = curves
     ratios = private.values / plain.values
     last = evidence.estimate(ratios[:, -1])
-    since = evidence.reached(private.at, ratios.mean(axis=0), threshold)
+    since = evidence.settling_point(private.at, ratios.mean(axis=0), threshold)
     numbers = {
         "ratio": last.value,
         "last": private.at[-1],
@@ -148,7 +145,7 @@ def alike(curves: Sequence[Curve], threshold: float) -> Finding:
 def alike_at_best_ridge(curves: Sequence[Curve], threshold: float) -> Finding:
     """Test whether DP-LSL with the best lambda is as accurate as LSW."""
     private, plain = curves
-    ratio = evidence.lowest(private.at, private.mean)[1] / float(plain.mean[-1])
+    ratio = evidence.minimum(private.at, private.mean)[1] / float(plain.mean[-1])
     return ratio <= threshold, {"ratio": ratio}
 
 
@@ -163,7 +160,7 @@ def useful_before(curves: Sequence[Curve]) -> Finding:
     """Test that DP-LSL beats a constant estimate at a smaller m than DP-LSW beats DP-LSL."""
     lsw, lsl = curves
     constant = methods.rmse(np.full(len(methods.truth()), 0.5))
-    useful = evidence.reached(lsl.at, lsl.mean, constant)
+    useful = evidence.settling_point(lsl.at, lsl.mean, constant)
     return useful < evidence.crossing(lsw, lsl)[0], {"useful": useful}
 
 

@@ -23,6 +23,8 @@ from privalue.core import Integers, Vector
 from privalue.errors import UsageError
 from privalue.paper.experiments import Curve
 
+_DRAWS, _SEED = 400, 1  # of the bootstrap
+
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
@@ -64,15 +66,15 @@ def slope(curve: Curve) -> Estimate:
     return estimate(np.log(curve.values) @ x / float(x @ x))
 
 
-def reached(x: Vector, y: Vector, level: float) -> float:
+def settling_point(x: Vector, y: Vector, level: float) -> float:
     """Return the least x from which y stays at or below the level; infinite if it ends above.
 
     Between points the curve is interpolated linearly in both logarithms.
     """
-    above = np.flatnonzero(~(y <= level))
-    if len(above) == 0:
+    places = np.flatnonzero(~(y <= level))
+    if len(places) == 0:
         return float(x[0])
-    last = int(above[-1])
+    last = int(places[-1])
     if last == len(x) - 1:
         return math.inf
     (x0, x1), (y0, y1) = np.log(x[last : last + 2]), np.log(y[last : last + 2])
@@ -87,11 +89,11 @@ def crossing(a: Curve, b: Curve) -> tuple[float, bool]:
     differences of logarithms.
     """
     signs, logs = above(a, b), np.log(a.values / b.values)
-    at = reached(a.at, np.exp(logs.mean(axis=0)), 1.0)
+    at = settling_point(a.at, np.exp(logs.mean(axis=0)), 1.0)
     return at, True in signs and signs[-1] is False
 
 
-def lowest(at: Vector, mean: Vector) -> tuple[float, float]:
+def minimum(at: Vector, mean: Vector) -> tuple[float, float]:
     """Return position and height of the minimum.
 
     Both are those of a parabola through the lowest point and its neighbours, in logarithms.
@@ -109,9 +111,7 @@ def lowest(at: Vector, mean: Vector) -> tuple[float, float]:
     return math.exp(shift), math.exp(float(base))
 
 
-def resampled_slope(
-    curves: Sequence[Curve], x: Vector, *, draws: int = 400, seed: int = 1
-) -> Estimate:
+def resampled_slope(curves: Sequence[Curve], x: Vector) -> Estimate:
     """Estimate the slope of ln(argmin) against ln x, with a bootstrap over runs (Efron 1979).
 
     The lambda with the least mean error is a property of all runs together, so runs are resampled,
@@ -120,18 +120,16 @@ def resampled_slope(
     Args:
         curves: the error along lambda, a curve for each x.
         x: the batch sizes.
-        draws: the number of bootstrap samples.
-        seed: of the bootstrap.
     """
     runs = len(curves[0].values)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(_SEED)
     centred = np.log(x) - np.log(x).mean()
 
     def slope_of(sample: Integers) -> float:
-        best = [lowest(curve.at, curve.values[sample].mean(axis=0))[0] for curve in curves]
+        best = [minimum(curve.at, curve.values[sample].mean(axis=0))[0] for curve in curves]
         return float(np.log(best) @ centred / (centred @ centred))
 
-    spread = np.array([slope_of(generator.integers(runs, size=runs)) for _ in range(draws)])
+    spread = np.array([slope_of(generator.integers(runs, size=runs)) for _ in range(_DRAWS)])
     low, high = np.quantile(spread, [0.025, 0.975])
     value = slope_of(np.arange(runs, dtype=np.int64))
     return Estimate(value=value, error=float(spread.std()), low=float(low), high=float(high))

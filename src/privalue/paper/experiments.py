@@ -86,7 +86,7 @@ def _lambdas(low: float, decades: int, per_decade: int) -> list[float]:
     return [float(f"{ridge:.6g}") for ridge in low * 10**steps]
 
 
-def _scheduled(
+def _with_schedules(
     make: Callable[[float, str], Method], schedules: Sequence[str], m: int
 ) -> list[Method]:
     return [make(methods.scheduled_ridge(text, m), text) for text in schedules]
@@ -98,7 +98,7 @@ CONVERGENCE = ("1", "sqrt(m)", "100 sqrt(m)")  # the paper does not say which la
 def panel_1(effort: Effort) -> Iterator[Case]:
     """LSL and LSW without privacy, RMSE against m."""
     for aggregation, m in product((1, 2), effort.sizes()):
-        for method in (LSW, *_scheduled(methods.plain_lsl, CONVERGENCE, m)):
+        for method in (LSW, *_with_schedules(methods.plain_lsl, CONVERGENCE, m)):
             yield Case(method=method, features=Features(aggregation=aggregation), trajectories=m)
 
 
@@ -123,8 +123,8 @@ def panel_3(effort: Effort) -> Iterator[Case]:
     """All four algorithms with pairs aggregated, RMSE against m."""
     for bound, m in product(BOUNDS, effort.sizes()):
         ridges = (
-            *_scheduled(methods.plain_lsl, AGGREGATED, m),
-            *_scheduled(methods.dp_lsl, AGGREGATED, m),
+            *_with_schedules(methods.plain_lsl, AGGREGATED, m),
+            *_with_schedules(methods.dp_lsl, AGGREGATED, m),
         )
         for method in (LSW, DP_LSW, *ridges):
             features = Features(bound=bound, aggregation=2)
@@ -141,7 +141,7 @@ def panel_4(effort: Effort) -> Iterator[Case]:
         features = Features(bound=bound, aggregation=size)
         case = Case(method=DP_LSW, features=features, trajectories=m, measure="excess")
         yield case
-        for method in _scheduled(methods.dp_lsl, (SQRT, LINEAR), m):
+        for method in _with_schedules(methods.dp_lsl, (SQRT, LINEAR), m):
             yield replace(case, method=method)
             if size > 1:  # with features of norm 1, aggregation does not change ||Phi||
                 yield replace(case, method=method, features=replace(features, normalised=True))
@@ -196,8 +196,8 @@ def panels_exact(effort: Effort) -> Iterator[Case]:
         for method in (EXACT_LSW, DP_LSW, *ridges):
             yield Case(method=method, features=Features(), trajectories=m)
     for size, m in product(SIZES, reduced.sizes()):
-        exact = _scheduled(methods.exact_lsl, ["sqrt(m)"], m)
-        published = _scheduled(methods.dp_lsl, [LINEAR], m)
+        exact = _with_schedules(methods.exact_lsl, ["sqrt(m)"], m)
+        published = _with_schedules(methods.dp_lsl, [LINEAR], m)
         for method in (EXACT_LSW, DP_LSW, *exact, *published):
             features = Features(aggregation=size)
             yield Case(method=method, features=features, trajectories=m, measure="excess")

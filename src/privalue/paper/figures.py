@@ -1,15 +1,14 @@
 """Plot the results, as ``figures.toml`` describes, in the style of ``figures.mplstyle``."""
 
 import math
-import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privalue.paper.evidence import reached
+from privalue.errors import read_texts
+from privalue.paper.evidence import settling_point
 from privalue.paper.experiments import PUBLISHED, SSP, TARGETS, Curve, Results
 from privalue.paper.methods import rmse, truth
 from privalue.report.drawing import Axes, Figure, LogLocator, NullLocator, mpl
@@ -21,12 +20,10 @@ Tables = Mapping[str, Results]
 def draw_all(tables: Tables, folder: Path) -> dict[str, list[Path]]:
     """Write every figure as PNG and SVG (reproducible byte by byte); return files by figure."""
     files: dict[str, list[Path]] = {}
-    package = resources.files("privalue.paper")
-    described = tomllib.loads(package.joinpath("figures.toml").read_text("utf-8"))
-    style = package.joinpath("figures.mplstyle")
-    with resources.as_file(style) as path, mpl.rc_context(fname=path):
-        for spec in described["figures"]:
-            figure = _figure(tables[spec["results"]], spec, described["styles"])
+    texts = read_texts(__file__, "figures.toml")
+    with mpl.rc_context(fname=Path(__file__).with_name("figures.mplstyle")):
+        for spec in texts["figures"]:
+            figure = _figure(tables[spec["results"]], spec, texts["styles"])
             name = spec["name"]
             files[name] = [folder / f"{name}.png", folder / f"{name}.svg"]
             figure.savefig(files[name][0], metadata={"Software": "privalue"})
@@ -94,7 +91,7 @@ def _decorate(axes: Axes, table: Results, part: Mapping[str, Any], spec: Mapping
         guide = 1e3 * (at / at[0]) ** slope
         axes.plot(at, guide, color=GREY, linewidth=1, linestyle=":", label=f"slope {slope:g}")
     if "arrows" in part:
-        _point_out_savings(axes, table, part["keys"])
+        _draw_savings(axes, table, part["keys"])
     if "legend" in part:
         axes.legend(loc=part["legend"])
 
@@ -106,11 +103,11 @@ def _tick(y: float, _: object = None) -> str:
     return f"{y:,.0f}" if 1 <= y < 1e4 else f"$10^{{{round(np.log10(y))}}}$"
 
 
-def _point_out_savings(axes: Axes, table: Results, keys: Mapping[str, Any]) -> None:
+def _draw_savings(axes: Axes, table: Results, keys: Mapping[str, Any]) -> None:
     """Draw an arrow at each target from our curve to the better of the paper's two."""
     curves = {name: table.curve(best="ridge", algorithm=name, **keys) for name in (*PUBLISHED, SSP)}
     for target in TARGETS:
-        sizes = {name: reached(curve.at, curve.mean, target) for name, curve in curves.items()}
+        sizes = {name: settling_point(c.at, c.mean, target) for name, c in curves.items()}
         our_size, paper_size = sizes[SSP], min(sizes[name] for name in PUBLISHED)
         if not (math.isfinite(our_size) and math.isfinite(paper_size)):
             continue

@@ -9,7 +9,7 @@ The paper's setting ([BGP16] section 6):
 | Rmax/(1-gamma) | ``WIDE``                 | 100: implied by rewards in [0, 1]         |
 | F_max          | ``TIGHT``                | 1: a public bound of all returns          |
 | lambda         | ``method.ridge``         | (lambda/2m) ||theta||^2 beside the mean loss |
-| theta_X        | ``outcome.clean``        | the estimate before noise                 |
+| theta_X        | ``outcome.noiseless``    | the estimate before noise                 |
 | theta_X + eta  | ``outcome.theta``        | the estimate that would be released       |
 
 m and the number of the run identify a batch. Its first-visit statistics are drawn directly from
@@ -171,7 +171,7 @@ class Outcome(NamedTuple):
 
     values: Vector
     theta: Vector
-    clean: Vector
+    noiseless: Vector
 
 
 @cache
@@ -218,16 +218,16 @@ def outcome(method: Method, features: Features, trajectories: int, run: int) -> 
     """Return the algorithm's estimate from one batch, with seeded noise and without clipping."""
     phi, statistics = design_of(features), batch(trajectories, run, features.bound)
     if method.ridge is None:
-        clean = lsw(statistics.mean_returns(method.unvisited), phi)
+        noiseless = lsw(statistics.mean_returns(method.unvisited), phi)
     else:
-        clean = lsl(statistics.counts, statistics.return_sums, phi, method.ridge)
+        noiseless = lsl(statistics.counts, statistics.return_sums, phi, method.ridge)
     if not method.keys:
-        return Outcome(phi.values(clean), clean, clean)
+        return Outcome(phi.values(noiseless), noiseless, noiseless)
     study, mechanism = _mechanism(method, features, trajectories)
     perturbed = mechanism.perturb(statistics, "values", {})
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
     theta = theta_of(study, mechanism, {"values": perturbed.center + noise})
-    return Outcome(phi.values(theta), theta, clean)
+    return Outcome(phi.values(theta), theta, noiseless)
 
 
 def lsw_excess(phi: Design, eta: Vector) -> float:
@@ -244,7 +244,7 @@ def lsl_excess(phi: Design, counts: Any, ridge: float, eta: Vector, m: int) -> f
 def excess(method: Method, features: Features, trajectories: int, run: int) -> float:
     """Return the excess empirical risk of an estimate: J is quadratic with minimum at theta_X."""
     result, phi = outcome(method, features, trajectories, run), design_of(features)
-    eta = result.theta - result.clean
+    eta = result.theta - result.noiseless
     if method.ridge is None:
         return lsw_excess(phi, eta)
     counts = batch(trajectories, run, features.bound).counts

@@ -22,7 +22,7 @@ from jinja2 import Environment, PackageLoader
 
 from privalue.paper import experiments
 from privalue.paper.claims import decide
-from privalue.paper.evidence import reached
+from privalue.paper.evidence import settling_point
 from privalue.paper.experiments import Effort, Results
 
 LABELS = {
@@ -59,7 +59,7 @@ def reproduce(
     """Run every experiment, decide the claims, and write tables and figures into a folder."""
     from privalue.paper.figures import draw_all  # noqa: PLC0415 - Matplotlib, which is an extra
 
-    began = time.monotonic()
+    start = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     tables = experiments.run_all(effort, processes=processes, progress=progress)
     claims, needed = decide(tables), savings(tables["surpassed"])
@@ -84,7 +84,7 @@ def reproduce(
         savings=needed,
         pictures=[file for files in pictures.values() for file in files],
         files=[folder / name for name in (*texts, *(f"{name}.csv" for name in tables))],
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - start,
     )
 
 
@@ -102,7 +102,7 @@ def savings(table: Results) -> list[dict[str, Any]]:
             for name in (*experiments.PUBLISHED, *experiments.OURS, "LSW")
         }
         for target in experiments.TARGETS:
-            sizes = {name: reached(c.at, c.mean, target) for name, c in curves.items()}
+            sizes = {name: settling_point(c.at, c.mean, target) for name, c in curves.items()}
             least = min(sizes[name] for name in experiments.PUBLISHED)
             for name, m in sizes.items():
                 finite = math.isfinite(m)

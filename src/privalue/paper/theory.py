@@ -7,7 +7,7 @@ Labels such as ap:lem:max are those of the paper's source.
 | symbol                | here                   | shape | public                                  |
 |-----------------------|------------------------|-------|-----------------------------------------|
 | m                     | ``trajectories``       |       | yes                                     |
-| p_s                   | ``chances``            | N     | yes: of the policy, not of the data     |
+| p_s                   | ``visits``             | N     | yes: of the policy, not of the data     |
 | p_{s,s'}              | ``joint``              | N x N | yes; its diagonal is p_s                |
 | \\|X_s\\| ~ B_{m,p_s} | ``counts``, ``n``      | N     | **private**                             |
 | w_s or rho_s          | ``design.weights``     | N     | yes                                     |
@@ -66,7 +66,7 @@ class Setting:
 
     design: Design
     calibration: Calibration
-    chances: Vector
+    visits: Vector
     trajectories: int
     largest: float
     joint: Vector | None = None  # for DP-LSL
@@ -74,16 +74,16 @@ class Setting:
 
     def __post_init__(self) -> None:
         n, largest = self.design.states, self.largest
-        p = _checked(self.chances, self.trajectories, self.calibration.beta)
-        _require(p.shape == (n,), f"chances has shape {p.shape}; it must be ({n},), one per state")
+        p = _check_visits(self.visits, self.trajectories, self.calibration.beta)
+        _require(p.shape == (n,), f"visits has shape {p.shape}; it must be ({n},), one per state")
         _require(0 < largest < math.inf, f"largest is {largest}; it must be above 0 and finite")
         p.setflags(write=False)
-        object.__setattr__(self, "chances", p)
+        object.__setattr__(self, "visits", p)
         if self.joint is not None:
-            both = _checked(self.joint, 1, 1.0)
+            both = _check_visits(self.joint, 1, 1.0)
             _require(both.shape == (n, n), f"joint has shape {both.shape}; it must be ({n}, {n})")
             fits = np.allclose(np.diag(both), p) and bool(np.all(both <= p[:, None] + 1e-9))
-            _require(fits, "joint must have chances as its diagonal, and no row entry above it")
+            _require(fits, "joint must have visits as its diagonal, and no row entry above it")
             both.setflags(write=False)
             object.__setattr__(self, "joint", both)
 
@@ -119,8 +119,8 @@ def phi_lsl_as_published(setting: Setting, counts: Integers, k: int = 0) -> floa
     Algorithm 2 rightly has min.
     """
     slope, offset = _slope_and_offset(setting)
-    visits = np.maximum(counts + k, setting.trajectories)
-    return (slope * math.sqrt(float(setting.design.weights @ visits)) + offset) ** 2
+    shifted_counts = np.maximum(counts + k, setting.trajectories)
+    return (slope * math.sqrt(float(setting.design.weights @ shifted_counts)) + offset) ** 2
 
 
 def _slope_and_offset(setting: Setting) -> tuple[float, float]:
@@ -172,57 +172,57 @@ def largest_lsw_term(a: float, b: float) -> float:
     return max(1 / a**2, math.exp(-b * (a - 1)))
 
 
-def inverse_square_bound(chances: ArrayLike, trajectories: int) -> Vector:
+def inverse_square_bound(visits: ArrayLike, trajectories: int) -> Vector:
     """Return 6/(p^2 (m+1)(m+2)) >= E[B^{-2} 1{B >= 1}] (ap:lem:bin without negative terms)."""
-    p = _checked(chances, trajectories, 1.0)
+    p = _check_visits(visits, trajectories, 1.0)
     return _six_over(p, (trajectories + 1) * (trajectories + 2))
 
 
-def lsw_term_bound_as_published(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
+def lsw_term_bound_as_published(visits: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return 6/(p^2 (m+1)(m+2)) + (e^2 beta^2/4) (1 - (1 - e^-beta) p)^m.
 
     As a bound it is FALSE (ap:lem:expmax).
     """
-    p = _checked(chances, trajectories, beta, most=2)
+    p = _check_visits(visits, trajectories, beta, most=2)
     tail = math.e**2 / 4 * beta**2 * _power(-math.expm1(-beta) * p, trajectories)
     return np.where(p > 0, inverse_square_bound(p, trajectories) + tail, 1.0)
 
 
-def lsw_term_bound(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
+def lsw_term_bound(visits: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return 6/(p^2 (m+1)(m+2)) + e^beta (1 - (1-e^-beta) p)^m.
 
     It bounds E[max_k e^{-k beta}/max(B - k, 1)^2], which is at most 1; the case p = 0 follows.
     """
-    p = _checked(chances, trajectories, beta)
+    p = _check_visits(visits, trajectories, beta)
     tail = np.exp(np.minimum(beta + special.xlog1py(trajectories, math.expm1(-beta) * p), 0))
     return np.minimum(inverse_square_bound(p, trajectories) + tail, 1.0)
 
 
-def lsw_term_short_bound_as_published(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
+def lsw_term_short_bound_as_published(visits: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return 6 (1/(p m)^2 + beta^2 (1 - beta p/2)^m) for beta <= 1/2.
 
     As a bound it is FALSE (section 5).
     """
-    p = _checked(chances, trajectories, beta, most=0.5)
+    p = _check_visits(visits, trajectories, beta, most=0.5)
     tail = 6 * beta**2 * _power(beta / 2 * p, trajectories)
     return np.where(p > 0, _six_over(p, trajectories**2) + tail, 1.0)
 
 
-def lsw_term_short_bound(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
+def lsw_term_short_bound(visits: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return 6/(p m)^2 + 2 (1 - beta p/2)^m, which bounds the same for beta <= 1/2."""
-    p = _checked(chances, trajectories, beta, most=0.5)
+    p = _check_visits(visits, trajectories, beta, most=0.5)
     tail = 2 * _power(beta / 2 * p, trajectories)
     return np.minimum(_six_over(p, trajectories**2) + tail, 1.0)
 
 
-def expected_lsw_term(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
+def expected_lsw_term(visits: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return E[max_k e^{-k beta}/max(B - k, 1)^2] for B ~ B_{m,p}, to a relative 1e-10.
 
     The maximum is 1 at B = 0, else max{B^-2, e^{-beta (B - 1)}}. Where the second term is larger,
     it is summed over another binomial: e^{-beta n} P[B_{m,p} = n] = E[e^{-beta B}] P[B_{m,q} = n]
     with q = p e^-beta / (1 - (1 - e^-beta) p).
     """
-    checked = _checked(chances, trajectories, beta)
+    probabilities = _check_visits(visits, trajectories, beta)
     beta = min(beta, 2.0)  # above 2 ln 2 the second term is never larger: the result is constant
 
     def term(p: float) -> float:
@@ -233,27 +233,27 @@ def expected_lsw_term(chances: ArrayLike, trajectories: int, beta: float) -> Vec
         fast = (mass / n**2)[beta * (n - 1) >= 2 * np.log(n)].sum()
         return float(_power(p, trajectories) + math.exp(beta) * slow + fast)
 
-    return _map_distinct(term, checked)
+    return _map_distinct(term, probabilities)
 
 
 def lsw_excess_bound_as_published(setting: Setting) -> float:
     """Return C^2 sum_s w_s ``lsw_term_bound_as_published``: FALSE (appendix D, theorem)."""
-    return lsw_factor(setting) * _weighted(setting, lsw_term_bound_as_published)
+    return lsw_factor(setting) * _weighted_sum(setting, lsw_term_bound_as_published)
 
 
 def lsw_excess_bound(setting: Setting, noise: Noise = "isotropic") -> float:
     """Return C^2 sum_s w_s ``lsw_term_bound`` >= E[excess]: appendix D's theorem, corrected."""
-    return lsw_factor(setting, noise) * _weighted(setting, lsw_term_bound)
+    return lsw_factor(setting, noise) * _weighted_sum(setting, lsw_term_bound)
 
 
 def lsw_excess_short_bound_as_published(setting: Setting) -> float:
     """Return C^2 sum_s w_s ``lsw_term_short_bound_as_published``: FALSE (section 5, theorem)."""
-    return lsw_factor(setting) * _weighted(setting, lsw_term_short_bound_as_published)
+    return lsw_factor(setting) * _weighted_sum(setting, lsw_term_short_bound_as_published)
 
 
 def lsw_excess_short_bound(setting: Setting, noise: Noise = "isotropic") -> float:
     """Return C^2 sum_s w_s ``lsw_term_short_bound``: section 5's theorem, corrected."""
-    return lsw_factor(setting, noise) * _weighted(setting, lsw_term_short_bound)
+    return lsw_factor(setting, noise) * _weighted_sum(setting, lsw_term_short_bound)
 
 
 def expected_lsw_excess(setting: Setting, noise: Noise = "isotropic") -> Bounds:
@@ -262,7 +262,7 @@ def expected_lsw_excess(setting: Setting, noise: Noise = "isotropic") -> Bounds:
     E[psi] <= sum_s w_s T_s with T_s from ``expected_lsw_term``. E[psi] >= w_s T_s for any s, and
     E[psi] >= e^{-k beta} sum_s w_s E[max(|X_s| - k, 1)^-2] for any k.
     """
-    p, m, beta = setting.chances, setting.trajectories, setting.calibration.beta
+    p, m, beta = setting.visits, setting.trajectories, setting.calibration.beta
     places = np.unique(np.maximum(np.round(m * p) - 1, 0))
     chosen_places = np.linspace(0, len(places) - 1, min(len(places), _CANDIDATES)).astype(np.int64)
     ks = np.concatenate([[0.0], places[chosen_places]])
@@ -320,10 +320,10 @@ def largest_lsl_term(a: float, c: float, m: float) -> float:
     return m * math.exp(-c * (m - a)) if c * m <= 1 else math.exp(c * a - 1) / c
 
 
-def expected_lsl_term(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
+def expected_lsl_term(visits: ArrayLike, trajectories: int, beta: float) -> Vector:
     """Return E[max_k e^{-k beta} min(B + k, m)] for B ~ B_{m,p}, summed, to a relative 1e-10."""
-    checked = _checked(chances, trajectories, beta)
-    return _map_distinct(lambda p: _lsl_moments(p, trajectories, beta)[0], checked)
+    p = _check_visits(visits, trajectories, beta)
+    return _map_distinct(lambda x: _lsl_moments(x, trajectories, beta)[0], p)
 
 
 def _lsl_moments(p: float, m: int, beta: float) -> Vector:
@@ -343,8 +343,8 @@ def lsl_excess_bound_as_published(setting: Setting) -> float:
 
     It is FALSE (appendix E, theorem).
     """
-    p, m, beta = setting.chances, setting.trajectories, setting.calibration.beta
-    _checked(p, m, beta, most=0.5)
+    p, m, beta = setting.visits, setting.trajectories, setting.calibration.beta
+    _check_visits(p, m, beta, most=0.5)
     alone = p[:, None] - _joint(setting)  # pbar
     one = 1 / (2 * math.e * beta)
     products = _products(setting) + one * m * alone * _power(p, m - 1)
@@ -357,7 +357,7 @@ def lsl_excess_bound(setting: Setting) -> float:
     The paper's terms (1-p_s)^m/(2 e beta) and pbar_{s,s'} (1-p_s')^{m-1}/(2 e beta), s != s',
     become h and p_s h, for all s and s'. h = 1/(e beta) once m >= 1/beta.
     """
-    p, m = setting.chances, setting.trajectories
+    p, m = setting.visits, setting.trajectories
     h = largest_lsl_term(0.0, setting.calibration.beta, m)
     return _lsl_sum(setting, m * p + h, _products(setting) + m * h * p[:, None])
 
@@ -370,7 +370,7 @@ def lsl_excess_summed_bound(setting: Setting) -> float:
     E[|X_s| G_s'] depends on B = |X_s'| alone: given B, the mean of |X_s| is
     B p_{s,s'}/p_s' + (m - B) pbar_{s,s'}/(1 - p_s').
     """
-    p, m, joint = setting.chances, setting.trajectories, _joint(setting)
+    p, m, joint = setting.visits, setting.trajectories, _joint(setting)
     mean, with_b = _map_distinct(lambda x: _lsl_moments(x, m, setting.calibration.beta), p).T
     both = np.divide(joint, p, out=np.zeros_like(joint), where=p > 0)
     alone = np.divide(p[:, None] - joint, 1 - p, out=np.zeros_like(joint), where=p < 1)
@@ -390,14 +390,14 @@ def _lsl_sum(setting: Setting, mean: Vector, products: Vector) -> float:
     rho, m, energy = setting.design.weights, setting.trajectories, _energy(setting)
     slope, offset = _slope_and_offset(setting)
     start = setting.ridge * setting.design.dimension / (2 * m)
-    first = 2 * offset**2 * (start + float(energy @ setting.chances))
+    first = 2 * offset**2 * (start + float(energy @ setting.visits))
     second = 2 * slope**2 * float(rho @ (start * mean + energy @ products / m))
     return lsl_factor(setting) * (first + second)
 
 
 def _products(setting: Setting) -> Vector:
     """Return E[|X_s| |X_s'|] = m (m - 1) p_s p_s' + m p_{s,s'} (ap:lem:pssp)."""
-    p, m = setting.chances, setting.trajectories
+    p, m = setting.visits, setting.trajectories
     return np.asarray(m * (m - 1) * np.outer(p, p) + m * _joint(setting))
 
 
@@ -426,9 +426,9 @@ def _power(x: ArrayLike, m: int) -> Vector:
     return np.asarray(np.exp(special.xlog1py(m, -np.asarray(x))))
 
 
-def _weighted(setting: Setting, term: Callable[[ArrayLike, int, float], Vector]) -> float:
+def _weighted_sum(setting: Setting, term: Callable[[ArrayLike, int, float], Vector]) -> float:
     """Return the sum over states of the weights times a term of p_s, m and beta."""
-    terms = term(setting.chances, setting.trajectories, setting.calibration.beta)
+    terms = term(setting.visits, setting.trajectories, setting.calibration.beta)
     return float(setting.design.weights @ terms)
 
 
@@ -450,9 +450,9 @@ def _map_distinct(function: Callable[[float], ArrayLike], p: Vector) -> Vector:
     return np.array([function(float(x)) for x in distinct])[where.reshape(p.shape)]
 
 
-def _checked(chances: ArrayLike, m: int, beta: float, most: float = math.inf) -> Vector:
+def _check_visits(visits: ArrayLike, m: int, beta: float, most: float = math.inf) -> Vector:
     """Return the probabilities as an array; raise UsageError for p, m or beta out of range."""
-    p = np.array(chances, dtype=np.float64)
+    p = np.array(visits, dtype=np.float64)
     bad = p[~((p >= 0) & (p <= 1))]
     _require(not bad.size, f"a probability of a visit is {bad[:1]}; it must be in [0, 1]")
     whole = isinstance(m, Integral) and m >= 1

@@ -11,7 +11,7 @@ True
 """
 
 from privalue.planning.half_width import HalfWidth
-from privalue.planning.off_policy import least_retained_weight
+from privalue.planning.off_policy import least_kept_mass
 from privalue.planning.plans import Plan, plan, usefulness_notices
 from privalue.planning.predict import (
     NOISES,
@@ -38,7 +38,7 @@ __all__ = [
     "Plan",
     "Setting",
     "large_delta",
-    "least_retained_weight",
+    "least_kept_mass",
     "mechanism_of_study",
     "noise_factors",
     "plan",

@@ -1,14 +1,14 @@
-"""Bound the importance weight after clipping (from below) and the off-policy error (from above).
+"""Bound the kept mass of clipped weights (from below) and the off-policy error (from above).
 
 | symbol  | here           | public | meaning                                              |
 |---------|----------------|--------|------------------------------------------------------|
 | pi, b   | ``target``, ``behaviour`` | yes | probabilities of actions, by state              |
 | w       |                | **no** | product of pi/b over the rows of a trajectory        |
 | C       | ``clip``       | yes    | weights are clipped at C                             |
-| kappa   | ``kept``       | yes here | E min(w, C), the weight that clipping retains      |
+| kappa   | ``kept``       | yes here | kept mass: E min(w, C), the weight after clipping  |
 | tau     | 1 - kappa      | yes here | the weight clipped, or lost where b is 0           |
 | T       | ``steps``      | yes    | the most rows of a trajectory                        |
-| V_t(x)  |                | yes    | least weight retained over t more rows; x = ln w     |
+| V_t(x)  |                | yes    | least kept mass over t more rows; x = ln w           |
 
 Under pi, kappa is the mean of min(1, C/w). Whatever states a trajectory visits,
 
@@ -16,7 +16,7 @@ Under pi, kappa is the mean of min(1, C/w). Whatever states a trajectory visits,
 
 bounds it: kappa >= V_T(0) for trajectories of at most T rows (docs/proofs/weights.md, theorem 8).
 V falls in x, so it is computed on a grid with every shift rounded up. The value's bias is at most
-tau R (theorem 4); noise and sampling error, divided by the retained kappa m, come on top.
+tau R (theorem 4); noise and sampling error, divided by kappa m, come on top.
 """
 
 import math
@@ -46,19 +46,19 @@ class ClipRow:
     """
 
     clip: float
-    kept: float  # weight that clipping retains: the least; in a world, the mean
+    kept: float  # kept mass: the least; in a world, the mean
     bias: float  # of clipping; in a world it is part of the error
     noise: float  # privacy noise and sampling error, at the study's level
     error: float  # at the study's level; in a world, the root mean square error
 
     @property
     def supported(self) -> bool:
-        """Return whether enough weight is retained for a release to call the value supported."""
+        """Return whether the kept mass is enough for a release to call the value supported."""
         return self.kept > SUPPORTED
 
 
-def least_retained_weight(target: Vector, behaviour: Vector, clip: float, steps: int) -> float:
-    """Return V_T(0): in every world clipping retains at least this weight.
+def least_kept_mass(target: Vector, behaviour: Vector, clip: float, steps: int) -> float:
+    """Return V_T(0): in every world the kept mass is at least this.
 
     Args:
         target: pi, states x actions.
@@ -113,21 +113,21 @@ def bound_row(study: Study, trajectories: float, clip: float, steps: int | None)
     target, behaviour = np.zeros(shape), np.zeros(shape)
     target[pairs.state_of, pairs.action_of] = policies["target"]
     behaviour[pairs.state_of, pairs.action_of] = policies["behaviour"]
-    retained = least_retained_weight(target, behaviour, clip, steps)
-    noise = reach * _noise_and_sampling(with_clip(study, clip), trajectories, retained)
-    bias = reach * (1 - retained)
-    return ClipRow(clip=clip, kept=retained, bias=bias, noise=noise, error=min(bias + noise, reach))
+    mass = least_kept_mass(target, behaviour, clip, steps)
+    noise = reach * _noise_and_sampling(with_clip(study, clip), trajectories, mass)
+    bias = reach * (1 - mass)
+    return ClipRow(clip=clip, kept=mass, bias=bias, noise=noise, error=min(bias + noise, reach))
 
 
-def _noise_and_sampling(study: Study, trajectories: float, retained: float) -> float:
-    """Return the quantile of noise and sampling error, over the retained weight, at most 1.
+def _noise_and_sampling(study: Study, trajectories: float, kept_mass: float) -> float:
+    """Return the quantile of noise and sampling error, divided by the kept mass, at most 1.
 
     In units of R: the noise of both sums at |u| = 1/2, and a sampling variance of C n/4, each the
     largest possible (docs/proofs/weights.md, theorems 5 and 6).
     """
     mechanism = mechanism_of_study(study, None)
     assert isinstance(mechanism, Ope)
-    clip, mass = mechanism.terms.limits.clip, retained * trajectories
+    clip, mass = mechanism.terms.limits.clip, kept_mass * trajectories
     returns, weights = (scale * clip / GRID_STEPS for scale in mechanism.scales[:2])
     sampling = math.sqrt(study.limits.max_trajectories_per_person * clip * mass / 4)
 
@@ -139,14 +139,14 @@ def _noise_and_sampling(study: Study, trajectories: float, retained: float) -> f
 
 def world_row(study: Study, trajectories: int, clip: float, world: World) -> ClipRow:
     """Return the error of a clip in a world, predicted by synthetic releases."""
-    changed = with_clip(study, clip)
-    source = FromWorld(changed, world)
-    prediction = predict(changed, source, trajectories)
+    candidate = with_clip(study, clip)
+    source = FromWorld(candidate, world)
+    prediction = predict(candidate, source, trajectories)
     low, high = study.values.return_bounds
     return ClipRow(
         clip=clip,
-        kept=source.retained_weight,
-        bias=(high - low) * max(1 - source.retained_weight, 0.0),
+        kept=source.kept_mass,
+        bias=(high - low) * max(1 - source.kept_mass, 0.0),
         noise=float(prediction.by_key.max()),
         error=prediction.rmse,
     )

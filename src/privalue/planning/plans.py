@@ -2,7 +2,7 @@
 
 Every plan has the half-width of a state's interval by the number of people who visit the state,
 which needs no assumptions. With visits or a public world it has a row for each state and an overall
-error. For dp-ope it has the retained weight and a bound of the error, for several clips.
+error. For dp-ope it has the kept mass and a bound of the error, for several clips.
 """
 
 import math
@@ -16,13 +16,13 @@ import numpy as np
 
 from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.errors import StudyError, UsageError, plural
-from privalue.estimate import SUPPORTED
+from privalue.estimate import SUPPORTED, key_labels
 from privalue.planning import solve as solvers
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
 from privalue.planning.off_policy import CLIPS, ClipRow, bound_row, world_row
 from privalue.planning.predict import Prediction, mechanism_of_study, predict
 from privalue.planning.preflight import Usefulness, large_delta, usefulness
-from privalue.planning.sentences import PlanNotice, notice, question, say
+from privalue.planning.sentences import PlanNotice, notice, question_error, sentence
 from privalue.planning.suggestions import Setting, Suggestion, suggestions
 from privalue.simulation import world as world_of
 from privalue.study import SMOOTH, Study
@@ -81,7 +81,7 @@ class Plan:
         states: a row for every state, if visits or a world are known.
         rmse: the overall error, if visits or a world are known.
         without_privacy: the overall error without noise.
-        clips: for dp-ope, the retained weight and the error by clip, the study's own included.
+        clips: for dp-ope, the kept mass and the error by clip, the study's own included.
         answer: the people, trajectories or epsilon that a target needs.
         notices: assumptions and warnings.
         setting: the other arguments of ``plan``.
@@ -114,18 +114,18 @@ class Plan:
         m = plural(self.trajectories or 0, "trajectory")
         if self.clips:
             name = "policy" if self.rmse is None else "policy-in-a-world"
-            return say("headline", name, trajectories=m, **asdict(_study_clip(self))) + "."
+            return sentence("headline", name, trajectories=m, **asdict(_study_clip(self))) + "."
         sentences = []
         if self.useful:
             visits = [threshold.visits for threshold in self.useful]
             names = dict(zip(("half", "tenth", "hundredth"), visits, strict=True))
-            sentences.append(say("headline", "useful", **names))
+            sentences.append(sentence("headline", "useful", **names))
         if self.rmse is not None:
-            about = {"rmse": self.rmse, "clean": self.without_privacy, "trajectories": m}
+            numbers = {"rmse": self.rmse, "clean": self.without_privacy, "trajectories": m}
             unit = " of the range" if self.relative else ""
-            begin = "with" if sentences else "With"
-            sentences.append(say("headline", "error", begin=begin, unit=unit, **about))
-        return "; ".join(sentences or [say("headline", "nothing")]) + "."
+            word = "with" if sentences else "With"
+            sentences.append(sentence("headline", "error", begin=word, unit=unit, **numbers))
+        return "; ".join(sentences or [sentence("headline", "nothing")]) + "."
 
     def __repr__(self) -> str:
         return f"Plan({self.headline})"
@@ -211,7 +211,7 @@ def plan(
         steps: the most rows of a trajectory, if that is public.
 
     Raises:
-        UsageError: a number or a choice is missing, or not allowed.
+        UsageError: a number is missing or not allowed, or a combination has no answer.
         StudyError: the study is infeasible.
 
     >>> import privalue as pv
@@ -283,7 +283,7 @@ def _setting(
     is_whole = isinstance(m, int) and not isinstance(m, bool)
     if m is not None and not (is_whole and 1 <= m <= MOST_TRAJECTORIES):
         raise UsageError(
-            say("question", "trajectories", most=MOST_TRAJECTORIES),
+            sentence("question", "trajectories", most=MOST_TRAJECTORIES),
             code="trajectories-out-of-range",
             argument=("trajectories", m),
         )
@@ -324,17 +324,17 @@ def _widths(study: Study, trajectories: int | None, *, relative: bool) -> HalfWi
 def _by_visits(widths: HalfWidth) -> tuple[VisitsRow, ...]:
     columns = (widths.at(VISITS), widths.at_95(VISITS), widths.without_privacy.at(VISITS))
     return tuple(
-        VisitsRow(visits=n, half_width=half, half_width_95=surely, without_privacy=clean)
-        for n, (half, surely, clean) in zip(VISITS, np.transpose(columns).tolist(), strict=True)
+        VisitsRow(visits=n, half_width=half, half_width_95=half_95, without_privacy=clean)
+        for n, (half, half_95, clean) in zip(VISITS, np.transpose(columns).tolist(), strict=True)
     )
 
 
 def _useful(widths: HalfWidth) -> tuple[Threshold, ...]:
-    more = ONE_IN_TWENTY * float(widths.count_noise)
-    needed = [float(widths.visits_for(share / 2 * widths.reach)) for share in SHARES]
+    margin = ONE_IN_TWENTY * float(widths.count_noise)
+    least_visits = [float(widths.visits_for(share / 2 * widths.reach)) for share in SHARES]
     return tuple(
-        Threshold(share=share, visits=math.ceil(visits), visits_95=math.ceil(visits + more))
-        for share, visits in zip(SHARES, needed, strict=True)
+        Threshold(share=share, visits=math.ceil(visits), visits_95=math.ceil(visits + margin))
+        for share, visits in zip(SHARES, least_visits, strict=True)
     )
 
 
@@ -357,23 +357,10 @@ def _states(
     """
     visits = prediction.visits
     halves = prediction.by_key / unit if widths is None else widths.at(visits)
-    return tuple(
-        StateRow(**names, visits=expected, half_width=half)
-        for names, expected, half in zip(
-            _key_names(study), visits.tolist(), halves.tolist(), strict=True
-        )
-    )
-
-
-def _key_names(study: Study) -> list[dict[str, str]]:
-    """Return the state of every key, with its arm or action."""
-    states, pairs = tuple(map(str, study.names.names)), study.pairs
-    if pairs is not None:
-        places = zip(pairs.state_of.tolist(), pairs.action_of.tolist(), strict=True)
-        return [{"state": states[s], "action": pairs.actions.label(a)} for s, a in places]
-    if study.arms.names:
-        return [{"state": state, "arm": arm} for arm in study.arms.names for state in states]
-    return [{"state": state} for state in states]
+    labels = key_labels(study)
+    names = (*labels, "visits", "half_width")
+    rows = zip(*labels.values(), visits.tolist(), halves.tolist(), strict=True)
+    return tuple(StateRow(**dict(zip(names, row, strict=True))) for row in rows)
 
 
 def _require_question(
@@ -389,7 +376,7 @@ def _require_question(
     has_bounds_stage = name == "dp-ssp" and "bounds" in study.stages
     has_visits = setting.world is not None or (setting.visits is not None and not has_bounds_stage)
     is_explicit = setting.world is not None or setting.visits is not study.visit_prior
-    problems = {
+    refusals = {
         "two-targets": None not in (half_width, target_rmse),
         "solve": solve not in (None, "trajectories", "epsilon"),
         "solve-alone": solve and target_rmse is None,
@@ -400,9 +387,9 @@ def _require_question(
         "trajectories-missing": m is None
         and (solve == "epsilon" or (is_explicit and target_rmse is None)),
     }
-    for code, refused in problems.items():
-        if refused:
-            raise question(code, name=name)
+    for code, applies in refusals.items():
+        if applies:
+            raise question_error(code, name=name)
 
 
 def _notices(
@@ -430,9 +417,9 @@ def _notices(
             yield notice("varies", rmse=prediction.rmse / unit, worst=prediction.worst / unit)
         unvisited = [study.key_label(int(at)) for at in np.flatnonzero(prediction.visits == 0)]
         if unvisited:
-            more = f" and {len(unvisited) - 5:,} more" if len(unvisited) > 5 else ""
-            yield notice("unvisited", names=", ".join(map(str, unvisited[:5])) + more)
-    elif setting.knows_visits and study.key_count > MOST_STATES:
+            rest = f" and {len(unvisited) - 5:,} more" if len(unvisited) > 5 else ""
+            yield notice("unvisited", names=", ".join(map(str, unvisited[:5])) + rest)
+    elif setting.has_visits and study.key_count > MOST_STATES:
         yield notice("too-many-states", most=MOST_STATES)
     yield from _release_notices(study, setting.trajectories)
 
@@ -447,16 +434,15 @@ def _release_notices(study: Study, trajectories: int | None) -> Iterator[PlanNot
     yield from usefulness_notices(usefulness(study, mechanism, trajectories))
     delta = large_delta(study, mechanism.terms.size)
     if delta is not None:
-        code = "delta-not-below-1/m" if delta.refused else "large-delta"
-        yield notice(code, text=delta.text)
+        yield notice(delta.code, text=delta.text)
 
 
 def usefulness_notices(result: Usefulness) -> Iterator[PlanNotice]:
     """Yield a notice if a release would be refused, or if few of its values may be useful."""
     if result.useless:
-        yield notice("useless", text=result.text, trajectories=result.people)
+        yield notice("useless", text=result.text, trajectories=result.size_text)
     elif result.risky:
-        yield notice("few-trajectories", text=result.few)
+        yield notice("few-trajectories", text=result.few_text)
 
 
 # dp-ope
@@ -466,7 +452,7 @@ def _policy_plan(study: Study, setting: Setting) -> Plan:
     """Return the plan of a study with dp-ope, with a row for each clip."""
     m, world, study_clip = setting.trajectories, setting.world, float(study.policy.clip or 1.0)
     if m is None:
-        raise question("trajectories-missing")
+        raise question_error("trajectories-missing")
     starts, (low, high) = study.limits.keys, study.values.return_bounds
     rows = tuple(
         bound_row(study, m / starts, clip, setting.steps)
@@ -496,7 +482,7 @@ def _clip_suggestions(result: Plan) -> Iterator[Suggestion]:
     if best.error < 0.95 * current.error:
         yield Suggestion(
             code="clip",
-            text=say("suggestions", "clip", clip=best.clip),
+            text=sentence("suggestions", "clip", clip=best.clip),
             measure="rmse" if result.rmse is not None else "error_at_most",
             before=current.error,
             after=best.error,

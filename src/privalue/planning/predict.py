@@ -26,7 +26,7 @@ from privalue.core import (
 )
 from privalue.errors import StudyError
 from privalue.estimate import importance_sums, theta_of
-from privalue.planning.sentences import say
+from privalue.planning.sentences import sentence
 from privalue.planning.synthetic import SEED, Synthetic
 from privalue.study import Study, declared_size, resolve, ridge_of
 
@@ -87,33 +87,33 @@ def predict(
     if not study.is_off_policy:
         mask &= study.key_weights > 0
     if not mask.any():
-        raise StudyError(say("world", "no-value"))
+        raise StudyError(sentence("world", "no-value"))
     generator = np.random.default_rng(SEED)
-    released, clean, reach = list[Vector](), list[Vector](), list[float]()
-    errors, errors_clean = list[float](), list[float]()
+    noisy, ranges = list[Vector](), list[float]()
+    errors, noiseless_errors = list[float](), list[float]()
     most = int(np.clip(_MOST_VALUES // len(source.values), _FEWEST, _MOST))
     # A stage's rare choices cause most of the uncertainty, and a few data sets do not show them.
     has_fixed_draws = draws is not None or len(mechanism.stages) > 1
-    while len(clean) < (draws or most) and (has_fixed_draws or not _is_precise(errors)):
+    while len(noiseless_errors) < (draws or most) and (has_fixed_draws or not _is_precise(errors)):
         statistics = source.statistics(m, generator)
-        clean.append(_without_noise(study, mechanism, statistics))
-        errors_clean.append(_error(clean[-1] - source.values, mask))
+        noiseless = _without_noise(study, mechanism, statistics)
+        noiseless_errors.append(_error(noiseless - source.values, mask))
         for _ in range(NOISES):
             draw = _draw(mechanism, statistics, generator)
-            released.append(_values(study, mechanism, draw))
-            errors.append(_error(released[-1] - source.values, mask))
+            noisy.append(_values(study, mechanism, draw))
+            errors.append(_error(noisy[-1] - source.values, mask))
             low, high = _bounds(mechanism, draw)
-            reach.append(high - low)
-    deviations = np.abs(np.array(released) - source.values)
+            ranges.append(high - low)
+    deviations = np.abs(np.array(noisy) - source.values)
     return Prediction(
         trajectories=m,
         rmse=float(np.mean(errors)),
-        without_privacy=float(np.mean(errors_clean)),
+        without_privacy=float(np.mean(noiseless_errors)),
         errors=np.array(errors),
         worst=float(np.quantile(errors, 0.95)),
         visits=m * source.visits,
         by_key=np.quantile(deviations, study.report.level, axis=0),
-        reach=float(np.median(reach)),
+        reach=float(np.median(ranges)),
     )
 
 
@@ -194,9 +194,9 @@ def _bounds(mechanism: Mechanism, draw: Draw) -> tuple[float, float]:
     return mechanism.terms.limits.return_bounds
 
 
-def _policy_values(study: Study, mechanism: Ope, released: Vector) -> Vector:
+def _policy_values(study: Study, mechanism: Ope, numbers: Vector) -> Vector:
     """Return the target's value from sums of weights and of weighted returns."""
-    noisy, (low, high) = importance_sums(mechanism, released), study.values.return_bounds
+    noisy, (low, high) = importance_sums(mechanism, numbers), study.values.return_bounds
     share = np.divide(
         noisy.weighted, noisy.weights, out=np.zeros(len(noisy.weights)), where=noisy.weights > 0
     )

@@ -2,7 +2,7 @@
 
 | refused                                                     | unless                 |
 |-------------------------------------------------------------|------------------------|
-| 2 h(m) > R/2: even a state that everybody visits gets an    | ``accept_useless``     |
+| 2 h(m) > R/2: even a state that all people visit gets an    | ``accept_useless``     |
 | interval wider than half the range                          |                        |
 | dp-lsw, dp-lsl, dp-ope: the noise alone makes the interval  | ``accept_useless``     |
 | that wide, at the best counts that m allows                 |                        |
@@ -29,7 +29,7 @@ from privalue.core import GRID_STEPS, Lsl, Lsw, Mechanism, Ope, PublicSize, Ssp,
 from privalue.errors import PrivalueWarning, StudyError, plural
 from privalue.estimate import normal_quantile
 from privalue.planning.half_width import HalfWidth
-from privalue.planning.sentences import say
+from privalue.planning.sentences import sentence
 from privalue.releases import Accepted
 from privalue.study import Study
 
@@ -57,18 +57,18 @@ class Usefulness:
     def text(self) -> str:
         """Return the sentence about the visits that make a value useful, or about the noise."""
         if self.visits is None:
-            return say("use", "noise")
-        return say("use", "visits", visits=math.ceil(self.visits))
+            return sentence("use", "noise")
+        return sentence("use", "visits", visits=math.ceil(self.visits))
 
     @property
-    def few(self) -> str:
-        """Return the warning about few trajectories."""
+    def few_text(self) -> str:
+        """Return the warning that few of the states will have useful values."""
         share = (self.visits or 0) / (self.trajectories or 1)
-        return say("use", "few", text=self.text, trajectories=self.people, share=share)
+        return sentence("use", "few", text=self.text, trajectories=self.size_text, share=share)
 
     @property
-    def people(self) -> str:
-        """Return the number of trajectories with its noun; any number, where it is not known."""
+    def size_text(self) -> str:
+        """Return the number of trajectories with its noun; "any data", if it is not known."""
         return plural(self.trajectories, "trajectory") if self.trajectories else "any data"
 
 
@@ -85,7 +85,7 @@ def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | No
         widths = HalfWidth.of(study, mechanism)
         visits = float(widths.visits_for(USEFUL_WIDTH / 2 * widths.reach).min())
     elif isinstance(mechanism, Ope):
-        # At the middle of the bounds, with all of the weight retained and everybody in one group.
+        # At the middle of the bounds, with all of the weight kept and all people in one group.
         scale = mechanism.scales[0] * mechanism.terms.limits.clip / GRID_STEPS
         visits = scale * -math.log1p(-study.report.level) * 2 / USEFUL_WIDTH
     elif isinstance(mechanism, Lsw | Lsl):
@@ -126,12 +126,12 @@ def require_useful(
     result = usefulness(study, mechanism, trajectories)
     if result.useless and not accepted:
         raise StudyError(
-            say("use", "useless", trajectories=result.people, why=result.text),
+            sentence("use", "useless", trajectories=result.size_text, why=result.text),
             code="useless",
             hint="or accept it with {accept_useless}",
         )
     if result.risky:
-        warn_caller(result.few, code="few-trajectories")
+        warn_caller(result.few_text, code="few-trajectories")
     elif result.visits is not None and trajectories is not None:
         _log.info("%s.", result.text.capitalize(), extra={"code": "of-use"})
     return ["useless"] if result.useless else []
@@ -141,6 +141,7 @@ def require_useful(
 class LargeDelta:
     """The message about a large delta, and whether that delta is refused."""
 
+    code: str
     text: str
     refused: bool
 
@@ -150,11 +151,12 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
     delta, units = study.privacy.delta, size.units or size.trajectories
     if units is None or delta * units * 10 <= 1:
         return None
-    what = "persons" if study.privacy.unit == "person" and size.units else "trajectories"
+    noun = "persons" if study.privacy.unit == "person" and size.units else "trajectories"
     refused = delta * units >= 1
-    kind, bound = ("refused", 1 / units) if refused else ("large", 0.1 / units)
-    text = say("delta", kind, bound=bound, delta=delta, units=units, what=what)
-    return LargeDelta(text=text, refused=refused)
+    code = "delta-not-below-1/m" if refused else "large-delta"
+    bound = (1.0 if refused else 0.1) / units
+    text = sentence("delta", code, bound=bound, delta=delta, units=units, what=noun)
+    return LargeDelta(code=code, text=text, refused=refused)
 
 
 def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[Accepted]:
@@ -163,12 +165,12 @@ def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> li
     if large is None:
         return []
     if not large.refused:
-        warn_caller(large.text, code="large-delta")
+        warn_caller(large.text, code=large.code)
         return []
     if not accepted:
         raise StudyError(
             large.text,
-            code="delta-not-below-1/m",
+            code=large.code,
             hint="or accept it with {accept_large_delta}",
         )
     return ["large-delta"]

@@ -12,15 +12,15 @@ def _sentences() -> dict[str, Any]:
     return read_texts(__file__, "sentences.toml")
 
 
-def say(section: str, sentence: str, /, **about: Any) -> str:
-    """Return a sentence, with the names in braces replaced."""
-    return str(_sentences()[section][sentence].format(**about))
+def sentence(section: str, name: str, /, **values: Any) -> str:
+    """Return a sentence, with the names in braces replaced by values."""
+    return str(_sentences()[section][name].format(**values))
 
 
-def question(code: str, **about: Any) -> UsageError:
+def question_error(code: str, **values: Any) -> UsageError:
     """Return the error for a combination of arguments that no plan answers."""
-    hint = read_texts(__file__, "sentences.toml")["hint"].get(code, "")
-    return UsageError(say("question", code, **about), code=code, hint=hint)
+    hint = _sentences()["hint"].get(code, "")
+    return UsageError(sentence("question", code, **values), code=code, hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,8 @@ class PlanNotice:
     text: str
 
 
-def notice(code: str, **about: Any) -> PlanNotice:
+def notice(code: str, **values: Any) -> PlanNotice:
     """Return the notice of a code."""
     entry = _sentences()["notices"][code]
-    text = entry["text"].format(**about)
+    text = entry["text"].format(**values)
     return PlanNotice(code=code, severity=entry["severity"], text=text)

@@ -10,7 +10,7 @@ from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import UsageError
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.predict import mechanism_of_study, predict
-from privalue.planning.sentences import say
+from privalue.planning.sentences import sentence
 from privalue.planning.synthetic import Synthetic
 from privalue.study import Study
 
@@ -31,16 +31,16 @@ class Answer:
     @property
     def text(self) -> str:
         """Return the answer in a sentence."""
-        what = say("answer", self.measure, target=self.target)
+        goal = sentence("answer", self.measure, target=self.target)
         if self.value is None:
-            return say("answer", "never", what=what, quantity=self.quantity)
-        return say("answer", self.quantity, what=what, value=self.value)
+            return sentence("answer", "never", goal=goal, quantity=self.quantity)
+        return sentence("answer", self.quantity, goal=goal, value=self.value)
 
 
 def _require_target(target: float, most: float) -> None:
     """Refuse a target that is not above 0, or that needs no data at all."""
     if not 0 < target < most:
-        text = say("question", "target", target=target, most=most)
+        text = sentence("question", "target", target=target, most=most)
         raise UsageError(text, code="target-out-of-range")
 
 
@@ -66,8 +66,8 @@ def epsilon_for_half_width(
     _require_target(half_width, reach / 2)
 
     def width(epsilon: float) -> float:
-        changed = study.replace(epsilon=epsilon)
-        widths = HalfWidth.of(changed, mechanism_of_study(changed, trajectories)).middle
+        candidate = study.replace(epsilon=epsilon)
+        widths = HalfWidth.of(candidate, mechanism_of_study(candidate, trajectories)).middle
         return float(widths.at(people)) / widths.reach
 
     value = find_least(width, half_width / reach, LEAST_EPSILON, MOST_EPSILON)
@@ -91,8 +91,8 @@ def solve_error(
 
     def error(value: float, draws: int = _FEW_DRAWS) -> float:
         if quantity == "epsilon":
-            changed = study.replace(epsilon=value)
-            return predict(changed, source, trajectories or 1, draws=draws).rmse
+            candidate = study.replace(epsilon=value)
+            return predict(candidate, source, trajectories or 1, draws=draws).rmse
         return predict(study, source, math.ceil(value), draws=draws).rmse
 
     ends = (LEAST_EPSILON, MOST_EPSILON)

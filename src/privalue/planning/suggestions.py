@@ -15,7 +15,7 @@ import numpy as np
 from privalue.errors import StudyError
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.predict import mechanism_of_study, predict
-from privalue.planning.sentences import say
+from privalue.planning.sentences import sentence
 from privalue.planning.solve import MOST_EPSILON
 from privalue.planning.synthetic import FromVisits, FromWorld, Synthetic
 from privalue.simulation import World, return_range
@@ -41,17 +41,17 @@ class Suggestion:
     @property
     def gain(self) -> str:
         """Return the measure before and after the change, as a phrase."""
-        return say("gain", self.measure, before=self.before, after=self.after)
+        return sentence("gain", self.measure, before=self.before, after=self.after)
 
 
 class _Change:
-    """A changed study, and the sentence that suggests the change."""
+    """A candidate: a study with one change, and the sentence that suggests it."""
 
-    def __init__(self, code: str, study: Study, *, reach: float = 1.0, **about: Any) -> None:
+    def __init__(self, code: str, study: Study, *, reach: float = 1.0, **values: Any) -> None:
         self.code = code
         self.study = study
         self.reach = reach  # the share of the range of returns that a stage is assumed to choose
-        self.text = say("suggestions", code, **about)
+        self.text = sentence("suggestions", code, **values)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +64,7 @@ class Setting:
     steps: int | None = None  # the most rows of a trajectory
 
     @property
-    def knows_visits(self) -> bool:
+    def has_visits(self) -> bool:
         """Return whether the probability of visits is known, from a prior or a world."""
         return self.world is not None or self.visits is not None
 
@@ -77,19 +77,19 @@ class Setting:
 
 def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
     """Return at most four changes that help by 5% or more, the most helpful first."""
-    in_people = setting.trajectories is None or not setting.knows_visits
+    in_people = setting.trajectories is None or not setting.has_visits
     if in_people and study.mechanism.name != "dp-ssp":
         return ()
     measure = "people" if in_people else "rmse"
     assess = _people if in_people else _rmse
     low, high = study.values.return_bounds
     before = assess(study, setting, high - low)
-    helpful = []
+    result = []
     for change in _candidate_changes(study, setting):
         after = assess(change.study, setting, high - low, change.reach)
         if after <= _WORTHWHILE * before:
-            helpful.append(Suggestion(change.code, change.text, measure, before, after))
-    return tuple(sorted(helpful, key=lambda suggestion: suggestion.after)[:MOST_SUGGESTIONS])
+            result.append(Suggestion(change.code, change.text, measure, before, after))
+    return tuple(sorted(result, key=lambda suggestion: suggestion.after)[:MOST_SUGGESTIONS])
 
 
 def _rmse(study: Study, setting: Setting, *_: float) -> float:
@@ -119,30 +119,30 @@ def _candidate_changes(study: Study, setting: Setting) -> Iterator[_Change]:
 
 def _fewer_states(study: Study, setting: Setting) -> Iterator[_Change]:
     """Yield smaller limits of states per trajectory, which lower the noise."""
-    what = "states" if study.pairs is None else "pairs"
+    noun = "states" if study.pairs is None else "pairs"
     candidates = dict[int, str]()
     if setting.world is not None:
-        visited = float(FromWorld(study, setting.world).visits.sum())
-        condition = say("conditions", "visited", visited=visited, what=what)
-        candidates[max(math.ceil(visited), 1)] = condition
+        visits = float(FromWorld(study, setting.world).visits.sum())
+        condition = sentence("conditions", "visited", visited=visits, what=noun)
+        candidates[max(math.ceil(visits), 1)] = condition
     else:
         for column, edges in (study.states.bins or {}).items():
             limit = study.keys_per_arm // (len(edges) + 1)
-            candidates.setdefault(limit, say("conditions", "column", column=column))
-        condition = say("conditions", "few", limit=_FEW_STATES, what=what)
+            candidates.setdefault(limit, sentence("conditions", "column", column=column))
+        condition = sentence("conditions", "few", limit=_FEW_STATES, what=noun)
         candidates.setdefault(_FEW_STATES, condition)
     for limit, condition in candidates.items():
         if 1 <= limit < study.limits.max_states_per_trajectory:
-            limited = study.replace(max_states_per_trajectory=limit)
-            yield _Change("max-states", limited, limit=limit, condition=condition)
+            candidate = study.replace(max_states_per_trajectory=limit)
+            yield _Change("max-states", candidate, limit=limit, condition=condition)
 
 
 def _fewer_trajectories(study: Study, _: Setting) -> Iterator[_Change]:
     most = study.limits.max_trajectories_per_person
     if study.privacy.unit == "person" and most > 1:
         limit = -(-most // 2)
-        limited = study.replace(max_trajectories_per_person=limit)
-        yield _Change("max-trajectories", limited, limit=limit)
+        candidate = study.replace(max_trajectories_per_person=limit)
+        yield _Change("max-trajectories", candidate, limit=limit)
 
 
 def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
@@ -150,29 +150,29 @@ def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
     gamma, (r_low, r_high) = study.values.discount, study.values.rewards
     has_both = study.values.returns is not None and "rewards" in study.values.explicit_keys
     least, most = implied_returns((r_low, r_high), gamma) if has_both else (low, high)
-    condition = say("conditions", "rewards")
+    condition = sentence("conditions", "rewards")
     if setting.world is not None:
         least, most = return_range(replace(setting.world.process, discount=gamma))
-        condition = say("conditions", "world")
+        condition = sentence("conditions", "world")
     elif setting.steps is not None:
         rows = setting.steps if gamma == 1 else (1 - gamma**setting.steps) / (1 - gamma)
         least, most = min(r_low, r_low * rows), max(r_high, r_high * rows)
-        condition = say("conditions", "steps", steps=setting.steps)
+        condition = sentence("conditions", "steps", steps=setting.steps)
     least, most = max(low, least), min(high, most)
     if least < most and most - least < _WORTHWHILE * (high - low):
         unvisited = study.values.unvisited
         if unvisited is not None:
             unvisited = min(max(unvisited, least), most)
-        tighter = study.replace(returns=(least, most), unvisited=unvisited)
-        yield _Change("returns", tighter, condition=condition, least=least, most=most)
+        candidate = study.replace(returns=(least, most), unvisited=unvisited)
+        yield _Change("returns", candidate, condition=condition, least=least, most=most)
     elif (
         has_both
         and study.mechanism.name == "dp-ssp"
         and "bounds" not in study.stages
         and (r_high - r_low) <= _FAR_TOO_WIDE * (high - low)
     ):
-        staged = study.replace(stages=["bounds"])
-        yield _Change("stage-for-bounds", staged, reach=_FAR_TOO_WIDE, low=low, high=high)
+        candidate = study.replace(stages=["bounds"])
+        yield _Change("stage-for-bounds", candidate, reach=_FAR_TOO_WIDE, low=low, high=high)
 
 
 def _more_epsilon(study: Study, _: Setting) -> Iterator[_Change]:

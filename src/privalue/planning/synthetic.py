@@ -24,7 +24,7 @@ import numpy as np
 
 from privalue.core import GRID_STEPS, Contributions, Integers, Limits, Statistics, Vector
 from privalue.errors import StudyError, UsageError
-from privalue.planning.sentences import say
+from privalue.planning.sentences import sentence
 from privalue.simulation import MDP, Episodes, MarkovRewardProcess, World, simulate_episodes
 from privalue.study import Study
 
@@ -77,11 +77,11 @@ class FromWorld:
             totals.counts / totals.trajectories / study.arm_count, study.arm_count
         )
         weight = float(totals.weight_steps.sum()) * study.limits.clip / GRID_STEPS
-        self.retained_weight = weight / totals.trajectories  # importance weight after clipping
+        self.kept_mass = weight / totals.trajectories
         self.values: Vector = np.tile(self._rows.values(study.limits), study.arm_count)
         self._batches = lru_cache(maxsize=4)(self._simulated_batches)
 
-    def _size(self, trajectories: int) -> int:
+    def _batch_size(self, trajectories: int) -> int:
         """Return the trajectories of a batch: a power of two, so that only a few sizes occur."""
         cells = self._rows.keys * (1 + 2 * self._study.limits.levels)
         most = max(self._rows.trajectories // _FEWEST_BATCHES, 1)
@@ -91,7 +91,7 @@ class FromWorld:
 
     def round_size(self, trajectories: int) -> int:
         """Return m rounded down to whole batches, at least one."""
-        size = self._size(trajectories)
+        size = self._batch_size(trajectories)
         return max(trajectories // size, 1) * size
 
     def _simulated_batches(self, size: int) -> dict[str, Integers]:
@@ -106,17 +106,17 @@ class FromWorld:
 
     def statistics(self, trajectories: int, generator: np.random.Generator) -> Statistics:
         """Return the statistics of a synthetic data set; its arms have one distribution."""
-        size, arms = self._size(trajectories), self._study.arm_count
+        size, arms = self._batch_size(trajectories), self._study.arm_count
         batches = dict(self._batches(size))
         largest = batches.pop("largest_levels")
-        number = len(batches["counts"])
         counts = generator.multinomial(trajectories // size, np.full(arms, 1 / arms))
-        draws = [generator.multinomial(count, np.full(number, 1 / number)) for count in counts]
+        shares = np.full(len(batches["counts"]), 1 / len(batches["counts"]))
+        draws = [generator.multinomial(count, shares) for count in counts]
         arrays: dict[str, Any] = {}
         for name, part in batches.items():
             sums = np.concatenate([_add_up(times, part) for times in draws])
-            levels = name.startswith("level")
-            arrays[name] = sums.reshape(len(self.visits), -1) if levels else sums
+            has_levels = name.startswith("level")
+            arrays[name] = sums.reshape(len(self.visits), -1) if has_levels else sums
         if "level_counts" in arrays:
             arrays["largest_levels"] = generator.multinomial(trajectories, largest / largest.sum())
         return _statistics(self._study, trajectories, **arrays)
@@ -198,7 +198,7 @@ class _Rows:
             ratio=ratio,
             trajectories=rows.trajectories,
             keys=keys,
-            exact=_single(exact, key_of, keys),
+            exact=_unmerged_values(exact, key_of, keys),
         )
 
     def add_up(self, limits: Limits, *, size: int = 0, batches: int = 1) -> Statistics:
@@ -259,18 +259,18 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
     """
     states = process.states
     if study.fixed_rewards is not None:
-        raise StudyError(say("world", "rewards"))
+        raise StudyError(sentence("world", "rewards"))
     if study.raw_labels is None or (
         study.states.groups is None and "0" not in study.raw_labels
     ):  # states are matched by position
         if states != study.names.count:
-            raise StudyError(say("world", "states", theirs=states, ours=study.names.count))
+            raise StudyError(sentence("world", "states", theirs=states, ours=study.names.count))
         return np.arange(states)
     positions = np.array([study.raw_labels.get(str(raw), -1) for raw in range(states)])
     positions[positions >= study.names.count] = -1
     unknown = np.flatnonzero((positions < 0) & process.reachable)
     if unknown.size:
-        raise StudyError(say("world", "unknown", state=unknown[0]))
+        raise StudyError(sentence("world", "unknown", state=unknown[0]))
     return positions
 
 
@@ -283,7 +283,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     assert pairs is not None
     names = pairs.actions
     if names.count != mdp.actions:
-        raise StudyError(say("world", "actions", theirs=mdp.actions, ours=names.count))
+        raise StudyError(sentence("world", "actions", theirs=mdp.actions, ours=names.count))
     numbers = [names.positions.get(str(action)) for action in range(mdp.actions)]
     # If the labels are not the numbers of the world's actions, they are matched by position.
     action_of = np.array([at if None in numbers else numbers[at] for at in range(mdp.actions)])
@@ -295,7 +295,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     missing = np.argwhere(possible & (positions < 0))
     if missing.size:
         state, action = missing[0]
-        raise StudyError(say("world", "strange", state=state, action=action))
+        raise StudyError(sentence("world", "strange", state=state, action=action))
     return np.asarray(positions.ravel())
 
 
@@ -316,10 +316,10 @@ def _target_values(mdp: MDP, target: Vector, *, by_start: bool) -> Vector:
     return process.values if by_start else np.array([process.start_value])
 
 
-def _single(values: Vector, key_of: Integers, keys: int) -> Vector:
+def _unmerged_values(values: Vector, key_of: Integers, keys: int) -> Vector:
     """Return the values of keys that are a single state or pair of the world; NaN for others."""
     has_key = key_of >= 0
     times = np.bincount(key_of[has_key], minlength=keys)
-    single = np.full(keys, np.nan)
-    single[key_of[has_key]] = values[has_key]
-    return np.where(times == 1, single, np.nan)
+    by_key = np.full(keys, np.nan)
+    by_key[key_of[has_key]] = values[has_key]
+    return np.where(times == 1, by_key, np.nan)

@@ -14,8 +14,7 @@ from privalue.report.checking import Checked, check
 from privalue.report.description import Description, Listing
 from privalue.report.files import read_answers, write_text
 from privalue.report.guarantee import detection
-from privalue.report.html import load_page, notebook_html, sentence
-from privalue.report.html import say as say_notice
+from privalue.report.html import load_page, notebook_html, say_notice, sentence
 from privalue.report.numbers import format_interval
 from privalue.report.plans import describe_plan
 from privalue.report.plots import plot_plan, plot_release, save_figure

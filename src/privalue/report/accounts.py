@@ -42,7 +42,7 @@ def statement_rows(account: Account, lines: Iterable[StatementLine]) -> list[dic
 
 def describe_statement(account: Account, lines: Iterable[StatementLine]) -> Description:
     """Return a statement of account for people, one row per entry."""
-    heads = ("entry", "day", "who", "what", "cost", "left")
+    heads = ("entry", "day", "author", "description", "cost", "left")
     rows = [
         (
             str(line.entry),

@@ -17,7 +17,7 @@ from privalue.planning import (
     usefulness_notices,
 )
 from privalue.report.description import Description, Fact, Notice
-from privalue.report.html import fact, notebook_html, say
+from privalue.report.html import fact, notebook_html, say_notice
 from privalue.report.meaning import section_facts
 from privalue.study import SMOOTH, Study, declared_size, implied_returns, ridge_of
 
@@ -42,7 +42,7 @@ class Checked:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the notices as sentences."""
-        return tuple(map(say, self.notices))
+        return tuple(map(say_notice, self.notices))
 
     @cached_property
     def description(self) -> Description:
@@ -112,8 +112,7 @@ def _notices(prepared: Prepared) -> Iterator[Notice]:
     size = declared_size(study)
     delta = large_delta(study, size)
     if delta is not None:
-        code = "delta-not-below-1/m" if delta.refused else "large-delta"
-        yield Notice(code, "stop" if delta.refused else "warn", {"text": delta.text})
+        yield Notice(delta.code, "stop" if delta.refused else "warn", {"text": delta.text})
     for notice in usefulness_notices(usefulness(study, mechanism, size.trajectories)):
         yield Notice(notice.code, notice.severity, {"text": notice.text})
     if study.states.ends is not None and study.data.one_trajectory_per_person:
@@ -175,7 +174,7 @@ def _return_notices(study: Study) -> Iterator[Notice]:
     # Without a discount rewards imply no bounds: returns are far wider at four times a reward's.
     widest = most - least if is_discounted else 8 * (rewards[1] - rewards[0])
     stage_helps = study.mechanism.name == "dp-ssp" and "bounds" not in study.stages
-    rounding = 1e-9 * (high - low)  # somebody writes 20 for 1/(1 - 0.95), which is a little less
+    rounding = 1e-9 * (high - low)  # 20 stands for 1/(1 - 0.95), which is a little less
     about = {
         "bounds": (low, high),
         "implied": (least, most),

@@ -1,8 +1,8 @@
 """Define the content of every output: facts, notices and tables.
 
 A release, a study, a plan, an account or a curator's diagnostics are described once. Page,
-notebook, terminal, registry and JSON are loops over the description; they do not know about arms,
-actions or off-policy evaluation.
+notebook, terminal, registry and JSON are loops over the description, with no code for arms, actions
+or off-policy evaluation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ class Table:
         axis = Axis(low - margin, high + margin, (), ())
         inside = [mark for mark in self.marks if axis.low <= mark <= axis.high]
         ticks = [(text, axis.at(at)) for text, at in nice_ticks(axis.low, axis.high)]
-        ticks = [(text, at) for text, at in ticks if 3 <= at <= 97]  # others would be cut off
+        ticks = [(text, at) for text, at in ticks if 3 <= at <= 97]  # others do not fit
         return axis._replace(marks=tuple(map(axis.at, inside)), ticks=tuple(ticks))
 
     @cached_property
@@ -207,16 +207,16 @@ class Description:
         """Return the facts of a section that have a label."""
         return [fact for fact in self.facts if fact.label and fact.key.startswith(f"{name}.")]
 
-    def having(self, severity: Severity) -> list[Notice]:
+    def notices_with(self, severity: Severity) -> list[Notice]:
         """Return the notices of one severity."""
         return [notice for notice in self.notices if notice.severity == severity]
 
     @property
     def verdict(self) -> str:
         """Return "unusable", "care" or "usable", by the worst notice."""
-        if self.having("stop"):
+        if self.notices_with("stop"):
             return "unusable"
-        return "care" if self.having("warn") else "usable"
+        return "care" if self.notices_with("warn") else "usable"
 
     def results(self) -> dict[str, Any]:
         """Return the main numbers, by the last part of their keys."""

@@ -42,7 +42,7 @@ def require_publishable(folder: str | Path) -> None:
 def require_no_private_page(folder: str | Path) -> None:
     """Refuse a folder in which public files would be beside a private page.
 
-    Whoever publishes the whole folder would publish the private page, too.
+    Publishing the whole folder would publish the private page, too.
 
     Raises:
         UsageError: if the folder holds a private page, or a page that cannot be read.

@@ -93,14 +93,14 @@ def _say(env: Environment, notice: Notice) -> Any:
     return block(SimpleNamespace(**notice.about))  # a dict's methods would clash with our names
 
 
-def say(notice: Notice) -> str:
+def say_notice(notice: Notice) -> str:
     """Return the sentence of a notice as plain text."""
     return str(_say(environment(is_html=False), notice))
 
 
 def sentence(code: str, **about: Any) -> str:
     """Return the sentence of a code as plain text."""
-    return say(Notice(code, "note", about))
+    return say_notice(Notice(code, "note", about))
 
 
 def fact(key: str, value: Any, **about: Any) -> Fact:

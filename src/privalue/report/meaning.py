@@ -18,7 +18,7 @@ def return_bounds_of(release: Release) -> tuple[float, float]:
 
 
 def meaning_of(release: Release) -> str:
-    """Return what a value is, in a sentence."""
+    """Return the meaning of a value, in a sentence."""
     return sentence(
         "meaning",
         mechanism=release.mechanism,
@@ -67,9 +67,9 @@ def names_of(release: Release) -> dict[str, Any]:
     return {**names, "restriction": restriction}
 
 
-def section_facts(described: Mapping[str, Any]) -> Iterator[Fact]:
+def section_facts(description: Mapping[str, Any]) -> Iterator[Fact]:
     """Yield the sections of a study, each with its keys in one line."""
-    for name, section in described.items():
+    for name, section in description.items():
         if name == "side_files":
             for file in section:
                 key, text = file["key"], f"{file['name']}, SHA-256 {file['sha256']}"
@@ -85,7 +85,7 @@ def plain_text(value: Any) -> str:
     if isinstance(value, Mapping | list | tuple) and len(value) > 12:
         return f"{len(value)} entries"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key} = {plain_text(inner)}' for key, inner in value.items())}}}"
+        return f"{{{', '.join(f'{key} = {plain_text(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(plain_text, value))}]"
     return format_number(value, 6) if isinstance(value, float) else str(value)

@@ -19,7 +19,7 @@ from privalue.report.numbers import format_interval
 from privalue.report.tables import kept_mass
 from privalue.study import described_values
 
-_MOST = ("states_per_trajectory", "trajectories_per_person")  # what the study may limit
+_LIMITS = ("states_per_trajectory", "trajectories_per_person")  # max_... of the study
 
 
 def notices_of(release: Release, tables: Sequence[Table]) -> tuple[Notice, ...]:
@@ -43,9 +43,9 @@ def _usability(release: Release, values: Table) -> Iterator[Notice]:
         yield _indistinguishable(release, result)
         return
     flagged = values.flagged
-    of_little_use = {WORDS["flags"][code] for code in ("unclear", "wide")}
-    weak = [at for at in flagged if of_little_use & set(values.flags[at])]
-    if len(weak) == len(values):
+    useless_flags = {WORDS["flags"][code] for code in ("unclear", "wide")}
+    useless = [at for at in flagged if useless_flags & set(values.flags[at])]
+    if len(useless) == len(values):
         yield Notice("nothing-supported", "stop")
     elif flagged:
         flags = dict.fromkeys(flag for at in flagged for flag in values.flags[at])
@@ -83,7 +83,7 @@ def _off_policy(release: Release) -> Iterator[Notice]:
     if "useless" in release.accepted:
         yield Notice("useless", "stop", {"middle": None})
     if target.columns["refuted"].any():
-        ways = (release.study["data"].get("invalid"), release.study["data"].get("truncated_rows"))
+        rules = (release.study["data"].get("invalid"), release.study["data"].get("truncated_rows"))
         yield Notice(
             "behaviour-refuted",
             "stop",
@@ -91,7 +91,7 @@ def _off_policy(release: Release) -> Iterator[Notice]:
                 "starts": starts,
                 "above": int((target.columns["kept_low"] > 1).sum()),
                 "kept": str(kept_mass(target, 0)),
-                "dropped": "drop-unit" in ways,
+                "dropped": "drop-unit" in rules,
             },
         )
         return
@@ -99,14 +99,14 @@ def _off_policy(release: Release) -> Iterator[Notice]:
     if unsupported:
         yield Notice("weight-lost", "warn", {"starts": starts, "lost": unsupported})
     if starts:
-        yield Notice("off-policy", "note", {"starts": starts, "bias": None, "undone": False})
+        yield Notice("off-policy", "note", {"starts": starts, "bias": None, "doubtful": False})
         return
     value, gap = target.row(0), differences.row(0)
     bias = float(value.largest_clipping_bias)
     differs = gap.total_low > 0 or gap.total_high < 0
     clearly = value.supported and (gap.total_low - bias > 0 or gap.total_high + bias < 0)
-    about = {"value": value, "apart": gap, "bias": bias, "clearly": clearly}
-    yield Notice("off-policy", "note", {"starts": 0, "undone": differs and not clearly, **about})
+    about = {"value": value, "difference": gap, "bias": bias, "clearly": clearly}
+    yield Notice("off-policy", "note", {"starts": 0, "doubtful": differs and not clearly, **about})
 
 
 def _general(release: Release) -> Iterator[Notice]:
@@ -179,7 +179,7 @@ def limits_of(release: Release) -> Iterator[Notice]:
         yield Notice("unvisited-states", "note", about)
         if study["features"].get("kind", "tabular") != "tabular":
             yield Notice("features", "note")
-    about = {name: study["privacy"].get(f"max_{name}") for name in _MOST}
+    about = {name: study["privacy"].get(f"max_{name}") for name in _LIMITS}
     about |= {"rewards": values.rewards, "returns": values.return_bounds}
     yield Notice("clamping", "note", about)
     if "truncated_rows" not in study["data"]:

@@ -2,7 +2,7 @@
 
 A few values are drawn as labelled rows, many as columns from left to right. The total interval is a
 thin line, the privacy interval a thick one, and the value a mark on both, hollow if it is flagged.
-The axis is that of the page, unless it would cut an interval off.
+The axis is that of the page, unless an interval reaches beyond it.
 """
 
 import textwrap
@@ -43,9 +43,9 @@ def plot_plan(plan: Plan, ax: "Axes | None" = None) -> "Axes":
         axes.plot(visits, widths, label=f"epsilon = {epsilon:g}")
     clean = [row.without_privacy for row in table]
     axes.plot([row.visits for row in table], clean, "k:", label="without privacy")
-    of_range = ", share of the range" if plan.relative else ""
+    suffix = ", share of the range" if plan.relative else ""
     axes.set(xscale="log", yscale="log", xlabel="people who visit a state")
-    axes.set_ylabel(f"half-width of the interval{of_range}")
+    axes.set_ylabel(f"half-width of the interval{suffix}")
     axes.legend()
     return axes  # type: ignore[no-any-return]
 
@@ -73,8 +73,8 @@ def save_figure(description: Description, file: Path) -> Path:
 
 def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axes":
     """Plot a table of values, each group of rows in its own colour."""
-    of = list(table.labels.get(table.by, [""] * len(table)))
-    groups = {name: [at for at in range(len(of)) if of[at] == name] for name in dict.fromkeys(of)}
+    by = list(table.labels.get(table.by, [""] * len(table)))
+    groups = {name: [at for at in range(len(by)) if by[at] == name] for name in dict.fromkeys(by)}
     names = [list(map(str, column)) for head, column in table.labels.items() if head != table.by]
     first = next(iter(groups.values()), [])
     labels = [", ".join(column[at] for column in names) for at in first]
@@ -100,7 +100,7 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
         for mark in table.marks:
             if table.axis.low <= mark <= table.axis.high:
                 (axes.axvline if is_rows else axes.axhline)(mark, color="0.5", lw=0.8, ls="--")
-    _name(axes, labels, is_rows=is_rows)
+    _label_rows(axes, labels, is_rows=is_rows)
     set_label = axes.set_xlabel if is_rows else axes.set_ylabel
     set_label(_literal(table.axis_label or "value"))
     title = table.title if private else f"NOT PRIVATE: {table.title}"
@@ -110,15 +110,15 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
     return axes  # type: ignore[no-any-return]
 
 
-def _name(axes: Any, labels: list[str], *, is_rows: bool) -> None:
+def _label_rows(axes: Any, labels: list[str], *, is_rows: bool) -> None:
     step = 1 if is_rows else -(-len(labels) // _MOST_NAMES)
     at = np.arange(0, len(labels), step)
-    plain = [_literal(textwrap.shorten(labels[place], 32, placeholder="…")) for place in at]
+    texts = [_literal(textwrap.shorten(labels[place], 32, placeholder="…")) for place in at]
     if is_rows:
-        axes.set_yticks(at, plain)
+        axes.set_yticks(at, texts)
         axes.invert_yaxis()
     else:
-        axes.set_xticks(at, plain, rotation=30, ha="right")
+        axes.set_xticks(at, texts, rotation=30, ha="right")
 
 
 def _literal(text: str) -> str:

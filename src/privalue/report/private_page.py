@@ -65,11 +65,9 @@ def _notices(fields: dict[str, Any], study: Study) -> Iterator[Notice]:
         if fields.get(key):
             code, count = f"private-{key}".replace("_", "-"), fields[key]
             about = {"count": count, "of": fields["trajectories"], "unit": study.privacy.unit}
-            drops = {
-                "cut": study.limits.drop_truncated,
-                "invalid": study.data.invalid == "drop-unit",
-            }
-            yield Notice(code, "warn", {**about, **drops})
+            about["truncated"] = study.limits.drop_truncated
+            about["invalid"] = study.data.invalid == "drop-unit"
+            yield Notice(code, "warn", about)
     unvisited = int(np.count_nonzero(fields["counts"] == 0))
     if unvisited and fields["mechanism"] != "dp-ope":
         yield Notice("private-unvisited", "warn", {"count": unvisited})
@@ -115,12 +113,12 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
 
 
 def require_private_place(file: str | Path) -> Path:
-    """Refuse, before any work, a path for the page that is public or taken.
+    """Refuse, before any work, a path of the page that is public or in use.
 
     A page that cannot be read counts as public: it may be one.
 
     Raises:
-        UsageError: if the path is not .html, has no directory, is beside a public file, or names a
+        UsageError: if the path is not .html, has no folder, is beside a public file, or names a
             file that is not a private page.
     """
     file = Path(file)
@@ -141,7 +139,7 @@ def require_private_place(file: str | Path) -> Path:
 def write_private_page(diagnostics: PrivateDiagnostics, file: str | Path) -> Path:
     """Write the page. PRIVATE: mode 0600, and never beside what is public.
 
-    A directory that does not exist is created, for its owner alone.
+    A folder that does not exist is created, for its owner alone.
 
     Raises:
         UsageError: if the page cannot be written there.
@@ -151,7 +149,7 @@ def write_private_page(diagnostics: PrivateDiagnostics, file: str | Path) -> Pat
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
         raise UsageError(
-            f"cannot make the folder {target.parent}: {problem.strerror}", code="cannot-write"
+            f"cannot create the folder {target.parent}: {problem.strerror}", code="cannot-write"
         ) from None
     page = render("private.html", describe_diagnostics(diagnostics), mark=PRIVATE_MARK)
     return write_text(target, page, 0o600)

@@ -1,8 +1,8 @@
 """Write the files of a release: release.json, its tables, registry.yaml and report.html.
 
 The release itself is written first, so that it exists whatever happens afterwards; the other files
-can be made again from it (``privalue report``). A folder that holds a private page of the curator
-or any of these files is refused.
+can be written again (``privalue report``). A folder that holds a private page of the curator or any
+of these files is refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -62,16 +62,16 @@ def publish(
     ... )
     >>> release = pv.release(study, [[("ill", 0.0), ("well", 1.0)]] * 1000)
     >>> with TemporaryDirectory() as folder:
-    ...     made = pv.publish(release, folder, study=study)
-    ...     print(made.release.name, made.values.name, made.registry.name, made.page.name)
+    ...     files = pv.publish(release, folder, study=study)
+    ...     print(files.release.name, files.values.name, files.registry.name, files.page.name)
     release.json values.csv registry.yaml report.html
     """
     if study is not None:
         require_same_study(release, study)
     require_publishable(folder)
-    saved = release.save(folder)
+    path = release.save(folder)
     files = write_report(release, Path(folder), account=account, answers=answers, page=page)
-    return Published(release=saved, **files)
+    return Published(release=path, **files)
 
 
 def write_report(
@@ -92,8 +92,8 @@ def write_report(
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
         name: (f"{name}.csv", table_csv(columns)) for name, columns in description.files.items()
     }
-    more = {"answers": answers or {}, "mark": PUBLIC_MARK}
-    texts["registry"] = REGISTRY, render(REGISTRY, description, **more)
+    values = {"answers": answers or {}, "mark": PUBLIC_MARK}
+    texts["registry"] = REGISTRY, render(REGISTRY, description, **values)
     if page:
-        texts["page"] = PAGE, render(PAGE, description, **more)
+        texts["page"] = PAGE, render(PAGE, description, **values)
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}

@@ -65,12 +65,12 @@ def require_same_study(release: Release, study: Study) -> None:
         UsageError: some key or side file differs.
     """
     # A period may be given on the command line.
-    described = study.replace(period=release.study["study"].get("period")).public_description()
-    if release.study != described:
+    description = study.replace(period=release.study["study"].get("period")).public_description()
+    if release.study != description:
         raise UsageError(sentence("other_study", name=study.study.name), code="other-study")
 
 
-# What the values are
+# The values
 
 
 def _values(release: Release) -> Iterator[Fact]:
@@ -126,7 +126,7 @@ def _off_policy_results(release: Release) -> Iterator[Fact]:
     yield Fact("result.kept_mass", value.kept_mass, "Kept mass", str(kept_mass(target, 0)))
 
 
-# What is promised, and what was public
+# The guarantee and the study
 
 
 def _privacy(release: Release) -> Iterator[Fact]:
@@ -143,16 +143,16 @@ def _privacy(release: Release) -> Iterator[Fact]:
 
 
 def _study(release: Release) -> Iterator[Fact]:
-    described = release.study
-    yield from section_facts(described)
+    description = release.study
+    yield from section_facts(description)
     size = release.trajectories or release.persons
     yield fact("study.size", size, unit=release.privacy.unit)
-    yield fact("study.reward_bounds", list(described["values"]["rewards"]))
-    yield fact("study.return_bounds", list(described_values(described).return_bounds))
-    yield fact("study.sha256", study_hash(described))
+    yield fact("study.reward_bounds", list(description["values"]["rewards"]))
+    yield fact("study.return_bounds", list(described_values(description).return_bounds))
+    yield fact("study.sha256", study_hash(description))
 
 
-# How it was made, and what it cost
+# The method and its cost
 
 
 def _method(release: Release) -> Iterator[Fact]:
@@ -193,8 +193,8 @@ def _budget(release: Release, account: Account | None) -> Iterator[Fact]:
         **cost,
     )
     yield fact("budget.text", text)
-    is_paid = release.private and release.refit_of is None and not release.pooled_from
-    yield fact("budget.cost", cost if is_paid else None)
+    has_cost = release.private and release.refit_of is None and not release.pooled_from
+    yield fact("budget.cost", cost if has_cost else None)
     if release.ledger_head is not None:
         yield fact("budget.ledger_head", release.ledger_head)
     if account is not None:

@@ -28,7 +28,7 @@ def describe_tables(release: Release) -> tuple[Table, ...]:
 def describe_files(release: Release) -> dict[str, dict[str, Any]]:
     """Return the columns of values.csv and differences.csv, with every digit."""
     both = release.behaviour is not None
-    values = _of_both_policies(release) if both else dict[str, Any](release.main.columns)
+    values = _rows_of_both_policies(release) if both else dict[str, Any](release.main.columns)
     noisy = release.statistics
     if noisy is not None and len(noisy.counts) == len(release.main):
         values["noisy_visits"] = noisy.counts
@@ -47,7 +47,7 @@ def describe_files(release: Release) -> dict[str, dict[str, Any]]:
     return files
 
 
-def _of_both_policies(release: Release) -> dict[str, Any]:
+def _rows_of_both_policies(release: Release) -> dict[str, Any]:
     """Return the rows of the target, then those of the behaviour, which has fewer columns."""
     both = {"target": release.main, "behaviour": release.tables["behaviour"]}
     rows = {"policy": [name for name, table in both.items() for _ in range(len(table))]}
@@ -62,7 +62,7 @@ def _values(release: Release, key: str, table: ValueTable) -> Table:
     order = np.arange(len(table))
     if release.arms:
         order = order.reshape(len(release.arms), -1).T.reshape(-1)
-    columns = _ordered(table, order)
+    columns = _reorder(table, order)
     names = sorted(table.keys, key=("state", "arm", "action").index)
     return Table(
         key=key,
@@ -78,7 +78,7 @@ def _values(release: Release, key: str, table: ValueTable) -> Table:
 def _differences(release: Release, table: ValueTable) -> Table:
     """Return the differences of arms, that of the overall values first."""
     is_overall = np.array([state is None for state in table.columns["state"]])
-    columns = _ordered(table, np.argsort(~is_overall, kind="stable"))
+    columns = _reorder(table, np.argsort(~is_overall, kind="stable"))
     arms, against = release.arms[1:], release.arms[0]
     labels = {"State": [OVERALL if state is None else state for state in columns["state"]]}
     if len(arms) > 1:
@@ -89,14 +89,14 @@ def _differences(release: Release, table: ValueTable) -> Table:
 
 def _off_policy(release: Release) -> tuple[Table, ...]:
     """Return the difference of both policies, and both policies, start after start."""
-    target, rows = release.main, _of_both_policies(release)
+    target, rows = release.main, _rows_of_both_policies(release)
     starts, count = target.columns.get("start"), len(target)
     order = np.arange(2 * count).reshape(2, count).T.ravel()
     both = {name: np.array(cells)[order] for name, cells in rows.items()}
     labels: dict[str, Any] = {"Policy": both["policy"]}
-    gap_labels: dict[str, Any] = {"Policy": ["target less behaviour"]}
+    difference_labels: dict[str, Any] = {"Policy": ["target less behaviour"]}
     if starts is not None:
-        labels, gap_labels = {"Start": both["start"], **labels}, {"Start": starts}
+        labels, difference_labels = {"Start": both["start"], **labels}, {"Start": starts}
     kept_cells = [text for at in range(count) for text in (str(kept_mass(target, at)), "")]
     values = Table(
         key="values",
@@ -109,7 +109,9 @@ def _off_policy(release: Release) -> tuple[Table, ...]:
         **_numbers(both),
     )
     columns = release.tables["differences"].columns
-    return _difference(release, "Difference: target less behaviour", gap_labels, columns), values
+    return _difference(
+        release, "Difference: target less behaviour", difference_labels, columns
+    ), values
 
 
 def _difference(
@@ -128,7 +130,7 @@ def _difference(
     )
 
 
-def _ordered(table: ValueTable, order: NDArray[np.int64]) -> dict[str, Any]:
+def _reorder(table: ValueTable, order: NDArray[np.int64]) -> dict[str, Any]:
     return {name: column[order] for name, column in table.columns.items()}
 
 

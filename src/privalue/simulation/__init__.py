@@ -10,8 +10,7 @@ from privalue.simulation.episodes import (
     simulate_episodes,
     simulate_to_file,
 )
-from privalue.simulation.gymnasium import from_gymnasium, rollout
-from privalue.simulation.icu_sepsis import icu_sepsis
+from privalue.simulation.gymnasium import rollout
 from privalue.simulation.mdp import END, MDP, MarkovRewardProcess, Outcomes, return_range
 from privalue.simulation.seeded import SeededForExperimentsOnly
 from privalue.simulation.truth import write_truth
@@ -28,9 +27,7 @@ __all__ = [
     "SeededForExperimentsOnly",
     "World",
     "chain",
-    "from_gymnasium",
     "garnet",
-    "icu_sepsis",
     "parse_world",
     "return_range",
     "rollout",

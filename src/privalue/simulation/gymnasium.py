@@ -138,7 +138,7 @@ def rollout(
     discrete = _is_discrete(env.action_space)
     first_state = int(env.observation_space.start)
     first_action = int(env.action_space.start) if discrete else 0
-    table, act = _reader(env, policy, np.random.default_rng(seed))
+    table, act = _load_policy(env, policy, np.random.default_rng(seed))
 
     rows: list[tuple[int, int, int, float, Any, int]] = []
     for episode in range(count):
@@ -178,7 +178,7 @@ def _is_discrete(space: Any) -> bool:
     return isinstance(space, _gymnasium().spaces.Discrete)
 
 
-def _reader(env: Any, policy: Any, generator: np.random.Generator) -> tuple[Any, Any]:
+def _load_policy(env: Any, policy: Any, generator: np.random.Generator) -> tuple[Any, Any]:
     """Return pi(a | s) (None if the policy is a function), and a function that draws actions."""
     if callable(policy):
 
@@ -207,7 +207,7 @@ def _reader(env: Any, policy: Any, generator: np.random.Generator) -> tuple[Any,
         table = table / table.sum(axis=1, keepdims=True)
 
     def choose(observation: Any) -> int:
-        chances = table[int(observation) - int(env.observation_space.start)]
-        return int(env.action_space.start) + int(generator.choice(actions, p=chances))
+        probabilities = table[int(observation) - int(env.observation_space.start)]
+        return int(env.action_space.start) + int(generator.choice(actions, p=probabilities))
 
     return table, choose

@@ -329,8 +329,8 @@ class MarkovRewardProcess(_Process):
     @property
     def start_value(self) -> float:
         """Return J = sum_s mu(s) V(s), the expected return of a trajectory."""
-        started = self.start > 0
-        return float(self.start[started] @ self.values[started])
+        possible = self.start > 0
+        return float(self.start[possible] @ self.values[possible])
 
     @cached_property
     def visits(self) -> VisitProbabilities:
@@ -354,8 +354,8 @@ class MDP(_Process):
     def policy_table(self, policy: Any) -> Vector:
         """Return pi(a | s) as a read-only array whose rows sum to one.
 
-        A table may leave out states where every action ends the trajectory and earns nothing: an
-        improved policy knows them as ends, and not as states.
+        A table may leave out states where every action ends the trajectory and earns nothing: in an
+        improved policy they are ends, and not states.
         """
         following, rewards = self.outcomes.transitions.sum(axis=1), self.outcomes.expected_rewards
         ends = (following == 0) & (rewards == 0)

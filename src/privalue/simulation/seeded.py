@@ -1,4 +1,4 @@
-"""Draw reproducible bits for experiments: whoever knows the seed can subtract the noise."""
+"""Draw reproducible bits for experiments: anyone with the seed can subtract the noise."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from privalue.errors import UsageError
 
 
 class SeededForExperimentsOnly:
-    """A reproducible stream: who knows the seed can subtract the noise. Not private.
+    """A reproducible stream: anyone with the seed can subtract the noise. Not private.
 
     The stream goes on from draw to draw; do not share one source between threads.
     """

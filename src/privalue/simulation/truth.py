@@ -1,7 +1,7 @@
 """Write a world's exact values and policies, and a study that fits its simulated rows.
 
 ===================  ===============================  ==============================================
-file                 columns                          what it is
+file                 columns                          content
 ===================  ===============================  ==============================================
 study.toml                                            describes the rows; edit it as you like
 values.csv           state, value                     V under the world's policy
@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader
 
-from privalue.core import Vector
 from privalue.errors import UsageError
 from privalue.ledger.files import atomic_file
 from privalue.simulation.episodes import CUT
@@ -41,7 +40,7 @@ def write_truth(
     *,
     trajectories: int,
     actions: bool = False,
-    cut: bool = False,
+    truncated: bool = False,
 ) -> list[Path]:
     """Write a study and the exact answers into a folder, which is created if missing.
 
@@ -50,7 +49,7 @@ def write_truth(
         folder: where to write; files of the same names are replaced.
         trajectories: the number that the study declares.
         actions: whether rows have actions, and the study's keys are pairs of state and action.
-        cut: whether a column of the rows marks truncated trajectories.
+        truncated: whether a column of the rows marks truncated trajectories.
 
     Raises:
         UsageError: if the files cannot be written.
@@ -68,7 +67,8 @@ def write_truth(
         q = mdp.q(policy)
         files["action_values.csv"] = ("state,action,value", [(*p, q[p]) for p in pairs])
         for name, table in (("policy.csv", policy), ("optimal.csv", mdp.optimal())):
-            files[name] = ("state,action,probability", _policy_rows(table))
+            entries = [(s, a, table[s, a]) for s, a in np.argwhere(table > 0).tolist()]
+            files[name] = ("state,action,probability", entries)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, (heading, rows) in files.items():
@@ -77,7 +77,8 @@ def write_truth(
                 writer.writerow(heading.split(","))
                 # repr is the shortest text that reads back as the same number.
                 writer.writerows((*row[:-1], repr(float(row[-1]))) for row in rows)
-        (out / "study.toml").write_text(_study(world, trajectories, actions=actions, cut=cut))
+        text = _study(world, trajectories, actions=actions, truncated=truncated)
+        (out / "study.toml").write_text(text)
     except OSError as error:
         raise UsageError(
             f"cannot write to {folder}: {error.strerror or error}; choose another folder"
@@ -85,11 +86,7 @@ def write_truth(
     return [out / name for name in ("study.toml", *files)]
 
 
-def _policy_rows(table: Vector) -> list[tuple[int, int, float]]:
-    return [(s, a, table[s, a]) for s, a in np.argwhere(table > 0).tolist()]
-
-
-def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
+def _study(world: World, trajectories: int, *, actions: bool, truncated: bool) -> str:
     """Return the text of a study that describes the rows."""
     process = world.process
     # If no trajectory ends by itself, all are truncated, and dropping them would leave none.
@@ -107,7 +104,7 @@ def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
         rewards=process.reward_bounds,
         returns=_returns(process),
         actions=world.decisions[0].actions if actions else None,
-        truncated=CUT if cut else None,
+        truncated=CUT if truncated else None,
         truncated_rows="drop-unit" if ends else "keep",
     )
 

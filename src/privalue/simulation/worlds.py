@@ -23,8 +23,8 @@ from privalue.simulation.mdp import END, MDP, MarkovRewardProcess, Outcomes
 Parameter = str | int | float | bool
 
 MOST_STATES = 10_000_000  # what a machine of ordinary size can hold
-SHORT = {"N": "states", "A": "actions", "p": "stay"}  # keys of a text, for arguments of builders
-NAMES = "uniform, greedy (or optimal), optimal:SHARE with a share from 0 to 1"
+KEYS = {"N": "states", "A": "actions", "p": "stay"}  # of a text, and their arguments
+POLICY_NAMES = "uniform, greedy (or optimal), optimal:SHARE with a share from 0 to 1"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,7 +161,7 @@ def _policy_by_name(mdp: MDP, name: str, behaviour: Vector | None) -> Vector:
             share = float(number)
     if not 0 <= share <= 1:
         choices = "" if behaviour is None else "expert, "
-        allowed = f"it must be {choices}{NAMES}, or a CSV file"
+        allowed = f"it must be {choices}{POLICY_NAMES}, or a CSV file"
         raise UsageError(allowed, code="policy-unknown", argument=("policy", name))
     return (1 - share) * (uniform if behaviour is None else behaviour) + share * mdp.optimal()
 
@@ -364,7 +364,7 @@ def parse_world(text: str) -> World:
             )
         options = _settings(items[0], items[1:], None)
         arguments = {
-            key: _read_as(kind, key, str(options.pop(key)))
+            key: _convert(kind, key, str(options.pop(key)))
             for key, kind in (("policy", str), ("discount", float))
             if key in options
         }
@@ -372,13 +372,13 @@ def parse_world(text: str) -> World:
     builders: dict[str, Any] = {"chain": chain, "garnet": garnet, "icu-sepsis": icu_sepsis}
     if name not in builders:
         raise UsageError(f"unknown world {name!r}; known: {', '.join(builders)}, gym")
-    short_names = {argument: key for key, argument in SHORT.items()}
+    short_names = {argument: key for key, argument in KEYS.items()}
     kinds = {
         short_names.get(parameter.name, parameter.name): type(parameter.default)
         for parameter in inspect.signature(builders[name]).parameters.values()
     }
     settings = _settings(name, items, kinds)
-    world: World = builders[name](**{SHORT.get(key, key): value for key, value in settings.items()})
+    world: World = builders[name](**{KEYS.get(key, key): value for key, value in settings.items()})
     return world
 
 
@@ -393,11 +393,11 @@ def _settings(name: str, items: list[str], kinds: Mapping[str, type] | None) -> 
             raise UsageError(f"{name} has no parameter {key!r}; known: {', '.join(kinds)}")
         if key in settings:
             raise UsageError(f"{name} is given {key} twice; give it once")
-        settings[key] = _guess(value) if kinds is None else _read_as(kinds[key], key, value)
+        settings[key] = _parse_value(value) if kinds is None else _convert(kinds[key], key, value)
     return settings
 
 
-def _read_as(kind: type, key: str, value: str) -> Any:
+def _convert(kind: type, key: str, value: str) -> Any:
     try:
         return kind(value)
     except ValueError:
@@ -405,7 +405,7 @@ def _read_as(kind: type, key: str, value: str) -> Any:
         raise UsageError(f"{key} is {value!r}; it must be {expected}") from None
 
 
-def _guess(value: str) -> Parameter:
+def _parse_value(value: str) -> Parameter:
     """Return a truth value or a number if the text reads like one.
 
     The environment checks its own options.
