@@ -21,20 +21,20 @@ parser.add_argument(
 )
 parser.add_argument("--quick", action="store_true", help="accuracy: a part of the tables")
 parser.add_argument("--seed", type=int, help="accuracy: of an earlier table")
-given = parser.parse_args()
+options = parser.parse_args()
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 console.print(
     f"Python {platform.python_version()}, numpy {version('numpy')}, numba {version('numba')}, "
     f"duckdb {version('duckdb')}, pyarrow {version('pyarrow')}, {platform.machine()}"
 )
-for name in given.names:
+for name in options.names:
     benchmark = import_module(f"benchmarks.{name}")
     if name == "accuracy":
-        made = benchmark.tables(quick=given.quick, seed=given.seed)
+        tables = benchmark.tables(quick=options.quick, seed=options.seed)
     else:
-        made = benchmark.tables(*(given.steps if name in {"large", "spark"} else ()))
-    for table in made:
+        tables = benchmark.tables(*(options.steps if name in {"large", "spark"} else ()))
+    for table in tables:
         console.print(table)
 for line in MISSED:
     console.print(f"missed: {line}")

@@ -19,7 +19,7 @@ from rich.table import Table
 
 import privalue as pv
 from benchmarks.clock import MISSED
-from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings_of_kinds
+from benchmarks.worlds import DELTA, Setting, draw_seed, gather, settings_of_kinds
 from privalue.core import MECHANISMS, Ssp, Statistics, draw
 from privalue.core.calibration import gaussian
 from privalue.estimate import Estimates, fit_draw
@@ -29,7 +29,7 @@ from privalue.study import public_size, resolve
 
 RELEASES, DATASETS, EACH = 40, 20, 12  # of a setting, and how many settings a kind has
 LIMIT, COVERED, LEAST = 1.05, 0.94, 0.90  # the bars: on the chain, in the mean, and in any setting
-ROOM = 3.0  # standard errors
+STANDARD_ERRORS = 3.0  # by which a bar is missed
 VARIANTS: dict[str, dict[str, object]] = {
     "as it is": {},
     "one stage": {"stages": "one"},
@@ -72,12 +72,12 @@ def releases_of(study: pv.Study, data: list[Statistics], number: int) -> Iterato
         statistics = data[at % len(data)]
         terms = resolve(study, public_size(study, statistics))
         mechanism = MECHANISMS[terms.mechanism](terms)
-        drawn = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
+        draws = draw(mechanism, statistics, pv.SeededForExperimentsOnly(at))
         assert isinstance(mechanism, Ssp)
-        yield fit_draw(study, mechanism, drawn)
+        yield fit_draw(study, mechanism, draws)
 
 
-def measured(
+def measure(
     setting: Setting,
     variants: Iterable[str] = tuple(VARIANTS),
     *,
@@ -92,21 +92,21 @@ def measured(
     episodes = [setting.episodes(seed) for seed in range(datasets)]
     for variant in variants:
         study = setting.study(declared=True, **VARIANTS[variant])
-        data = [gathered(rows, study) for rows in episodes]
+        data = [gather(rows, study) for rows in episodes]
         errors = figures.errors.setdefault(variant, [])
-        for made in releases_of(study, data, releases):
-            off = (made.values - setting.values)[setting.seen]
+        for estimates in releases_of(study, data, releases):
+            off = (estimates.values - setting.values)[setting.seen]
             errors.append(math.sqrt(float(np.mean(np.square(off)))))
             if variant == "as it is":
-                figures.covered.append(_covered(made, setting, study.values.return_bounds))
+                figures.covered.append(_covered(estimates, setting, study.values.return_bounds))
     return figures
 
 
-def _covered(made: Estimates, setting: Setting, public: tuple[float, float]) -> np.ndarray:
+def _covered(estimates: Estimates, setting: Setting, public: tuple[float, float]) -> np.ndarray:
     """Return the states whose total interval covers what it names."""
-    bounds = made.ratios.bounds
+    bounds = estimates.ratios.bounds
     truth = setting.values if bounds == public else setting.restricted(bounds)
-    inside = (made.columns["total_low"] <= truth) & (truth <= made.columns["total_high"])
+    inside = (estimates.columns["total_low"] <= truth) & (truth <= estimates.columns["total_high"])
     return inside[setting.seen]
 
 
@@ -118,7 +118,7 @@ def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[int, float, 
     """
     world = chain(states=40)
     for m in sizes:
-        shown = []
+        ratios = []
         for prior in (False, True):
             study = pv.Study(
                 **{"name": "chain", "trajectories": m, "states": 40},
@@ -130,34 +130,34 @@ def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[int, float, 
             alpha = gaussian(study.privacy.epsilon, study.privacy.delta).alpha
             limit = alpha * float(np.mean([np.sum(1 / one.counts) for one in data])) / math.sqrt(40)
             errors = [
-                math.sqrt(float(np.mean(np.square(made.values - data[at % 5].mean_returns(0.0)))))
+                math.sqrt(float(np.mean(np.square(fit.values - data[at % 5].mean_returns(0.0)))))
                 / limit
-                for at, made in enumerate(releases_of(study, data, releases))
+                for at, fit in enumerate(releases_of(study, data, releases))
             ]
-            shown.append(float(np.mean(errors)))
-            if prior and shown[-1] - ROOM * _standard_error(errors) > LIMIT:
-                MISSED.append(f"chain, m = {m:,}, true prior: {shown[-1]:.3f} of the limit")
-        yield m, limit, shown
+            ratios.append(float(np.mean(errors)))
+            if prior and ratios[-1] - STANDARD_ERRORS * _standard_error(errors) > LIMIT:
+                MISSED.append(f"chain, m = {m:,}, true prior: {ratios[-1]:.3f} of the limit")
+        yield m, limit, ratios
 
 
 def _chain_data(world, study: pv.Study, m: int, seed: int) -> Statistics:
-    drawn = chain_statistics(world, trajectories=m, seed=seed)
+    sample = chain_statistics(world, trajectories=m, seed=seed)
     return Statistics(
         trajectories=m,
         rows=m,
-        counts=drawn.counts,
-        return_steps=drawn.return_steps,
+        counts=sample.counts,
+        return_steps=sample.return_steps,
         limits=study.limits,
     )
 
 
 def tables(*, quick: bool = False, seed: int | None = None) -> Iterator[Table]:
-    seed = drawn_seed() if seed is None else seed
+    seed = draw_seed() if seed is None else seed
     table = _table(
         "The chain, N = 40, epsilon = 1: error over the limit", "m|limit|one stage|prior"
     )
-    for m, limit, shown in of_chain((10**4,) if quick else (10**4, 10**5, 10**6), 100):
-        table.add_row(f"{m:,}", f"{limit:.3g}", *(f"{ratio:.2f}" for ratio in shown))
+    for m, limit, ratios in of_chain((10**4,) if quick else (10**4, 10**5, 10**6), 100):
+        table.add_row(f"{m:,}", f"{limit:.3g}", *(f"{ratio:.2f}" for ratio in ratios))
     yield table
 
     table = _table(
@@ -165,8 +165,8 @@ def tables(*, quick: bool = False, seed: int | None = None) -> Iterator[Table]:
         f"seed {seed}: coverage of total intervals at 0.95, and ratios of errors",
         "world|returns given|chosen|least|a state|stage/none|shrunk/plain",
     )
-    drawn = settings_of_kinds(seed, 2 if quick else EACH)
-    rows = [(setting, measured(setting)) for setting in drawn]
+    settings = settings_of_kinds(seed, 2 if quick else EACH)
+    rows = [(setting, measure(setting)) for setting in settings]
     for kind, some in groupby(rows, key=lambda row: row[0].kind):
         table.add_row(kind, *_summary(list(some)))
     table.add_section()
@@ -178,7 +178,7 @@ def tables(*, quick: bool = False, seed: int | None = None) -> Iterator[Table]:
     )
     for setting, figures in rows:
         mean, error = figures.coverage
-        if mean + ROOM * error < LEAST:
+        if mean + STANDARD_ERRORS * error < LEAST:
             MISSED.append(f"{setting.name}: total intervals cover {mean:.3f}")
     mean = float(np.mean([figures.coverage[0] for _, figures in rows]))
     if mean < COVERED:

@@ -1,11 +1,11 @@
 """Whole releases of large files, beside DuckDB summing the same four columns: seconds and memory.
 
-Every measurement is a command of its own, as somebody runs it once: the interpreter's start, the
-report, memory that the machine must first find, all included. The two commands that are compared
-take turns. There are two kinds of files:
+Every measurement is a command of its own, with the interpreter's start, the report, and memory that
+the machine must first find. The two commands that are compared take turns. There are two kinds of
+files:
 
-- *made here*: dense ids, random walks, rewards of three decimals, as earlier tables had them;
-- *made otherwise*: ids with gaps, states by Zipf's law, rewards as floats of 32 bits with all their
+- *dense*: dense ids, random walks, rewards of three decimals, as earlier tables had them;
+- *realistic*: ids with gaps, states by Zipf's law, rewards as floats of 32 bits with all their
   digits, 32-bit columns, zstd. The bars are for these; the last column has the worse of both kinds.
 
 ``python -m benchmarks large --steps 1e7`` is quick; at less than 10^8 steps the start weighs more.
@@ -86,7 +86,7 @@ def walk(rows, seed, trajectory, step, state):  # pragma: no cover - compiled
     return number + 1
 
 
-def made_here(steps: int) -> Iterator[pa.Table]:
+def dense_rows(steps: int) -> Iterator[pa.Table]:
     """Rows in order, a few million at a time; rewards have three decimals."""
     rng, trajectories = np.random.default_rng(1), 0
     for start in range(0, steps, 10 * ROW_GROUP):
@@ -104,7 +104,7 @@ def made_here(steps: int) -> Iterator[pa.Table]:
         trajectories += count
 
 
-def made_otherwise(steps: int) -> Iterator[pa.Table]:
+def realistic_rows(steps: int) -> Iterator[pa.Table]:
     """Rows in order as other people's programs write them, a few million at a time."""
     rng, last = np.random.default_rng(20261116), 10**12
     share = 1 / np.arange(1, STATES + 1) ** 1.1
@@ -128,10 +128,10 @@ def made_otherwise(steps: int) -> Iterator[pa.Table]:
 
 
 KINDS: dict[str, tuple[Callable[[int], Iterator[pa.Table]], str]] = {
-    "made here": (made_here, "snappy"),
-    "made otherwise": (made_otherwise, "zstd"),
+    "dense": (dense_rows, "snappy"),
+    "realistic": (realistic_rows, "zstd"),
 }
-HELD = "made otherwise"  # the last kind: the bars are for it
+BARS_FOR = "realistic"  # the last kind: the bars are for it
 
 
 def tables(steps: int = 10**8) -> Iterator[Table]:
@@ -147,27 +147,27 @@ def tables(steps: int = 10**8) -> Iterator[Table]:
             folder = Path(name)
             write(folder, rows(steps), compression)
             for form in FORMS:
-                ours, theirs, memory = compared(folder, form)
+                ours, theirs, memory = compare(folder, form)
                 ratios[form, kind] = ours / theirs
-                held = kind == HELD
+                has_bars = kind == BARS_FOR
                 table.add_row(
                     kind,
                     form.name,
                     f"{ours:.2f}",
                     f"{theirs:.2f}",
                     f"{ours / theirs:.2f}",
-                    f"{form.bar:g}" if held else "",
+                    f"{form.bar:g}" if has_bars else "",
                     f"{memory:.2f}",
                     "" if form.memory is None else f"{form.memory:g}",
-                    f"{max(ratios[form, each] for each in KINDS):.2f}" if held else "",
+                    f"{max(ratios[form, each] for each in KINDS):.2f}" if has_bars else "",
                 )
                 if form.memory is not None and memory > form.memory:
                     MISSED.append(f"large, {kind}, {form.name}: {memory:.2f} GB, bar {form.memory}")
-            if kind == HELD:
+            if kind == BARS_FOR:
                 threads = by_threads(folder)
     yield table
     for form in FORMS:
-        ratio = ratios[form, HELD]
+        ratio = ratios[form, BARS_FOR]
         if ratio > form.bar:
             MISSED.append(f"large, {form.name}: {ratio:.2f} times DuckDB's sums, bar {form.bar:g}")
     yield threads
@@ -192,7 +192,7 @@ def write(folder: Path, rows: Iterator[pa.Table], compression: str) -> None:
     (folder / "loose.toml").write_text(LOOSE)
 
 
-def compared(folder: Path, form: Form) -> tuple[float, float, float]:
+def compare(folder: Path, form: Form) -> tuple[float, float, float]:
     """Return seconds of a release and of DuckDB's sums, in turns, and the release's peak in GB."""
     sums = (
         f"import duckdb; duckdb.connect(config={{'threads': {usable_cores()}}}).sql(\"SELECT "
@@ -200,15 +200,15 @@ def compared(folder: Path, form: Form) -> tuple[float, float, float]:
     )
     ours, theirs, memory = [], [], 0.0
     for turn in range(TURNS):
-        theirs.append(timed(folder, [sys.executable, "-c", sums])[0])
-        seconds, peak = timed(folder, release(form, f"{form.name} {turn}"))
+        theirs.append(clock(folder, [sys.executable, "-c", sums])[0])
+        seconds, peak = clock(folder, release(form, f"{form.name} {turn}"))
         ours.append(seconds)
         memory = max(memory, peak)
     return median(ours), median(theirs), memory
 
 
 def release(form: Form, out: str, *more: str) -> list[str]:
-    """Return the command that somebody would type."""
+    """Return the command line."""
     begin = [sys.executable, "-m", "privalue", "release", form.study, "--data", form.file]
     return [*begin, "--no-ledger", "--quiet", "--out", out, *more]
 
@@ -223,28 +223,28 @@ sys.exit(code)
 """
 
 
-def timed(folder: Path, command: list[str]) -> tuple[float, float]:
+def clock(folder: Path, command: list[str]) -> tuple[float, float]:
     """Return how long a command takes, in seconds, and its peak memory, in GB."""
     begun = time.perf_counter()
-    found = subprocess.run(
+    child = subprocess.run(
         [sys.executable, "-S", "-c", BETWEEN, *command],
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    return time.perf_counter() - begun, int(found.stdout) / 1e6
+    return time.perf_counter() - begun, int(child.stdout) / 1e6
 
 
 def by_threads(folder: Path) -> Table:
     """Return what a second thread saves, and what more of them could by Amdahl's law."""
-    table = Table(title="Threads, files made otherwise; sixteen by Amdahl's law from one and two")
+    table = Table(title="Threads, realistic files; sixteen by Amdahl's law from one and two")
     for heading in ("rows", "one, s", "two, s", "done by one thread alone, s", "sixteen, s"):
         table.add_column(heading, justify="left" if heading == "rows" else "right")
     for form in FORMS[:3]:
         one, two = (
             median(
-                timed(folder, release(form, f"{form.name} {count} {turn}", "--threads", count))[0]
+                clock(folder, release(form, f"{form.name} {count} {turn}", "--threads", count))[0]
                 for turn in range(3)
             )
             for count in ("1", "2")

@@ -47,8 +47,8 @@ def tables() -> Iterator[Table]:
         table.add_column(heading)
     with tempfile.TemporaryDirectory() as folder:
         for store, place in (("SQLite", _sqlite(Path(folder))), ("PostgreSQL", _postgres())):
-            with place as made:
-                for what, entries, measured, bar, met in [] if made is None else _figures(*made):
+            with place as pair:
+                for what, entries, measured, bar, met in [] if pair is None else _figures(*pair):
                     if not met:
                         MISSED.append(f"ledger, {store}, {what}: {measured}, bar {bar}")
                     table.add_row(what, store, entries, measured, bar, "" if met else "MISSED")
@@ -94,22 +94,22 @@ def _timed(action: Callable[[], Any]) -> float:
 def chain(first: Row, entries: int) -> Iterator[tuple[list[Row], list[tuple[str, str]]]]:
     """Yield what follows a total in a ledger of so many entries, some at a time, with releases."""
     number, body, head = first
-    said = json.loads(body)
-    kept = {key: said[key] for key in said if key.startswith(("total_", "spent_", "cost_"))}
-    kept |= {key: said[key] for key in ("format", "at", "author", "dataset", "salt", "releases")}
+    entry = json.loads(body)
+    fields = {key: entry[key] for key in entry if key.startswith(("total_", "spent_", "cost_"))}
+    fields |= {key: entry[key] for key in ("format", "at", "author", "dataset", "salt", "releases")}
     rows: list[Row] = []
     texts: list[tuple[str, str]] = []
 
     def add(kind: str, **own: Any) -> None:
         nonlocal number, head
         number += 1
-        text = canonical_json({**kept, "previous": head, "kind": kind, **own})
+        text = canonical_json({**fields, "previous": head, "kind": kind, **own})
         head = sha256(text)
         rows.append((number, text, head))
 
     while number < entries:
-        kept["spent_epsilon"] += 10**6
-        kept["releases"] += 1
+        fields["spent_epsilon"] += 10**6
+        fields["releases"] += 1
         add(
             "charge",
             **{"cost_epsilon": 10**6, "promise": [10**6, 0], **WHOM, "alpha": None, "steps": 1},
@@ -136,9 +136,9 @@ def _fill(location: str, load: Load, entries: int) -> None:
 def _release(ledger: Ledger, name: dict[str, int]) -> float:
     """Charge and commit; return the longer of the two, in seconds."""
     promise = {"epsilon": 1e-6, "delta": 1e-15, **WHOM}
-    asked = ReleaseRequest(dataset=DATASET, study=study_hash(name), what="x", **promise)
+    request = ReleaseRequest(dataset=DATASET, study=study_hash(name), what="x", **promise)
     begun = time.perf_counter()
-    charge = ledger.charge(asked, token=f"{name}")
+    charge = ledger.charge(request, token=f"{name}")
     between = time.perf_counter()
     ledger.commit(charge, json.dumps({"ledger_head": charge.head}))
     return max(between - begun, time.perf_counter() - between)
@@ -165,8 +165,8 @@ def race(location: str, seconds: float = SECONDS) -> tuple[float, float]:
         process.join()
     if any(process.exitcode for process in writers):
         raise SystemExit("a writer failed")
-    told = [answers.get() for _ in writers]
-    return sum(done for done, _ in told) / seconds, max(wait for _, wait in told)
+    results = [answers.get() for _ in writers]
+    return sum(done for done, _ in results) / seconds, max(wait for _, wait in results)
 
 
 def _work(location: str, releases: int = 300) -> float:

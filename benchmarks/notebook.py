@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 
 
-def executed(notebook: Any, folder: Path) -> Any:
+def execute(notebook: Any, folder: Path) -> Any:
     """Return the notebook with what its cells show, run in a folder of its own.
 
     Args:
@@ -50,9 +50,9 @@ def main() -> None:
     """Run the notebook anew, and write it."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
-        made = plain(executed(notebook, Path(folder)))
-    nbformat.validate(made)
-    NOTEBOOK.write_text(nbformat.writes(made) + "\n", encoding="utf-8")
+        output = plain(execute(notebook, Path(folder)))
+    nbformat.validate(output)
+    NOTEBOOK.write_text(nbformat.writes(output) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from rich.table import Table
 
 import privalue as pv
 from benchmarks.clock import MISSED
-from benchmarks.worlds import drawn_seed, gathered
+from benchmarks.worlds import draw_seed, gather
 from benchmarks.worlds import settings as random_settings
 from privalue.core import draw
 from privalue.estimate import estimate
@@ -57,7 +57,7 @@ def sizes(setting):
     return int(min(setting.trajectories, max(MOST_ROWS / length, 100)))
 
 
-def of_releases(setting, described, m, releases):
+def of_releases(setting, study, m, releases):
     """Values and intervals of releases, each of its own people."""
     warnings.simplefilter("ignore", pv.PrivalueWarning)
     for seed in range(releases):
@@ -66,24 +66,24 @@ def of_releases(setting, described, m, releases):
         if setting.persons is not None:
             persons = rows.trajectory // setting.persons
             table = table.append_column("person", pa.array(persons))
-        yield rows, pv.release(described, table, seed=seed, accept_useless=True)
+        yield rows, pv.release(study, table, seed=seed, accept_useless=True)
 
 
-def error_of_worlds(drawn):
+def error_of_worlds(settings):
     """(setting, predicted errors, errors of releases), each of its own people and noise."""
-    for setting in drawn:
-        described = setting.study()
-        made_up = FromWorld(described, world_of(setting))
+    for setting in settings:
+        study = setting.study()
+        made_up = FromWorld(study, world_of(setting))
         m = made_up.round_size(sizes(setting))
-        mechanism, counted = mechanism_of_study(described, m), np.isfinite(made_up.values)
+        mechanism, is_visited = mechanism_of_study(study, m), np.isfinite(made_up.values)
         errors = []
         while len(errors) < 20 or (len(errors) < RELEASES and doubt(errors) > PRECISE):
             seed = len(errors)
             rows = simulate_episodes(setting.process, trajectories=m, seed=seed)
-            found = draw(mechanism, gathered(rows, described), SeededForExperimentsOnly(seed))
-            values = estimate(described, mechanism, found)["tables"]["values"].columns["value"]
-            errors.append(np.sqrt(np.mean(np.square(values - setting.values)[counted])))
-        yield setting, m, predict(described, made_up, m).errors, np.array(errors)
+            noisy = draw(mechanism, gather(rows, study), SeededForExperimentsOnly(seed))
+            values = estimate(study, mechanism, noisy)["tables"]["values"].columns["value"]
+            errors.append(np.sqrt(np.mean(np.square(values - setting.values)[is_visited])))
+        yield setting, m, predict(study, made_up, m).errors, np.array(errors)
 
 
 def doubt(errors, each=1):
@@ -158,19 +158,19 @@ def cautious_ends(seed, worlds=8, releases=5):
         world = World.of(mdp, behaviour)
         for distance in DISTANCES:
             target = (1 - distance) * behaviour + distance * mdp.optimal()
-            described = pv.Study(
+            study = pv.Study(
                 states=mdp.states, actions=mdp.actions, discount=1.0, returns=(0.0, 1.0),
                 epsilon=1.0, unit="trajectory", mechanism="dp-ope",
                 policy={"target": as_table(target), "behaviour": as_table(behaviour), "clip": CLIP},
             )  # fmt: skip
-            plan = pv.plan(described, PEOPLE, steps=ROWS)
+            plan = pv.plan(study, PEOPLE, steps=ROWS)
             end = next(row.error for row in plan.clips if row.clip == CLIP)
             truth, errors = mdp.value(target), []
             for at in range(releases):
                 rows = simulate_episodes(
                     world, trajectories=PEOPLE, seed=1000 * number + at, actions=True
                 )
-                release = pv.release(described, rows, seed=at, accept_useless=True)
+                release = pv.release(study, rows, seed=at, accept_useless=True)
                 errors.append(abs(release.policy_value - truth))
             yield distance, end, errors
 
@@ -183,26 +183,26 @@ def as_table(policy):
 
 
 def tables() -> Iterator[Table]:
-    seed = int(os.environ.get("PRIVALUE_BENCH_SEED", drawn_seed()))
+    seed = int(os.environ.get("PRIVALUE_BENCH_SEED", draw_seed()))
     number = int(os.environ.get("PRIVALUE_BENCH_SETTINGS", SETTINGS))
-    drawn = random_settings(seed, 3 * number)
-    yield world_table(seed, drawn[: number // 2])
-    yield width_table(seed, drawn, number)
+    settings = random_settings(seed, 3 * number)
+    yield world_table(seed, settings[: number // 2])
+    yield width_table(seed, settings, number)
     yield policy_table(seed)
 
 
-def world_table(seed, drawn) -> Table:
+def world_table(seed, settings) -> Table:
     table = Table(title=f"with a world: predicted and released error, seed {seed}")
     for name in ("world", "m", "epsilon", "predicted", "released", "ratio", "+-", "of medians"):
         table.add_column(name, justify="right")
     ratios, doubts = [], []
-    for setting, m, predicted, released in error_of_worlds(drawn):
-        ratios.append(predicted.mean() / released.mean())
-        doubts.append(np.hypot(doubt(predicted, NOISES), doubt(released)))
-        medians = np.median(predicted) / np.median(released)
+    for setting, m, predicted, errors in error_of_worlds(settings):
+        ratios.append(predicted.mean() / errors.mean())
+        doubts.append(np.hypot(doubt(predicted, NOISES), doubt(errors)))
+        medians = np.median(predicted) / np.median(errors)
         table.add_row(
             setting.kind, f"{m:,}", f"{setting.epsilon:g}", f"{predicted.mean():.3g}",
-            f"{released.mean():.3g}", f"{ratios[-1]:.3f}", f"{doubts[-1]:.3f}", f"{medians:.3f}",
+            f"{errors.mean():.3g}", f"{ratios[-1]:.3f}", f"{doubts[-1]:.3f}", f"{medians:.3f}",
         )  # fmt: skip
     logs, doubts = np.log(ratios), np.array(doubts)
     centre = np.average(logs, weights=doubts**-2)
@@ -221,18 +221,18 @@ def world_table(seed, drawn) -> Table:
     return table
 
 
-def width_table(seed, drawn, number) -> Table:
+def width_table(seed, settings, number) -> Table:
     table = Table(title=f"half-widths by visits, seed {seed}")
     for name in ("world", "states", "predicted median", "realised", "ratio", "above 95%"):
         table.add_column(name, justify="right")
     every, ratios = [], []
-    for setting, found in islice(widths_of_states(drawn), number):
-        predicted, realised = np.median(found[:, 0]), np.median(found[:, 1])
+    for setting, widths in islice(widths_of_states(settings), number):
+        predicted, realised = np.median(widths[:, 0]), np.median(widths[:, 1])
         ratios.append(realised / predicted)
-        every.append(found)
-        above = np.mean(found[:, 1] > found[:, 2] * (1 + 1e-9))
+        every.append(widths)
+        above = np.mean(widths[:, 1] > widths[:, 2] * (1 + 1e-9))
         table.add_row(
-            setting.kind, str(len(found)), f"{predicted:.3g}", f"{realised:.3g}",
+            setting.kind, str(len(widths)), f"{predicted:.3g}", f"{realised:.3g}",
             f"{ratios[-1]:.3f}", f"{above:.1%}",
         )  # fmt: skip
     together = np.concatenate(every)

@@ -49,7 +49,7 @@ def tables(rows: int = 10**7) -> Iterator[Table]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.parquet"
-            pq.write_table(_made(rows), path, row_group_size=1 << 18, compression="zstd")
+            pq.write_table(_rows(rows), path, row_group_size=1 << 18, compression="zstd")
             turns = _turns(_ways(session, path, study(STATES)))
             yield _ratios("any order", rows, turns)
             yield _rates(session, path, rows, turns)
@@ -57,7 +57,7 @@ def tables(rows: int = 10**7) -> Iterator[Table]:
         session.stop()
 
 
-def _made(rows: int) -> pa.Table:
+def _rows(rows: int) -> pa.Table:
     """Return trajectories with ids that are not dense, uneven states and rewards of 24 bits."""
     draw = np.random.default_rng(1)
     count = -(-rows // STEPS)
@@ -73,39 +73,39 @@ def _made(rows: int) -> pa.Table:
     return table.take(draw.permutation(rows))
 
 
-def _ways(session: Any, path: Path, described: Any) -> dict[str, Callable[[], object]]:
+def _ways(session: Any, path: Path, study: Any) -> dict[str, Callable[[], object]]:
     """Return the ways to go through a file, each run once, with results that are alike."""
-    frame, limits = session.read.parquet(str(path)), described.limits
+    frame, limits = session.read.parquet(str(path)), study.limits
 
-    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"rows": pa.array([sum(map(len, batches))])})
 
     def alone() -> object:
         cores = session.sparkContext.defaultParallelism
-        return frame.repartition(cores, "trajectory").mapInArrow(counted, "rows long").toArrow()
+        return frame.repartition(cores, "trajectory").mapInArrow(count, "rows long").toArrow()
 
     ways: dict[str, Callable[[], object]] = {
-        "local": lambda: read_statistics(path, described, limits),
-        "the file's name": lambda: read_statistics(path, described, limits, engine="spark"),
+        "local": lambda: read_statistics(path, study, limits),
+        "the file's name": lambda: read_statistics(path, study, limits, engine="spark"),
         "Spark alone": alone,
-        "a DataFrame": lambda: read_statistics(frame, described, limits, engine="spark"),
+        "a DataFrame": lambda: read_statistics(frame, study, limits, engine="spark"),
     }
-    found = {name: way() for name, way in ways.items()}  # processes start, code compiles
-    assert found["local"] == found["the file's name"] == found["a DataFrame"]
+    results = {name: way() for name, way in ways.items()}  # processes start, code compiles
+    assert results["local"] == results["the file's name"] == results["a DataFrame"]
     return ways
 
 
 def _turns(ways: dict[str, Callable[[], object]]) -> list[dict[str, float]]:
     """Run the ways by turns, and return the seconds of each."""
-    taken = []
+    turns = []
     for _ in range(TURNS):
         seconds = {}
         for name, way in ways.items():
             started = time.perf_counter()
             way()
             seconds[name] = time.perf_counter() - started
-        taken.append(seconds)
-    return taken
+        turns.append(seconds)
+    return turns
 
 
 def _ratios(kind: str, rows: int, turns: list[dict[str, float]]) -> Table:

@@ -73,10 +73,10 @@ print(seconds[0])
 
 def tables() -> Iterator[Table]:
     """One table of commands, and one line about the kernels."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
         _prepare(folder)
-        took = _measured(folder)
+        took = _measure(folder)
         table = Table(title=f"Whole commands, the median of {TURNS} turns")
         for heading in ("what", "ms", "beside", "ms", "ratio", "bar"):
             table.add_column(heading, justify="left" if heading in {"what", "beside"} else "right")
@@ -99,8 +99,8 @@ def tables() -> Iterator[Table]:
 def _add(table: Table, name: str, ours: float, base: str, theirs: float, bar: float | None) -> None:
     """Add a row, and remember a bar that is missed."""
     ratio = ours / theirs
-    told = "" if bar is None else f"{bar:g}"
-    table.add_row(name, f"{1e3 * ours:.0f}", base, f"{1e3 * theirs:.0f}", f"{ratio:.2f}", told)
+    limit = "" if bar is None else f"{bar:g}"
+    table.add_row(name, f"{1e3 * ours:.0f}", base, f"{1e3 * theirs:.0f}", f"{ratio:.2f}", limit)
     if bar is not None and ratio > bar:
         MISSED.append(f"start, {name}: {ratio:.2f} times {base}, bar {bar:g}")
 
@@ -114,7 +114,7 @@ def _prepare(folder: Path) -> None:
     _run([*SMALL, "warm"], folder)  # kernels go to the cache
 
 
-def _measured(folder: Path) -> dict[str, list[float]]:
+def _measure(folder: Path) -> dict[str, list[float]]:
     """Return the seconds of every way and every base, which take turns."""
     took: dict[str, list[float]] = {name: [] for name in (*BASES, *WAYS)}
     for turn in range(TURNS):

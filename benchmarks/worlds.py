@@ -7,7 +7,7 @@ arms, actions or features, too. What is *tuned* on worlds is tuned on those of t
 (``drawn_seed``), and which is none of those.
 
 A setting is a world, a number of trajectories and a study. Its return bounds are *loose* where they
-follow from the bounds of rewards, Rmax/(1 - gamma), and *tight* where somebody knew better. Values
+follow from the bounds of rewards, Rmax/(1 - gamma), and *tight* where experts know better. Values
 are exact; statistics come from simulated trajectories, through the core's own kernel.
 """
 
@@ -44,7 +44,7 @@ KINDS = (
 )
 
 
-def drawn_seed() -> int:
+def draw_seed() -> int:
     """Return a seed for worlds that nothing was tuned on."""
     return len(TUNING) + secrets.randbelow(10**9)
 
@@ -102,17 +102,17 @@ class Setting:
     def seen(self) -> np.ndarray:
         """Which states a trajectory can count for: errors are means over these.
 
-        A state that no path reaches within H distinct states is in no data set, whoever reads it.
+        A state that no path reaches within H distinct states is in no data set, for any reader.
         """
-        outcomes, seen = self.process.outcomes, self.process.start > 0
+        outcomes, visited = self.process.outcomes, self.process.start > 0
         goes = (outcomes.successors != END) & (outcomes.probabilities > 0)
         for _ in range(1, self.most_states or self.states):
-            after = seen.copy()
-            after[outcomes.successors[goes & seen[outcomes.rows]]] = True
-            if (after == seen).all():
+            after = visited.copy()
+            after[outcomes.successors[goes & visited[outcomes.rows]]] = True
+            if (after == visited).all():
                 break
-            seen = after
-        return seen
+            visited = after
+        return visited
 
     @cached_property
     def visits(self) -> np.ndarray:
@@ -157,8 +157,8 @@ class Setting:
             return rows
         person = rows.trajectory // (self.persons or 1)
         at = person if self.factor.by_person else np.arange(len(person))
-        drawn = self.factor.drawn(np.random.default_rng([seed, 1]), int(at.max()) + 1)
-        return replace(rows, reward=rows.reward * drawn[at])
+        factors = self.factor.drawn(np.random.default_rng([seed, 1]), int(at.max()) + 1)
+        return replace(rows, reward=rows.reward * factors[at])
 
     @cached_property
     def _population(self) -> tuple[np.ndarray, np.ndarray]:
@@ -179,10 +179,10 @@ class Setting:
 
     def statistics(self, study: pv.Study, seed: int) -> Statistics:
         """Simulate the trajectories, and add them up as the study says."""
-        return gathered(self.episodes(seed), study)
+        return gather(self.episodes(seed), study)
 
 
-def gathered(rows: Episodes, study: pv.Study) -> Statistics:
+def gather(rows: Episodes, study: pv.Study) -> Statistics:
     """Return the statistics of rows; a person has as many trajectories as the study allows."""
     ids = rows.trajectory[:, None]
     if study.privacy.unit == "person":
@@ -208,12 +208,12 @@ def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
     kind = ("chain", "garnet", "random-chain", "grid")[number % 4]
     loose = generator.random() < 0.5
     # One reward at the end, or one in every row, which may have either sign.
-    paid = "end" if kind in {"chain", "grid"} else str(generator.choice(["end", "rows", "signed"]))
-    process = _process(generator, kind, paid)
-    low, high = (-1.0 if paid == "signed" else 0.0), 1.0
+    pays = "end" if kind in {"chain", "grid"} else str(generator.choice(["end", "rows", "signed"]))
+    process = _process(generator, kind, pays)
+    low, high = (-1.0 if pays == "signed" else 0.0), 1.0
     returns = None
     if not loose:
-        returns = (0.0, 1.0) if paid == "end" else _known_bounds(process, generator)
+        returns = (0.0, 1.0) if pays == "end" else _known_bounds(process, generator)
     length = max(process.visits.expected_length, 1.0)
     most = max(MOST_ROWS / length, 300.0)
     states = process.states
@@ -253,7 +253,7 @@ def _setting_of(generator: np.random.Generator, kind: str, number: int) -> Setti
         "negative": Factor(deviation=1.0, most=20.0),
         "persons": Factor(deviation=0.7, most=10.0, by_person=True),
     }.get(kind)
-    paid, most = process.outcomes.rewards, 1.1 * (factor.most if factor else 1.0)
+    rewards, most = process.outcomes.rewards, 1.1 * (factor.most if factor else 1.0)
     length = max(process.visits.expected_length, 1.0)
     setting = Setting(
         name=f"{kind} {number}",
@@ -262,7 +262,7 @@ def _setting_of(generator: np.random.Generator, kind: str, number: int) -> Setti
         trajectories=int(min(500 * 200 ** generator.random(), max(SAMPLE_ROWS / length, 500))),
         epsilon=EPSILONS[number % len(EPSILONS)],
         loose=number % 2 == 0,
-        rewards=(most * min(float(paid.min()), 0.0), most * max(float(paid.max()), 0.0)),
+        rewards=(most * min(float(rewards.min()), 0.0), most * max(float(rewards.max()), 0.0)),
         returns=None,
         most_states=None,
         persons=persons,
@@ -274,10 +274,11 @@ def _setting_of(generator: np.random.Generator, kind: str, number: int) -> Setti
     if setting.loose:
         return setting
     pilot = replace(setting, trajectories=max(int(PILOT_ROWS / length), 50))
-    found = returns_of(pilot.episodes(int(generator.integers(2**31))), process.discount)
+    values = returns_of(pilot.episodes(int(generator.integers(2**31))), process.discount)
     more = float(generator.uniform(1.0, 1.5))
     return replace(
-        setting, returns=(more * min(float(found.min()), 0.0), more * max(float(found.max()), 0.0))
+        setting,
+        returns=(more * min(float(values.min()), 0.0), more * max(float(values.max()), 0.0)),
     )
 
 
@@ -293,22 +294,22 @@ def _process_of(
     if kind == "long stays":
         return _long_stays(generator, max(states, 6), discount), None
     if kind == "zipf":
-        process = _paid(_garnet(generator, states, "uniform", discount), generator, "end")
+        process = _reward(_garnet(generator, states, "uniform", discount), generator, "end")
         ranks = generator.permutation(states) + 1.0
         return replace(process, start=ranks**-1.2 / np.sum(ranks**-1.2)), None
     if kind == "arms":
         parts = [_garnet(generator, states, "first", discount) for _ in range(arms)]
-        return _side_by_side([_paid(part, generator, "rows") for part in parts]), None
+        return _side_by_side([_reward(part, generator, "rows") for part in parts]), None
     if kind == "actions":
         return _pairs(generator, min(states, 60), actions, discount), None
     garnet = _garnet(generator, states, "first", discount)
     if kind == "features":
         features = generator.standard_normal((states, min(3, states // 3 + 1)))
-        said = features @ generator.standard_normal(features.shape[1])
-        by_state = special.expit(said + 0.3 * generator.standard_normal(states))
+        scores = features @ generator.standard_normal(features.shape[1])
+        by_state = special.expit(scores + 0.3 * generator.standard_normal(states))
         return _with_rewards(garnet, by_state[garnet.outcomes.rows]), features
-    paid = {"garnet": "signed"}.get(kind, "rows")
-    process = _paid(garnet, generator, paid)
+    rewards = {"garnet": "signed"}.get(kind, "rows")
+    process = _reward(garnet, generator, rewards)
     if kind == "negative":
         process = _with_rewards(process, -process.outcomes.rewards)
     return process, None
@@ -367,7 +368,7 @@ def _side_by_side(parts: list[MarkovRewardProcess]) -> MarkovRewardProcess:
     return _collected(each * len(parts), *columns, start, parts[0].discount)
 
 
-def _process(generator: np.random.Generator, kind: str, paid: str) -> MarkovRewardProcess:
+def _process(generator: np.random.Generator, kind: str, rewards: str) -> MarkovRewardProcess:
     """Draw a world of a kind; N is from 4 to 361."""
     discount = float(generator.choice(DISCOUNTS))
     states = int(4 * 90 ** generator.random())
@@ -386,15 +387,15 @@ def _process(generator: np.random.Generator, kind: str, paid: str) -> MarkovRewa
             discount=discount,
         )
     if kind == "random-chain":
-        made = random_chain(
+        world = random_chain(
             states=states,
             branching=int(generator.integers(2, 5)),
             seed=int(generator.integers(2**31)),
             start=start,
             discount=discount,
         )
-        return made if paid == "rows" else _paid(made, generator, paid)
-    return _paid(_garnet(generator, states, start, discount), generator, paid)
+        return world if rewards == "rows" else _reward(world, generator, rewards)
+    return _reward(_garnet(generator, states, start, discount), generator, rewards)
 
 
 def grid(
@@ -463,8 +464,8 @@ def random_chain(
     rows, successors, probabilities = [], [], []
     for state in range(states - 1):
         nearby = [k for k in range(max(state - 2, 0), min(state + 5, states)) if k != state + 1]
-        chosen = np.argsort(generator.random(len(nearby)))[: branching - 1]
-        heads = [state + 1, *(nearby[k] for k in chosen)]
+        others = np.argsort(generator.random(len(nearby)))[: branching - 1]
+        heads = [state + 1, *(nearby[k] for k in others)]
         # The floor keeps the way forward open, and trajectories short.
         weights = 0.25 + generator.random(len(heads))
         rows += [state] * len(heads)
@@ -506,15 +507,15 @@ def _garnet(
     return _collected(states, rows, chances, heads, np.zeros(len(rows)), begins, discount)
 
 
-def _paid(
-    process: MarkovRewardProcess, generator: np.random.Generator, paid: str
+def _reward(
+    process: MarkovRewardProcess, generator: np.random.Generator, kind: str
 ) -> MarkovRewardProcess:
     """Return the process with other rewards: of each state, or of each state's last row alone."""
     outcomes = process.outcomes
-    least = -1.0 if paid == "signed" else 0.0
+    least = -1.0 if kind == "signed" else 0.0
     by_state = generator.uniform(least, 1.0, size=process.states)
     rewards = by_state[outcomes.rows]
-    if paid == "end":
+    if kind == "end":
         rewards = np.where(outcomes.successors == END, rewards, 0.0)
     return _with_rewards(process, rewards)
 
@@ -546,9 +547,9 @@ def _known_bounds(
     """Return bounds as an expert might know them: those of other people, and up to half more."""
     number = int(max(PILOT_ROWS / max(process.visits.expected_length, 1.0), 50))
     rows = simulate_episodes(process, trajectories=number, seed=int(generator.integers(2**31)))
-    found = returns_of(rows, process.discount)
+    returns = returns_of(rows, process.discount)
     more = float(generator.uniform(1.0, 1.5))
-    low, high = more * min(float(found.min()), 0.0), more * max(float(found.max()), 0.0)
+    low, high = more * min(float(returns.min()), 0.0), more * max(float(returns.max()), 0.0)
     return low, high
 
 

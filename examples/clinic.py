@@ -63,8 +63,8 @@ def write_stays(file: Path, persons: int, seed: int) -> int:
                     break
                 unit, day = following, day + 1
     order = generator.permutation(len(rows))
-    with file.open("w", newline="", encoding="utf-8") as opened:
-        writer = csv.writer(opened)
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
         writer.writerow(["patient_id", "stay", "day", "unit", "age", "pathway"])
         writer.writerows(rows[i] for i in order)
     return stays
@@ -139,12 +139,12 @@ def main() -> None:
     command("ledger", "show", "clinic-2026", "--ledger", ledger)
     command("ledger", "verify", "--ledger", ledger, "--release", out / "released")
 
-    released = pv.Release.load(out / "released")
+    release = pv.Release.load(out / "released")
     truth = exact_values()
-    values = np.array([entry.value for entry in released.values])
+    values = np.array([entry.value for entry in release.values])
     error = float(np.sqrt(np.mean((values - truth) ** 2)))
     print("\npathway             unit              released   exact")
-    for entry, value in zip(released.values, truth, strict=True):
+    for entry, value in zip(release.values, truth, strict=True):
         print(f"{entry.arm:<19} {entry.state:<16} {entry.value:9.3f} {value:7.3f}")
     constant = float(np.std(truth))
     print(f"Root mean square error {error:.4f}; a constant: {constant:.3f}")

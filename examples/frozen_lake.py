@@ -7,7 +7,7 @@ episode is played.
     pip install '.[gymnasium,minari]'
     python examples/frozen_lake.py --out lake
 
-Four holes and the goal end an episode: nobody acts there, and they get no rows.
+Four holes and the goal end an episode: there is no action there, and they get no rows.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def record(episodes: int, seed: int) -> np.ndarray:
 
 
 def study_file(out: Path, episodes: int) -> Path:
-    """What is public: the eleven squares on which somebody acts, and the bounds."""
+    """What is public: the eleven squares with a choice of actions, and the bounds."""
     lake = "".join("".join(row) for row in ("SFFF", "FHFH", "FFFH", "HFFG"))
     squares = [str(s) for s, square in enumerate(lake) if square in "SF"]
     file = out / "study.toml"
@@ -113,8 +113,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument("--quick", action="store_true", help="200 episodes instead of 2,000")
-    chosen = parser.parse_args()
-    out, episodes = chosen.out, 200 if chosen.quick else 2_000
+    options = parser.parse_args()
+    out, episodes = options.out, 200 if options.quick else 2_000
     out.mkdir(parents=True, exist_ok=True)
     os.environ["MINARI_DATASETS_PATH"] = str((out / "datasets").absolute())
 
@@ -134,12 +134,12 @@ def main() -> None:
         ]
     )
 
-    made = pv.Release.load(released)
-    exact = np.array([truth[int(entry.state)] for entry in made.values])
-    values = np.array([entry.value for entry in made.values])
+    release = pv.Release.load(released)
+    exact = np.array([truth[int(entry.state)] for entry in release.values])
+    values = np.array([entry.value for entry in release.values])
     error = float(np.sqrt(np.mean((values - exact) ** 2)))
     constant = float(np.std(exact))
-    for entry, value in zip(made.values, exact, strict=True):
+    for entry, value in zip(release.values, exact, strict=True):
         print(f"square {entry.state:>2}: {entry.value:.3f} released, {value:.3f} exact")
     print(
         f"Root mean square error {error:.3f} from {episodes:,} episodes; a constant: {constant:.3f}"

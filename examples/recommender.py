@@ -91,27 +91,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("shop"))
     parser.add_argument("--quick", action="store_true", help="fewer visits")
-    given = parser.parse_args()
+    options = parser.parse_args()
     rates = click_rates()
     behaviour, target = soft(rates, 4.0), soft(rates, 25.0)
-    rows = visits(behaviour, VISITS // 4 if given.quick else VISITS, seed=2026)
+    rows = visits(behaviour, VISITS // 4 if options.quick else VISITS, seed=2026)
     study = study_of(target)
     release = pv.release(study, rows)
-    pv.publish(release, given.out, study=study)
+    pv.publish(release, options.out, study=study)
     print(release.sentence())
-    usual = without_privacy(rows, target)
+    estimates = without_privacy(rows, target)
     true = float((target * rates).sum(axis=1).mean())
     print(f"the rule's true rate of clicks   {true:.4f}")
     print(f"the rate of the rule in use      {(behaviour * rates).sum(axis=1).mean():.4f}")
-    for name, value in usual.items():
+    for name, value in estimates.items():
         print(f"{name + ', not private':<32} {value:.4f}")
     row = release.main.row(0)
     low, high = row.total_low, row.total_high
     print(f"released, epsilon = 1            {row.value:.4f} ({low:.4f} to {high:.4f})")
     print(f"kept mass                        {row.kept_mass:.3f}")
-    found = {"true": true, "released": row.value, "low": low, "high": high, **usual}
-    (given.out / "result.json").write_text(json.dumps(found))
-    print(f"Wrote {given.out / 'report.html'}")
+    result = {"true": true, "released": row.value, "low": low, "high": high, **estimates}
+    (options.out / "result.json").write_text(json.dumps(result))
+    print(f"Wrote {options.out / 'report.html'}")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Compiled kernels may be kept on disk: not where whoever runs the tests has theirs. Every process
-# of the suite has a folder of its own, and removes it.
+# Compiled kernels may be stored on disk, but not among those of the user who runs the tests. Every
+# process of the suite has a folder of its own, and removes it.
 FOLDERS = {"XDG_CACHE_HOME": tempfile.mkdtemp(prefix="privalue-tests-")}
 os.environ.update(FOLDERS)
 
-# Thousands of tests are collected and stay: to look for garbage among them again and again takes
-# longer than to collect them. Below, what was collected is put out of the collector's sight.
+# Thousands of collected tests stay alive: looking for garbage among them again and again takes
+# longer than collecting them. Below they are frozen, out of the garbage collector's sight.
 gc.set_threshold(50_000, 20, 20)
 
 settings.register_profile(
@@ -31,7 +31,7 @@ settings.load_profile("long" if LONG else "suite")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves full sizes, and Spark and browsers beyond a smoke test, to ``make long``."""
+    """Leave full sizes, and Spark and browsers beyond a smoke test, to ``make long``."""
     if LONG:
         return
     config.hook.pytest_deselected(items=[item for item in items if is_long(item)])
@@ -45,7 +45,7 @@ def is_long(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Says what was left out; what was skipped, and why, stands in the summary above it."""
+    """Name what was left out; the summary above names what was skipped, and why."""
     if not LONG:
         terminalreporter.write_line(
             "Left to make long: full sizes and products, most races and kills, fuzzing, Spark and "
@@ -54,13 +54,13 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_collection_finish():
-    """Leaves what was collected to the end of the session."""
+    """Freeze the collected tests until the end of the session."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_unconfigure():
-    """Lets it go: some libraries complain of whatever is still there when Python ends."""
+    """Unfreeze them: some libraries complain of objects that are alive when Python ends."""
     gc.unfreeze()
     for folder in FOLDERS.values():
         shutil.rmtree(folder, ignore_errors=True)
@@ -68,7 +68,7 @@ def pytest_unconfigure():
 
 @pytest.fixture
 def accounting(request):
-    """How totals of a ledger are counted: plain sums, unless a test is run over both."""
+    """The accounting of a ledger's totals: plain sums, unless a test is run over both."""
     return getattr(request, "param", "plain")
 
 

@@ -38,10 +38,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--write-docs", action="store_true", help="put the table into docs/peers.md"
     )
-    chosen = parser.parse_args()
-    if chosen.releases < 1 or chosen.slow_releases < 1:
+    options = parser.parse_args()
+    if options.releases < 1 or options.slow_releases < 1:
         parser.error("--releases and --slow-releases must be at least 1")
-    return chosen
+    return options
 
 
 def stored(path: Path, task: Task) -> dict[str, Any] | None:
@@ -98,7 +98,7 @@ def main() -> int:
                 if result is not None:
                     found += table.rows(peer.label, result, task, exact)
                     versions[peer.label] = result["versions"]
-        if any(row.who != "-" for row in found):  # somebody has been asked
+        if any(row.who != "-" for row in found):  # some library has run
             parts.append((question.title, next(iter(tasks.values())), found))
     text = table.markdown(parts, versions)
     print(text)

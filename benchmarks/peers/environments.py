@@ -54,21 +54,21 @@ def interpreter(name: str, folder: Path, python: str = sys.executable) -> Path:
         return Path(sys.executable)
     place = folder / name
     stamp = place / "installed.txt"
-    found = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    wanted = "\n".join(peer.requirements) + "\n"
-    if stamp.is_file() and stamp.read_text() == wanted and found.exists():
-        return found
+    python_here = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    requirements = "\n".join(peer.requirements) + "\n"
+    if stamp.is_file() and stamp.read_text() == requirements and python_here.exists():
+        return python_here
     say(f"{peer.label}: making its environment")
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     _call([python, "-m", "venv", str(place)])
-    _call([str(found), "-m", "pip", "install", "--quiet", *peer.requirements])
-    stamp.write_text(wanted)
-    return found
+    _call([str(python_here), "-m", "pip", "install", "--quiet", *peer.requirements])
+    stamp.write_text(requirements)
+    return python_here
 
 
 def run(name: str, python: Path, task: Path, result: Path, *, timeout: float) -> None:
-    """Runs a library's script; its talk goes to stderr as it comes.
+    """Runs a library's script; its output goes to stderr as it comes.
 
     Raises:
         PeerError: if it fails or takes too long; the message is the last that it said.

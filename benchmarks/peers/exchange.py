@@ -62,10 +62,10 @@ class Task:
     @property
     def fingerprint(self) -> str:
         """Names the question; how often and where it is asked is left out."""
-        kept = ("relation", "epsilon", "delta", "world", "seed", "trajectories", "returns")
-        kept += ("most_states",)
-        asked = json.dumps({name: getattr(self, name) for name in kept}, sort_keys=True)
-        return hashlib.sha256(asked.encode()).hexdigest()[:16]
+        names = ("relation", "epsilon", "delta", "world", "seed", "trajectories", "returns")
+        names += ("most_states",)
+        text = json.dumps({name: getattr(self, name) for name in names}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def save(self, path: Path) -> None:
         """Writes the task file."""

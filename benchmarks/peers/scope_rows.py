@@ -50,11 +50,11 @@ def study() -> pv.Study:
 def write(out: Path) -> None:
     """Write the rows with both policies' probabilities of what was done."""
     world, target = world_and_target()
-    found = rows()
-    assert found.action is not None
-    columns = [each.decisions[1][found.state, found.action] for each in (world, target)]
+    data = rows()
+    assert data.action is not None
+    columns = [each.decisions[1][data.state, data.action] for each in (world, target)]
     lines = ["trajectory,step,action,reward,behaviour,target"]
-    both = zip(found.trajectory, found.step, found.action, found.reward, *columns, strict=True)
+    both = zip(data.trajectory, data.step, data.action, data.reward, *columns, strict=True)
     lines += [",".join(repr(cell.item()) for cell in line) for line in both]
     out.write_text("\n".join(lines) + "\n")
 

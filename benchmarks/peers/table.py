@@ -52,12 +52,12 @@ def errors(
     What is not a finite number (None) is taken for the middle of the bounds.
     """
     middle = (returns[0] + returns[1]) / 2
-    found = []
+    squares = []
     for release in values:
         filled = np.array([middle if value is None else value for value in release], dtype=float)
         gap = np.clip(filled, *returns) - exact
-        found.append(math.sqrt(float(np.mean(gap**2))))
-    return found
+        squares.append(math.sqrt(float(np.mean(gap**2))))
+    return squares
 
 
 def baselines(task: Task, exact: NDArray[np.float64], mean: NDArray[np.float64]) -> list[Row]:
@@ -81,9 +81,9 @@ def baselines(task: Task, exact: NDArray[np.float64], mean: NDArray[np.float64])
 
 def rows(who: str, result: dict[str, Any], task: Task, exact: NDArray[np.float64]) -> list[Row]:
     """The rows of one result."""
-    found = []
+    table = []
     for variant in result["variants"]:
-        described = {
+        common = {
             "who": who,
             "name": variant["name"],
             "relation": task.relation,
@@ -91,11 +91,11 @@ def rows(who: str, result: dict[str, Any], task: Task, exact: NDArray[np.float64
             "guarantee": variant["guarantee"],
         }
         if "not_available" in variant:
-            found.append(Row(**described, reason=variant["not_available"]))
+            table.append(Row(**common, reason=variant["not_available"]))
             continue
-        found.append(
+        table.append(
             Row(
-                **described,
+                **common,
                 **_mean(errors(variant["values"], exact, task.returns)),
                 seconds=statistics.median(variant["seconds"]),
                 cpu_seconds=statistics.median(variant["cpu_seconds"]),
@@ -103,11 +103,11 @@ def rows(who: str, result: dict[str, Any], task: Task, exact: NDArray[np.float64
             )
         )
         if variant.get("noisy"):
-            described["name"] += ", then our shrinkage"
-            described["configuration"] = "the same noisy numbers, shrunk afterwards as ours are"
-            drawn = [_shrunk(task, noisy).tolist() for noisy in variant["noisy"]]
-            found.append(Row(**described, **_mean(errors(drawn, exact, task.returns))))
-    return found
+            common["name"] += ", then our shrinkage"
+            common["configuration"] = "the same noisy numbers, shrunk afterwards as ours are"
+            shrunk = [_shrunk(task, noisy).tolist() for noisy in variant["noisy"]]
+            table.append(Row(**common, **_mean(errors(shrunk, exact, task.returns))))
+    return table
 
 
 def _mean(each: Sequence[float]) -> dict[str, Any]:
@@ -137,9 +137,9 @@ def unmeasured(who: str, relation: str, reason: str) -> Row:
     )
 
 
-def ranked(found: Iterable[Row]) -> list[Row]:
+def ranked(unsorted: Iterable[Row]) -> list[Row]:
     """The least error first; what did not run comes last."""
-    return sorted(found, key=lambda row: math.inf if row.error is None else row.error)
+    return sorted(unsorted, key=lambda row: math.inf if row.error is None else row.error)
 
 
 def markdown(
@@ -151,7 +151,7 @@ def markdown(
         f"{machine()}, load average up to {busy:.1f}. "
         f"{'; '.join(_versions(*item) for item in versions.items())}."
     ]
-    described: dict[tuple[str, str], str] = {}
+    configurations: dict[tuple[str, str], str] = {}
     for title, task, found in parts:
         limit = "" if task.most_states == task.states else f", H = {task.most_states}"
         text += [
@@ -166,10 +166,10 @@ def markdown(
                 text += [f"#### {relation}", _table(inside)]
         for row in sorted(found, key=lambda row: row.who):
             if row.who != "-" and row.configuration != "-":
-                described.setdefault((row.who, row.name), _cell(row.configuration))
-    if described:
+                configurations.setdefault((row.who, row.name), _cell(row.configuration))
+    if configurations:
         lines = ["| library | what | configuration |", "|---|---|---|"]
-        lines += [f"| {who} | {name} | {how} |" for (who, name), how in described.items()]
+        lines += [f"| {who} | {name} | {how} |" for (who, name), how in configurations.items()]
         text += ["### Configurations", "Those of the first table that has them.", "\n".join(lines)]
     return "\n\n".join(text)
 
@@ -199,14 +199,14 @@ def as_json(
     parts: Sequence[tuple[str, Task, Sequence[Row]]], versions: dict[str, dict[str, str]]
 ) -> str:
     """The same as JSON."""
-    kept = ("epsilon", "delta", "world", "seed", "trajectories", "states", "most_states")
+    names = ("epsilon", "delta", "world", "seed", "trajectories", "states", "most_states")
     document = {
         "machine": machine(),
         "versions": versions,
         "tasks": [
             {
                 "title": title,
-                **{name: getattr(task, name) for name in kept},
+                **{name: getattr(task, name) for name in names},
                 "rows": [vars(row) for row in found],
             }
             for title, task, found in parts

@@ -91,18 +91,18 @@ def make_tasks(
     one that can be visited are left out.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    described = parse_world(question.world)
-    process, trajectories = described.process, question.trajectories
+    world = parse_world(question.world)
+    process, trajectories = world.process, question.trajectories
     states = int(np.flatnonzero(process.reachable)[-1]) + 1
     rows = folder / "rows.parquet"
-    simulate_to_file(described, trajectories=trajectories, seed=seed, out=rows)
+    simulate_to_file(world, trajectories=trajectories, seed=seed, out=rows)
     table = pyarrow.parquet.read_table(rows)
     trajectory, state, reward = (
         table[name].to_numpy() for name in ("trajectory", "state", "reward")
     )
     visited = first_visits(trajectory, state, reward, process.discount)
-    written = folder / "first-visits.csv"
-    with written.open("w", newline="") as file:
+    visits_file = folder / "first-visits.csv"
+    with visits_file.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["trajectory", "state", "value"])
         values = np.clip(visited[2], *RETURNS)
@@ -122,7 +122,7 @@ def make_tasks(
         returns=RETURNS,
         visits=tuple(np.clip(process.visits.single[:states], 0, 1).tolist()),
         rows=str(rows),
-        first_visits=str(written),
+        first_visits=str(visits_file),
         releases=releases,
         slow_releases=slow_releases,
         seconds=seconds,
@@ -145,7 +145,7 @@ def truth(folder: Path) -> Floats:
 
 
 def mean_returns(task: Task) -> Floats:
-    """The mean first-visit return of every state, without noise; the middle where nobody was."""
+    """The mean first-visit return of every state, without noise; else the middle."""
     table = np.loadtxt(task.first_visits, delimiter=",", skiprows=1, ndmin=2)
     states = table[:, 1].astype(np.int64)
     counts = np.bincount(states, minlength=task.states)

@@ -80,8 +80,8 @@ def study_keys() -> str:
             default = "required" if field.is_required() else f"`{field.default}`"
             default = "none" if field.default is None else default
             default = "from other keys" if field.default_factory is not None else default
-            described = describe_key(section, key)
-            meaning, allowed = described["about"], described["allowed"]
+            entry = describe_key(section, key)
+            meaning, allowed = entry["about"], entry["allowed"]
             parts.append(f"| `{key}` | {meaning} | {allowed} | {default} |")
         parts.append("")
     return "\n".join(parts)
@@ -101,14 +101,14 @@ def on_page_content(html: str, *, page: Page, **_: Any) -> str:
         block = found["tag"] == "div"
         tex = re.sub(r"\\(ln|log|exp) ", r"\\\1\\,", unescape(found["tex"]).strip())
         tex = re.sub(r"\\(max|min|sup)_", r"\\\1\\limits_", tex) if block else tex
-        made = convert(tex, display="block" if block else "inline")
-        made = re.sub(r"<mo>(&#x0(?:2016|007C);)", r'<mo stretchy="false" lspace="0">\1', made)
-        made = re.sub("<mi>([\u0391-\u03a9])<", r'<mi mathvariant="normal">\1<', made)
-        if re.search(r"<mi>(?:\\|&<)", made):
+        mathml = convert(tex, display="block" if block else "inline")
+        mathml = re.sub(r"<mo>(&#x0(?:2016|007C);)", r'<mo stretchy="false" lspace="0">\1', mathml)
+        mathml = re.sub("<mi>([\u0391-\u03a9])<", r'<mi mathvariant="normal">\1<', mathml)
+        if re.search(r"<mi>(?:\\|&<)", mathml):
             _log.warning("%s: formula %s", page.file.src_uri, tex)
         wide = block or len(tex) > _LONG
         kind = "formula" if block else "wide"
-        return f'<span class="{kind}" tabindex="0">{made}</span>' if wide else made
+        return f'<span class="{kind}" tabindex="0">{mathml}</span>' if wide else mathml
 
     return _TEX.sub(formula, html)
 

@@ -73,16 +73,16 @@ MECHANISMS = [
 ]
 
 
-def chosen(states, mechanism, **sections):
+def study_of(states, mechanism, **sections):
     privacy = {"epsilon": 1.0, "delta": 0.05}
-    usual = {"discount": 0.5, "returns": (0.0, 1.0), "privacy": privacy}
-    return study(states, mechanism=mechanism, **usual, **sections)
+    defaults = {"discount": 0.5, "returns": (0.0, 1.0), "privacy": privacy}
+    return study(states, mechanism=mechanism, **defaults, **sections)
 
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
 def test_real_neighbours_through_the_public_path_are_never_rejected(name, mechanism):
-    described = chosen(3, mechanism)
+    described = study_of(3, mechanism)
     source = pv.SeededForExperimentsOnly(8)
     releases = 100 if LONG else 60
     audit = audit_release(described, *PAIRS[name], releases=releases, entropy=lambda: source)
@@ -95,7 +95,7 @@ def test_real_neighbours_through_the_public_path_are_never_rejected(name, mechan
 @pytest.mark.long
 def test_one_state_is_close_to_the_worst_case():
     """One state visited once, its return flipped: the shift is the bound itself."""
-    described = chosen(1, {"calibration": "exact", "beta": 0.05})
+    described = study_of(1, {"calibration": "exact", "beta": 0.05})
     source = pv.SeededForExperimentsOnly(9)
     audit = audit_release(
         described, [[(0, 1.0)]], [[(0, 0.0)]], releases=500, entropy=lambda: source
@@ -118,7 +118,7 @@ def test_a_broken_release_is_rejected(planted, releases, monkeypatch):
             center, sigma=share * sigma, grid=grid, entropy=entropy
         ),
     )
-    described = chosen(1, {"calibration": "exact", "beta": 0.05})
+    described = study_of(1, {"calibration": "exact", "beta": 0.05})
     source = pv.SeededForExperimentsOnly(9)
     audit = audit_release(
         described, [[(0, 1.0)]], [[(0, 0.0)]], releases=releases, entropy=lambda: source
@@ -126,10 +126,10 @@ def test_a_broken_release_is_rejected(planted, releases, monkeypatch):
     assert audit.rejected
 
 
-def test_whitened_releases_are_undone_rightly():
+def test_audits_of_whitened_noise_hold():
     phi = np.array([[1.0, 0.5], [0.0, 2.0], [1.0, 1.0]])
     mechanism = {"calibration": "exact", "beta": 0.1, "noise": "whitened"}
-    described = chosen(3, mechanism, features={"kind": "matrix", "matrix": phi})
+    described = study_of(3, mechanism, features={"kind": "matrix", "matrix": phi})
     source = pv.SeededForExperimentsOnly(10)
     audit = audit_release(
         described, *PAIRS["all returns flip"], releases=100, entropy=lambda: source

@@ -19,7 +19,7 @@ STATES = 4
 MIDDLE = 0.5
 
 
-def described(mechanism, states=STATES, **privacy):
+def study_of(mechanism, states=STATES, **privacy):
     return study(
         states,
         discount=0.5,
@@ -44,7 +44,7 @@ CAREFUL = ({**REST, 0: [HIGH] * 3}, {**REST, 0: [LOW] * 3})
 CARELESS = ({**REST, 0: [HIGH] * 40}, {**REST, 0: [LOW] * 40})
 
 
-def audited(chosen, pair, releases=150, seed=5):
+def audit_of(chosen, pair, releases=150, seed=5):
     source = pv.SeededForExperimentsOnly(seed)
     return audit_release(chosen, *map(frame_of, pair), releases=releases, entropy=lambda: source)
 
@@ -56,21 +56,21 @@ def audited(chosen, pair, releases=150, seed=5):
 )
 def test_persons_and_limits_are_never_rejected(mechanism, limits):
     pair = CARELESS if "unit" in limits else ({0: [HIGH], **REST}, {0: [LOW], **REST})
-    audit = audited(described(mechanism, **limits), pair, releases=60)
+    audit = audit_of(study_of(mechanism, **limits), pair, releases=60)
     assert not audit.rejected
     assert audit.true <= audit.claimed
 
 
 def test_ssp_is_close_to_the_worst_case():
     """A trajectory that goes everywhere, its returns flipped: the shift is the bound itself."""
-    audit = audited(described(SSP), ({0: [[(s, 2.0) for s in range(STATES)]]}, {0: [LOW]}), 60)
+    audit = audit_of(study_of(SSP), ({0: [[(s, 2.0) for s in range(STATES)]]}, {0: [LOW]}), 60)
     assert not audit.rejected
     assert 1.0 <= audit.slack < 1.01
 
 
 def test_adding_a_person_is_not_rejected():
-    chosen = described(SSP, **PERSONS, neighbours="add-remove")
-    audit = audited(chosen, (CAREFUL[0], REST), 60)
+    chosen = study_of(SSP, **PERSONS, neighbours="add-remove")
+    audit = audit_of(chosen, (CAREFUL[0], REST), 60)
     assert not audit.rejected
     assert audit.true <= audit.claimed
 
@@ -80,11 +80,11 @@ def test_limits_that_are_not_enforced_are_rejected(limit, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
     monkeypatch.setattr(kernel, "gather", without(limit, kernel.gather))
     if limit == "max_trajectories_per_person":
-        chosen, pair = described(SSP, **PERSONS, **FEW_STATES), CARELESS
+        chosen, pair = study_of(SSP, **PERSONS, **FEW_STATES), CARELESS
     else:  # a trajectory that goes to many more states than may count
-        chosen = described(SSP, 36, **FEW_STATES)
+        chosen = study_of(SSP, 36, **FEW_STATES)
         pair = ({0: [[(s, 1.0) for s in range(36)]]}, {0: [[(s, 0.0) for s in range(36)]]})
-    assert audited(chosen, pair, 60).rejected
+    assert audit_of(chosen, pair, 60).rejected
 
 
 def test_counts_without_noise_are_rejected(monkeypatch):
@@ -99,10 +99,10 @@ def test_counts_without_noise_are_rejected(monkeypatch):
         return original(center, sigma=changed, grid=grid, entropy=entropy)
 
     pair = ({**REST, 0: [[(0, MIDDLE)]]}, {**REST, 0: [[(1, MIDDLE)]]})
-    chosen = described(SSP)
-    assert not audited(chosen, pair, 60).rejected
+    chosen = study_of(SSP)
+    assert not audit_of(chosen, pair, 60).rejected
     monkeypatch.setattr(drawing, "gaussian_on_grid", careless)
-    assert audited(chosen, pair, 60).rejected
+    assert audit_of(chosen, pair, 60).rejected
 
 
 def in_arms(arm):
@@ -113,7 +113,7 @@ def in_arms(arm):
 
 
 def audit_of_a_move():
-    chosen = described(SSP)
+    chosen = study_of(SSP)
     chosen = chosen.replace(arms=["control", "treated"])
     source = pv.SeededForExperimentsOnly(5)
     pair = map(in_arms, ("control", "treated"))
@@ -153,7 +153,7 @@ WORST = {
 
 def audit_of_pairs(pair, releases=2):
     """The distance of the two laws is computed whatever the number of releases is."""
-    chosen = described(SSP, 2, max_states_per_trajectory=2)
+    chosen = study_of(SSP, 2, max_states_per_trajectory=2)
     chosen = chosen.replace(actions=2)
     source = pv.SeededForExperimentsOnly(5)
     return audit_release(chosen, *pair, releases=releases, entropy=lambda: source)
@@ -183,5 +183,5 @@ def test_a_limit_that_counted_states_would_not_do(monkeypatch):
     ]
     assert audit_of_pairs(pair).true <= audit_of_pairs(pair).claimed
     monkeypatch.setattr(kernel, "gather", careless)
-    found = audit_of_pairs(pair)
-    assert found.true > 2 * found.claimed
+    audit = audit_of_pairs(pair)
+    assert audit.true > 2 * audit.claimed

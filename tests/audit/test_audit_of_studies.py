@@ -31,14 +31,14 @@ STUDIES = {
 }  # fmt: skip
 
 
-def audited(name, **changes):
+def audit_of(name, **changes):
     study = pv.Study(**{**STUDIES[name], **changes})
     return audit_study(study, entropy=pv.SeededForExperimentsOnly(1))
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_its_own_noise_passes_and_a_twentieth_less_is_rejected(name):
-    stages = audited(name)
+    stages = audit_of(name)
     for stage in stages:
         assert not stage.rejected
         assert stage.planted.rejected
@@ -64,15 +64,15 @@ def test_noise_that_lacks_a_tenth_in_the_core_is_rejected(name, monkeypatch):
         "laplace_on_grid",
         lambda center, scales, entropy: laplace(center, [s * 9 / 10 for s in scales], entropy),
     )
-    assert any(stage.rejected for stage in audited(name))
+    assert any(stage.rejected for stage in audit_of(name))
 
 
-def test_numbers_that_say_too_much_only_together_are_rejected(monkeypatch):
+def test_too_little_noise_on_all_numbers_together_is_rejected(monkeypatch):
     original = mechanisms.weighted_block
     monkeypatch.setattr(
         mechanisms, "weighted_block", lambda constants: [x / 2 for x in original(constants)]
     )
-    assert audited("dp-ope", neighbours="add-remove")[0].rejected
+    assert audit_of("dp-ope", neighbours="add-remove")[0].rejected
 
 
 def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch, tmp_path, capsys):
@@ -81,7 +81,7 @@ def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch, tmp_path, caps
     monkeypatch.setattr(
         mechanisms, "stage_alphas", lambda alpha, shares: original(0.95 * alpha, shares)
     )
-    (stage,) = audited("dp-ssp, few states")
+    (stage,) = audit_of("dp-ssp, few states")
     assert stage.rejected
     assert stage.worst > 2 * stage.promised
     monkeypatch.chdir(tmp_path)
@@ -95,7 +95,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert run(["init", "study.toml"]) == 0
     capsys.readouterr()
     assert run(["audit", "study.toml", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["rejected"], said["planted_rejected"]) == (False, True)
-    assert [stage["stage"] for stage in said["stages"]] == ["values"]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["rejected"], report["planted_rejected"]) == (False, True)
+    assert [stage["stage"] for stage in report["stages"]] == ["values"]
     assert run(["audit", "study.toml", "--draws", "10"]) == 2

@@ -129,9 +129,9 @@ def test_the_policy_of_the_page_itself_refuses_what_a_mistake_would_load(browser
     planted = '<img alt="x" src="https://example.invalid/x.png"><script>alert(1)</script><main'
     file.write_text(arms.read_text().replace("<main", planted, 1))
     with pages.Opened(browser, file, 1200, "light") as opened:
-        assert opened.asked == []
-        assert any("Content Security Policy" in line for line in opened.heard)
-        assert not any("dialog" in line for line in opened.heard)
+        assert opened.requests == []
+        assert any("Content Security Policy" in line for line in opened.messages)
+        assert not any("dialog" in line for line in opened.messages)
 
 
 def test_a_banner_that_scrolls_away_is_found(browser, private, folder):

@@ -119,7 +119,7 @@ def test_the_kernel_is_the_literal_twin_in_any_batches(data, limits, seed):
     rows = data.draw(rows_for(limits))
     expected = boundary.literal([(padded(ids), *others) for ids, *others in rows], limits)
     whole = boundary.handed_over(batches_of(rows, limits, random.Random(0)), limits)
-    assert boundary.found(whole, expected) == expected
+    assert boundary.numbers_of(whole, expected) == expected
     parts = []
     for batch in batches_of(rows, limits, draw):
         parts.append(Contributions(limits))

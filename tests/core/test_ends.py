@@ -63,7 +63,7 @@ def tables(draw, limits):
 def test_the_kernel_is_the_literal_twin(data, limits):
     rows = data.draw(tables(limits))
     expected = boundary.literal([(((u,), (t,)), *rest) for u, t, *rest in rows], limits)
-    assert boundary.found(add_up(rows, limits), expected) == expected
+    assert boundary.numbers_of(add_up(rows, limits), expected) == expected
 
 
 def test_an_end_counts_with_its_reward_and_is_no_visit():

@@ -36,15 +36,15 @@ def differences(kept: Record, now: Record, *, smooth: bool) -> list[str]:
     """What differs; nothing, if all is as it was."""
     moved = smooth and kept["private.psi"] != now["private.psi"]
     step = _farthest_move(kept) if moved else 0.0
-    found = [f"{name}: gone" for name in kept if name not in now]
-    found += [f"{name}: new" for name in now if name not in kept]
+    lines = [f"{name}: gone" for name in kept if name not in now]
+    lines += [f"{name}: new" for name in now if name not in kept]
     for name in kept:
         for at, old, new in _leaves(kept[name], now.get(name, kept[name])):
             near = smooth and name in FOLLOWS_PSI and _close(old, new, PSI)
             near |= step > 0 and DRAWN.match(name) is not None and _within(old, new, step)
             if not (near or _same(old, new)):
-                found.append(f"{name}{at}: {old!r}, now {new!r}")
-    return found
+                lines.append(f"{name}{at}: {old!r}, now {new!r}")
+    return lines
 
 
 def _farthest_move(kept: Record) -> float:

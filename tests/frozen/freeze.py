@@ -44,14 +44,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Keep today's behaviour, or compare with it.")
     parser.add_argument("names", nargs="*", help="studies; all, if left out")
     parser.add_argument("--compare", action="store_true", help="write nothing")
-    given = parser.parse_args(arguments)
-    chosen = [STUDIES[name] for name in given.names or STUDIES]
-    found = 0
-    with tempfile.TemporaryDirectory(prefix="frozen-cache-") as cache, spark_if_needed(chosen):
+    options = parser.parse_args(arguments)
+    studies = [STUDIES[name] for name in options.names or STUDIES]
+    count = 0
+    with tempfile.TemporaryDirectory(prefix="frozen-cache-") as cache, spark_if_needed(studies):
         os.environ["XDG_CACHE_HOME"] = cache
-        for study in chosen:
-            found += compare(study) if given.compare else keep(study)
-    return 1 if found else 0
+        for study in studies:
+            count += compare(study) if options.compare else keep(study)
+    return 1 if count else 0
 
 
 def keep(study: Frozen) -> int:
@@ -61,20 +61,20 @@ def keep(study: Frozen) -> int:
 
 
 def compare(study: Frozen) -> int:
-    found = differences(loaded(study.name), recorded(study), smooth=study.smooth)
-    for line in found:
+    lines = differences(loaded(study.name), recorded(study), smooth=study.smooth)
+    for line in lines:
         print(f"{study.name}: {line}")
-    return len(found)
+    return len(lines)
 
 
 @contextmanager
-def spark_if_needed(chosen: list[Frozen]) -> Iterator[None]:
+def spark_if_needed(studies: list[Frozen]) -> Iterator[None]:
     """One quiet session for all studies of the engine spark."""
-    if all(study.engine != "spark" for study in chosen):
+    if all(study.engine != "spark" for study in studies):
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="frozen-spark-") as made:
-        session = start_session(Path(made))
+    with tempfile.TemporaryDirectory(prefix="frozen-spark-") as folder:
+        session = start_session(Path(folder))
         try:
             yield
         finally:

@@ -42,10 +42,10 @@ def named(tree: Any, path: str) -> Record:
     What is empty has no name.
     """
     if isinstance(tree, dict):
-        found = {}
+        leaves = {}
         for key, value in tree.items():
-            found |= named(value, f"{path}.{key}")
-        return found
+            leaves |= named(value, f"{path}.{key}")
+        return leaves
     if isinstance(tree, list) and any(isinstance(item, dict) for item in tree):
         rows = [named(item, path) for item in tree]
         names = dict.fromkeys(name for row in rows for name in row)
@@ -128,10 +128,10 @@ def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
             "policy_interval": compared["policy"]["interval"],
         }
         if release["mechanism"] == "dp-ope":
-            kept = {part: policy[name] for part, name in KEPT_MASS.items()}
+            kept_mass = {part: policy[name] for part, name in KEPT_MASS.items()}
             trust = {name: policy[name] for name in TRUST}
             trust["behaviour_contradicted"] = policy["refuted"] or None
-            release |= {"kept_mass": kept, "policy_trust": trust}
+            release |= {"kept_mass": kept_mass, "policy_trust": trust}
             release["behaviour_value"] = compared["behaviour"]
             release["policy_difference"] = compared["differences"]
     elif policy:
@@ -159,11 +159,11 @@ def of_policy(better: Any, path: str) -> Record:
 
 def recorded(frozen: Frozen) -> Record:
     """Goes through a study as a user would: inspect, release, and what follows for free."""
-    with tempfile.TemporaryDirectory(prefix="frozen-") as made, warnings.catch_warnings():
+    with tempfile.TemporaryDirectory(prefix="frozen-") as path, warnings.catch_warnings():
         warnings.simplefilter("ignore", pv.PrivalueWarning)  # they are small, and say so
-        folder = Path(made)
+        folder = Path(path)
         study, data = frozen.study(folder), frozen.data(folder)
-        found = of_curator(pv.inspect(study, data, engine=frozen.engine))
+        record = of_curator(pv.inspect(study, data, engine=frozen.engine))
         release = pv.release(
             study,
             data,
@@ -172,10 +172,10 @@ def recorded(frozen: Frozen) -> Record:
             accept_useless=True,
             accept_large_delta=True,
         )
-        found |= of_release(release.to_json())
+        record |= of_release(release.to_json())
         if frozen.refit:
-            found |= of_release(pv.refit(release, **frozen.refit).to_json(), "refit")
+            record |= of_release(pv.refit(release, **frozen.refit).to_json(), "refit")
         if frozen.improve:
-            found |= of_policy(pv.improve(release), "improve")
-            found |= of_policy(pv.improve(release, level=frozen.improve), "improve_clear")
-    return compared(found)
+            record |= of_policy(pv.improve(release), "improve")
+            record |= of_policy(pv.improve(release, level=frozen.improve), "improve_clear")
+    return compared(record)

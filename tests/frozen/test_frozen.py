@@ -91,8 +91,8 @@ def test_the_command_line_gives_the_same(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert run(["inspect", study, "--data", data, "--json"]) == 0
     private = compared(named(json.loads(capsys.readouterr().out), "private"))
-    found = differences(expected, {**private, **written}, smooth=False)
-    assert found == ["private.return_steps: gone"], "which only Python has"
+    lines = differences(expected, {**private, **written}, smooth=False)
+    assert lines == ["private.return_steps: gone"], "which only Python has"
 
 
 # The comparison notices
@@ -104,8 +104,8 @@ def planted(name, changes):
     return differences(kept, {**kept, **changes}, smooth=STUDIES[name].smooth)
 
 
-def names_of(found):
-    return {line.split(":")[0].split("[")[0] for line in found}
+def names_of(lines):
+    return {line.split(":")[0].split("[")[0] for line in lines}
 
 
 def test_equal_records_have_no_difference():
@@ -121,9 +121,9 @@ def test_every_number_of_every_record_counts(name):
             if other is None:
                 continue
             changed = [*value[:at], other, *value[at + 1 :]] if isinstance(value, list) else other
-            found = planted(name, {key: changed})
+            lines = planted(name, {key: changed})
             may_follow = STUDIES[name].smooth and key in FOLLOWS_PSI
-            assert names_of(found) == (set() if may_follow else {key}), key
+            assert names_of(lines) == (set() if may_follow else {key}), key
 
 
 def off_by_least(number):
@@ -180,14 +180,14 @@ def test_a_change_on_the_way_is_found(name):
     frozen = STUDIES[name]
     values = {**frozen.sections["values"], "rewards": (0.0, 1.0 + 1e-9)}
     other = replace(frozen, sections={**frozen.sections, "values": values})
-    found = names_of(differences(loaded(name), recorded(other), smooth=False))
-    assert "private.return_steps" in found
-    assert not {"private.counts", "private.rows"} & found
+    lines = names_of(differences(loaded(name), recorded(other), smooth=False))
+    assert "private.return_steps" in lines
+    assert not {"private.counts", "private.rows"} & lines
 
 
 @pytest.mark.parametrize("name", ["arms-start", "actions-allowed", "shrink-arms", "ope-start"])
 def test_another_seed_moves_all_that_is_released_and_nothing_of_the_curator(name):
     other = replace(STUDIES[name], seed=1)
-    found = names_of(differences(loaded(name), recorded(other), smooth=False))
-    assert {"release.values.value", "release.values.total_low"} <= found
-    assert not any(line.startswith("private") for line in found)
+    lines = names_of(differences(loaded(name), recorded(other), smooth=False))
+    assert {"release.values.value", "release.values.total_low"} <= lines
+    assert not any(line.startswith("private") for line in lines)

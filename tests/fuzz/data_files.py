@@ -63,7 +63,7 @@ def missing_rows(name, content, answer):
 
 
 def _counted(name, content):
-    """Return how many rows a file has, by plain means; None if that cannot be told."""
+    """Return how many rows a file has, by plain means; None if that is unknown."""
     if "parquet" in name:
         return len(ROWS)  # no damage takes rows away: the file has them, or it is to be refused
     if name.endswith(".gz"):
@@ -82,7 +82,7 @@ def _files():
     csv.writer(text, lineterminator="\n").writerows([HEADING, *ROWS])
     plain = text.getvalue().encode()
     table = pa.table(dict(zip(HEADING, zip(*ROWS, strict=True), strict=True)))
-    found = {
+    files = {
         "plain.csv": plain,
         "quoted.csv": plain.replace(b"ill", b'"ill"'),
         "utf-16.csv": plain.decode().encode("utf-16"),
@@ -102,8 +102,8 @@ def _files():
     }.items():
         sink = io.BytesIO()
         pq.write_table(table, sink, **options)
-        found[name] = sink.getvalue()
-    return found
+        files[name] = sink.getvalue()
+    return files
 
 
 def _shuffled(text):

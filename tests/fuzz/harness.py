@@ -79,7 +79,7 @@ class Process:
 
 
 def serve(pipe):
-    """Answer calls until nobody asks any more."""
+    """Answer calls until the process is ended."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:

@@ -1,7 +1,7 @@
 """Damage a ledger's files: bytes, rows, entries, the schema, the log beside it, the whole file.
 
-Nothing is protected here: whoever can write the file can do all of this. What is not done is what
-every writer may do: append an entry that fits.
+An owner of the file can do all of this. The one thing left out is what every writer may do: append
+an entry that fits.
 """
 
 import json
@@ -127,8 +127,8 @@ def change_json(body, choose):
 
 
 def put_old_copy_back(path, copies, choose):
-    for left in path.parent.iterdir():
-        left.unlink()
+    for file in path.parent.iterdir():
+        file.unlink()
     for name, content in choose.choice(copies[:-1]).items():
         (path.parent / name).write_bytes(content)
 

@@ -39,13 +39,13 @@ class Template(NamedTuple):
 
 
 def ask(dataset, name, **other):
-    usual = {"alpha": ALPHA, "dataset": dataset, "what": name}
-    return request(study_hash({"name": name}), **{**usual, **other})
+    defaults = {"alpha": ALPHA, "dataset": dataset, "what": name}
+    return request(study_hash({"name": name}), **{**defaults, **other})
 
 
 def text_of(head):
-    made = {"mechanism": "dp-ssp", "noise": {"alpha": ALPHA}, "values": [0.25, 0.5]}
-    return json.dumps({"privacy": PROMISE, "ledger_head": head, **made})
+    release = {"mechanism": "dp-ssp", "noise": {"alpha": ALPHA}, "values": [0.25, 0.5]}
+    return json.dumps({"privacy": PROMISE, "ledger_head": head, **release})
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +113,8 @@ class Trial:
 
     def verify(self):
         for _, _, head, text in self.releases:
-            found = self.call("verify", heads=[head], releases={"it": text})
-            self.reported |= isinstance(found, LedgerError)
+            answer = self.call("verify", heads=[head], releases={"it": text})
+            self.reported |= isinstance(answer, LedgerError)
 
     def look(self):
         accounts = {dataset: self.call("account", dataset) for dataset in self.before}
@@ -135,8 +135,8 @@ class Trial:
                 alpha = 0.999 * math.sqrt(1e17 / mu2)
                 amounts = [{"epsilon": 20.0, "delta": 0.5, "alpha": alpha}]
             for number, amount in enumerate(amounts):
-                asked = ask(dataset, f"too much {number}", **amount)
-                if isinstance(self.call("charge", asked, token="x"), Charge):
+                release_request = ask(dataset, f"too much {number}", **amount)
+                if isinstance(self.call("charge", release_request, token="x"), Charge):
                     self.losses.append(f"{dataset} granted more than was left")
 
     def ask_again(self):
@@ -184,13 +184,13 @@ def test_a_damaged_ledger_grants_no_more_and_forgets_nothing_or_is_reported(tmp_
         for number, choose in cases():
             folder = tmp_path / str(number)
             what = ledger_damage.damage(folder / "ledger.db", template.copies, choose)
-            found, problem = process.call(tried, folder / "ledger.db", template)
-            problem = problem or found
+            loss, problem = process.call(tried, folder / "ledger.db", template)
+            problem = problem or loss
             assert problem is None, f"seed {SEED}, case {number}, {what}: {problem}"
             shutil.rmtree(folder)
 
 
-def whole(folder, files):
+def write(folder, files):
     folder.mkdir()
     for name, content in files.items():
         (folder / name).write_bytes(content)
@@ -198,14 +198,14 @@ def whole(folder, files):
 
 
 def test_an_undamaged_ledger_is_whole(tmp_path, template):
-    trial = Trial(whole(tmp_path / "l", template.copies[-1]), template)
+    trial = Trial(write(tmp_path / "l", template.copies[-1]), template)
     assert (trial.run(), trial.reported) == (None, False)
 
 
 def test_a_verification_that_looks_away_is_found(tmp_path, template, monkeypatch):
     """Planted: an old copy is put back, and verify says nothing."""
-    trial = Trial(whole(tmp_path / "old", template.copies[0]), template)
+    trial = Trial(write(tmp_path / "old", template.copies[0]), template)
     assert (trial.run(), trial.reported) == (None, True)
     nothing = Verification(entries=1, head="0" * 64)
     monkeypatch.setattr(Ledger, "verify", lambda *_, **__: nothing)
-    assert "verify reports nothing" in tried(whole(tmp_path / "2", template.copies[1]), template)
+    assert "verify reports nothing" in tried(write(tmp_path / "2", template.copies[1]), template)

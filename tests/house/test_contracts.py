@@ -1,4 +1,4 @@
-"""The four contracts of the house: layers, no callable inside, nothing private outside, terms."""
+"""Four contracts: layers, no callables in private types, no private imports, published terms."""
 
 import ast
 import dataclasses
@@ -21,8 +21,8 @@ SOURCE = ROOT / "src" / "privalue"
 HOLD_STATISTICS = {"privalue.curator"}
 
 
-def modules(room):
-    return sorted((SOURCE / room).rglob("*.py"))
+def modules(package):
+    return sorted((SOURCE / package).rglob("*.py"))
 
 
 def imports(path):
@@ -51,12 +51,12 @@ def test_the_core_imports_nothing_but_arithmetic():
             for name in names:
                 assert name.split(".")[0] in allowed, (path, name)
         for module, _ in imports(path):
-            inside = module == "privalue.errors" or module.split(".")[1] == "core"
-            assert inside, (path, module)
+            allowed_module = module == "privalue.errors" or module.split(".")[1] == "core"
+            assert allowed_module, (path, module)
 
 
 # Besides what packages export, and modules at the root (``curator``, ``errors``, ``releases``):
-OPEN = {  # modules that other packages take things from, and so may tests
+OPEN = {  # modules that other packages and tests import
     "core": {"calibration"},
     "ledger": {"addresses", "files"},
     "planning": {"audit"},
@@ -73,7 +73,7 @@ FORMULAS = {  # each function has a slow twin, or a mistake is planted in it
     "simulation": {"walk"},
     "study": {"checks", "heuristics"},
 }
-IN_PARTS = {  # read and shown in parts: cell by cell, batch by batch, a screen without a process
+IN_PARTS = {  # tested in parts: cell by cell, batch by batch, a screen without a process
     "cli": {
         *("column_names", "console", "followup_commands", "release_commands"),
         "terminal",
@@ -94,8 +94,8 @@ IN_PARTS = {  # read and shown in parts: cell by cell, batch by batch, a screen 
 }
 
 
-def inside(path, own=""):
-    """(package, module or name) of every import that reaches behind what a package exports."""
+def deep_imports(path, own=""):
+    """(package, module or name) of every import that a package does not export."""
     for module, name in imports(path):
         _, *below = [*module.split("."), *([] if name is None else [name])]
         package = below.pop(0) if below else ""
@@ -112,39 +112,39 @@ def pairs(*lists):
 
 def test_packages_import_what_others_export():
     paths = SOURCE.rglob("*.py")
-    used = {found for path in paths for found in inside(path, path.relative_to(SOURCE).parts[0])}
+    used = {x for path in paths for x in deep_imports(path, path.relative_to(SOURCE).parts[0])}
     assert used == pairs(OPEN)
 
 
 def test_tests_import_what_packages_export():
-    used = {found for path in (ROOT / "tests").rglob("*.py") for found in inside(path)}
+    used = {x for path in (ROOT / "tests").rglob("*.py") for x in deep_imports(path)}
     assert used - pairs(OPEN, FORMULAS, IN_PARTS) == set()
     assert pairs(FORMULAS, IN_PARTS) - used == set()  # the lists only get shorter
 
 
-# 2. Nothing inside a private type can be called
+# 2. Private types hold no callables
 
 
-def contents(value, path="", seen=None):
+def contents(value, path="", visited=None):
     """Everything that can be reached from a value through fields, items and entries."""
-    seen = set() if seen is None else seen
-    if id(value) in seen:
+    visited = set() if visited is None else visited
+    if id(value) in visited:
         return
-    seen.add(id(value))
+    visited.add(id(value))
     yield path, value
     if isinstance(value, str | bytes | int | float | np.ndarray | type(None)):
         return
-    inner = []
+    parts = []
     if isinstance(value, dict):
-        inner = [(f"{path}[{key!r}]", item) for key, item in value.items()]
+        parts = [(f"{path}[{key!r}]", item) for key, item in value.items()]
     elif isinstance(value, list | tuple | set | frozenset):
-        inner = [(f"{path}[{at}]", item) for at, item in enumerate(value)]
+        parts = [(f"{path}[{at}]", item) for at, item in enumerate(value)]
     if type(value).__module__.startswith("privalue"):
         slots = [s for kind in type(value).__mro__ for s in getattr(kind, "__slots__", ())]
         names = {*slots, *getattr(value, "__dict__", {})}
-        inner += [(f"{path}.{n}", getattr(value, n)) for n in names if hasattr(value, n)]
-    for where, item in inner:
-        yield from contents(item, where, seen)
+        parts += [(f"{path}.{n}", getattr(value, n)) for n in names if hasattr(value, n)]
+    for where, item in parts:
+        yield from contents(item, where, visited)
 
 
 def callables(value):
@@ -156,15 +156,15 @@ def callables(value):
 
 
 def private_types():
-    for found in pkgutil.walk_packages(pv.__path__, "privalue."):
-        if not found.name.endswith("__main__"):
-            importlib.import_module(found.name)
-    kinds, found = [Private], []
+    for module in pkgutil.walk_packages(pv.__path__, "privalue."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    kinds, types = [Private], []
     while kinds:
         kinds = [below for kind in kinds for below in kind.__subclasses__()]
-        found += kinds
+        types += kinds
     # @dataclass(slots=True) makes a second class of the same name and forgets the first
-    return {kind.__qualname__ for kind in found if kind.__module__.startswith("privalue")}
+    return {kind.__qualname__ for kind in types if kind.__module__.startswith("privalue")}
 
 
 def test_there_is_an_instance_of_every_private_type():
@@ -172,7 +172,7 @@ def test_there_is_an_instance_of_every_private_type():
 
 
 @pytest.mark.parametrize("name", sorted(instances()))
-def test_no_private_type_holds_anything_that_can_be_called(name):
+def test_no_private_type_holds_a_callable(name):
     assert callables(instances()[name]) == []
 
 
@@ -189,13 +189,13 @@ def test_a_planted_closure_is_found():
     assert callables(Planted(secret)) == []
 
 
-# 3. What is public imports nothing private
+# 3. Public packages import no private type
 
 
-@pytest.mark.parametrize("room", ["estimate", "report"])
-def test_what_is_public_imports_nothing_private(room):
+@pytest.mark.parametrize("package", ["estimate", "report"])
+def test_public_packages_import_no_private_type(package):
     private = private_types()
-    for path in modules(room):
+    for path in modules(package):
         for module, name in imports(path):
             assert module not in HOLD_STATISTICS or not (name is None or name in private), (
                 path,

@@ -35,25 +35,25 @@ sys.path.append(str(ROOT))  # docs.make is not installed
 PARSED = {
     "README.md": "tests/house/test_readme.py runs it",
     "docs/install.md": "an environment; tests/house/test_install.py makes one",
-    "docs/planning.md": "minutes; tests/cli runs the like",
-    "docs/report.md": "a study and data; tests/report runs the like",
-    "docs/reproduction.md": "minutes; tests/paper runs the like",
+    "docs/planning.md": "minutes; tests/cli runs such commands",
+    "docs/report.md": "a study and data; tests/report runs such commands",
+    "docs/reproduction.md": "minutes; tests/paper runs such commands",
 }
 
 
-def named(page):
+def relative(page):
     return str(page.relative_to(ROOT))
 
 
-def written():
-    listed = subprocess.run(
+def pages():
+    listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    return sorted(ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).exists())
+    return sorted(ROOT / name for name in listing.stdout.splitlines() if (ROOT / name).exists())
 
 
 def blocks(text):
@@ -66,7 +66,7 @@ def blocks(text):
     ]
 
 
-PAGES = [page for page in written() if blocks(page.read_text())]
+PAGES = [page for page in pages() if blocks(page.read_text())]
 SLOW = {"docs/sources.md"}  # it starts Spark
 
 
@@ -158,12 +158,12 @@ def parse(words):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.long if named(page) in SLOW else ()) for page in PAGES],
-    ids=named,
+    [pytest.param(p, marks=pytest.mark.long if relative(p) in SLOW else ()) for p in PAGES],
+    ids=relative,
 )
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    reader = Reader(named(page))
+    reader = Reader(relative(page))
     for language, code in blocks(page.read_text()):
         reader.read(language, code)
 
@@ -190,9 +190,9 @@ def test_a_block_that_does_not_run_is_caught(text, complaint, tmp_path, monkeypa
 
 
 def test_every_test_that_the_documentation_names_exists():
-    for page in written():
+    for page in pages():
         for name in re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text()):
-            assert (ROOT / name).exists() or "NAME" in name, f"{named(page)}: {name}"
+            assert (ROOT / name).exists() or "NAME" in name, f"{relative(page)}: {name}"
 
 
 def test_the_list_of_mistakes_is_true_and_complete():
@@ -204,8 +204,8 @@ def test_the_list_of_mistakes_is_true_and_complete():
     for path in (ROOT / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                there.add((named(path), node.name))
+                there.add((relative(path), node.name))
                 if "planted" in f"{node.name} {ast.get_docstring(node)}".lower():
-                    planted.add((named(path), node.name))
+                    planted.add((relative(path), node.name))
     assert listed - there == set()
     assert planted - listed == set()

@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[2]
 # The errors that a run must stay below, and what a constant would get. The noise is real: the
 # clinic's error was .009 with a standard deviation of .0023 in 200 runs, a constant's is .057.
 CHECKS = {
-    "clinic": lambda found: found["rmse"] < found["constant"],
-    "frozen_lake": lambda found: found["rmse"] < 0.4 and found["episodes"] == 200,
+    "clinic": lambda result: result["rmse"] < result["constant"],
+    "frozen_lake": lambda result: result["rmse"] < 0.4 and result["episodes"] == 200,
     # The interval holds the truth by more than chance: it has a bound of what people's choice does.
-    "recommender": lambda found: (
-        found["low"] - 0.05 < found["true"] < found["high"] + 0.05
-        and abs(found["released"] - found["clipped SNIPS"]) < 0.2
+    "recommender": lambda result: (
+        result["low"] - 0.05 < result["true"] < result["high"] + 0.05
+        and abs(result["released"] - result["clipped SNIPS"]) < 0.2
     ),
 }
 

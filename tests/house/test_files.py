@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, by one function."""
+"""Files are written whole or not at all."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_has_its_name_only_once_it_is_whole_and_its_owner_alone_reads_it_before(tmp_path):
+def test_a_file_appears_whole_and_is_private_until_then(tmp_path):
     target = tmp_path / "page.html"
     target.write_text("old")
     with atomic_file(target, mode=0o644) as partial:
@@ -25,7 +25,7 @@ def test_a_file_has_its_name_only_once_it_is_whole_and_its_owner_alone_reads_it_
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
-def test_what_fails_leaves_what_was_there(tmp_path, failure):
+def test_a_failed_write_leaves_the_old_file(tmp_path, failure):
     target = tmp_path / "page.html"
     target.write_text("old")
 
@@ -40,7 +40,7 @@ def test_what_fails_leaves_what_was_there(tmp_path, failure):
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_name_that_is_taken_stays_where_nothing_may_be_replaced(tmp_path, monkeypatch, links):
+def test_an_existing_file_stays_without_replace(tmp_path, monkeypatch, links):
     def no_links(*_):
         raise PermissionError(1, "Operation not permitted")
 
@@ -53,7 +53,7 @@ def test_a_name_that_is_taken_stays_where_nothing_may_be_replaced(tmp_path, monk
     assert names(tmp_path) == ["release.json"]
 
 
-def test_a_file_and_its_folder_are_on_the_disk_before_the_block_is_left(tmp_path, monkeypatch):
+def test_file_and_folder_are_synced_before_the_block_ends(tmp_path, monkeypatch):
     synced, fsync = [], os.fsync
 
     def watched(handle):

@@ -28,8 +28,8 @@ def wheel(tmp_path_factory):
     subprocess.run(
         [*pip, "--no-build-isolation", "--wheel-dir", folder, ROOT], check=True, cwd=folder
     )
-    (made,) = folder.glob("privalue-*.whl")
-    return made
+    (file,) = folder.glob("privalue-*.whl")
+    return file
 
 
 @pytest.fixture(scope="module")

@@ -39,8 +39,8 @@ def change(relation, one, other, weight):
         centred = [0.0 if value is None else value - 0.5 for value in visits]
         return np.array(centred + [0.0 if value is None else weight for value in visits])
 
-    taken = contribution(one)
-    return np.linalg.norm(taken if relation == "add-remove" else taken - contribution(other))
+    vector = contribution(one)
+    return np.linalg.norm(vector if relation == "add-remove" else vector - contribution(other))
 
 
 VISITS = tuple(itertools.product((None, 0.0, 0.3, 1.0), repeat=2))

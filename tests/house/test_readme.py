@@ -14,7 +14,7 @@ from privalue.simulation import parse_world
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_block_gives_values_far_better_than_guessing_within_their_intervals(tmp_path):
+def test_the_commands_give_accurate_values_within_their_intervals(tmp_path):
     section = (ROOT / "README.md").read_text().partition("## On the command line")[2]
     block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)[1]
     (tmp_path / ".venv").symlink_to(sys.prefix)

@@ -38,14 +38,14 @@ def test_in_a_browser_without_network_the_search_answers(site):
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("there is no Chromium")
-    asked, answers = set(), {}
+    schemes, answers = set(), {}
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
             args=["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"],
         )
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on("request", lambda request: asked.add(request.url.partition(":")[0]))
+        page.on("request", lambda request: schemes.add(request.url.partition(":")[0]))
         page.goto((site / "index.html").as_uri())
         page.focus(".md-search__input")
         for query in ANSWERS:
@@ -59,4 +59,4 @@ def test_in_a_browser_without_network_the_search_answers(site):
             answers[query] = link.partition("?")[0]
         browser.close()
     assert answers == ANSWERS
-    assert asked <= {"file", "about"}
+    assert schemes <= {"file", "about"}

@@ -34,7 +34,7 @@ def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(folder, tmp
     assert pv.open_ledger(ledger).account("people").spent.epsilon == 0
 
 
-def test_nothing_of_ours_is_imported_after_the_charge(folder, tmp_path):
+def test_the_package_imports_nothing_after_the_charge(folder, tmp_path):
     program = (
         "import json, sys\n"
         "from privalue.cli import run\n"

@@ -27,7 +27,7 @@ alphas = st.floats(1e-3, 1e9, allow_nan=False)
 
 @given(alphas, st.integers(1, 10**6))
 def test_a_cost_is_the_exact_one_rounded_up_by_less_than_a_unit(alpha, steps):
-    exact = literal.Book(1.0).cost(alpha, steps) * MU2
+    exact = literal.GaussianTotal(1.0).cost(alpha, steps) * MU2
     assert exact <= mu2_of_alpha(alpha, steps) < exact + 1
 
 

@@ -52,22 +52,22 @@ def audit_release(study, data, neighbour, *, releases=500, entropy=lambda: None)
     """Audit releases of two data sets that differ in one unit, made through the public path.
 
     Releases are ranked by the loss that they should have; the threshold is chosen on one half of
-    them and counted on the other, so that noise which is not what it should be shows. ``true`` is
+    them and counted on the other, so that wrong noise shows. ``true`` is
     the delta of the two Gaussians as they should be, and ``slack`` what the worst case costs.
     """
     epsilon, claimed = study.privacy.epsilon, study.privacy.delta
     inspected = [pv.inspect(study, rows) for rows in (data, neighbour)]
     losses = []
     for rows in (data, neighbour):
-        released = [
+        samples = [
             pv.release(study, rows, accept_large_delta=True, accept_useless=True, entropy=entropy())
             for _ in range(2 * releases)
         ]
-        losses.append(np.array(losses_of(study, inspected, released)))
+        losses.append(np.array(losses_of(study, inspected, samples)))
     threshold = best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
     hits = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
-    found = audit_events(*hits, draws=releases, epsilon=epsilon, claimed=claimed)
-    return ReleaseAudit(**vars(found), true=true_delta(inspected, epsilon))
+    audit = audit_events(*hits, draws=releases, epsilon=epsilon, claimed=claimed)
+    return ReleaseAudit(**vars(audit), true=true_delta(inspected, epsilon))
 
 
 def true_delta(inspected, epsilon):
@@ -91,16 +91,16 @@ def losses_of(study, inspected, released):
         return [loss_of_weights(mechanism, here, there, each.weights) for each in released]
     identity = np.eye(len(here.center))  # theta is linear in what was drawn
     matrix = np.array([theta_of(study, mechanism, {"values": column}) for column in identity])
-    drawn = np.linalg.solve(matrix.T, np.array([each.theta for each in released]).T).T
-    x, p, q = (each / here.deviations for each in (drawn, here.center, there.center))
+    samples = np.linalg.solve(matrix.T, np.array([each.theta for each in released]).T).T
+    x, p, q = (each / here.deviations for each in (samples, here.center, there.center))
     return gaussian_loss(x, p, q, float(np.max(there.deviations / here.deviations)))
 
 
 def loss_of_weights(mechanism, here, there, weights):
     units = np.repeat(mechanism.scales, mechanism.terms.limits.keys)
     parts = (weights.weighted, weights.weights, weights.returns, weights.sizes)
-    drawn = np.concatenate([x / s for x, s in zip(parts, weights.scales, strict=False)])
-    return float((abs(drawn - there.center / units) - abs(drawn - here.center / units)).sum())
+    numbers = np.concatenate([x / s for x, s in zip(parts, weights.scales, strict=False)])
+    return float((abs(numbers - there.center / units) - abs(numbers - here.center / units)).sum())
 
 
 def loss_in_stages(mechanism, here, there, released):
@@ -113,8 +113,8 @@ def loss_in_stages(mechanism, here, there, released):
         p, q = (mechanism.perturb(each, stage.name, earlier) for each in (here, there))
         numbers = stage.numbers
         if numbers is None:
-            kept = released.statistics
-            numbers = np.concatenate([kept.sums / mechanism.noise.step, kept.counts])
+            statistics = released.statistics
+            numbers = np.concatenate([statistics.sums / mechanism.noise.step, statistics.counts])
         away = (numbers - q.center) ** 2 - (numbers - p.center) ** 2
         loss += float(np.sum(away / (2 * np.square(p.deviations))))
         earlier[stage.name] = numbers

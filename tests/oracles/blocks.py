@@ -12,7 +12,7 @@ def dot(one, other):
     return sum((a * b for a, b in zip(one, other, strict=True)), Fraction(0))
 
 
-def apart(one, other):
+def difference(one, other):
     return tuple(a - b for a, b in zip(one, other, strict=True))
 
 
@@ -23,7 +23,7 @@ def largest(vectors):
 
 def furthest(vectors):
     """D_k."""
-    return max(dot(d, d) for v in vectors for w in vectors for d in [apart(v, w)])
+    return max(dot(d, d) for v in vectors for w in vectors for d in [difference(v, w)])
 
 
 def trajectories(keys, most_keys):
@@ -41,7 +41,7 @@ def squared_sensitivity(keys, shape, most_keys, *, add_remove=False):
         at = {None: nothing, **dict(enumerate(vectors))}
         changes.append(
             {
-                (i, j): omega**2 * dot(apart(at[i], at[j]), apart(at[i], at[j]))
+                (i, j): omega**2 * dot(difference(at[i], at[j]), difference(at[i], at[j]))
                 for i in at
                 for j in at
             }
@@ -70,5 +70,5 @@ def squared_sensitivity_of_persons(keys, shape, most_keys, times, *, add_remove=
         dot(d, d)
         for one in kinds
         for other in (nobody if add_remove else kinds)
-        for d in [apart(one, other)]
+        for d in [difference(one, other)]
     )

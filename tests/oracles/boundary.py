@@ -1,4 +1,4 @@
-"""The core's boundary, written out slowly, and mistakes planted in what readers hand over to it."""
+"""The core's boundary, written out slowly, and mistakes planted in batches from readers."""
 
 import math
 from itertools import groupby, pairwise
@@ -30,15 +30,15 @@ def literal(rows, limits):
 
     for _, rows_of_unit in groupby(sorted(trimmed), key=unit_of):
         unit = list(rows_of_unit)
-        twice = len({row[:2] for row in unit}) < len(unit)
-        bad = twice or any(key == limits.keys for _, _, key, _ in unit)
+        repeats = len({row[:2] for row in unit}) < len(unit)
+        invalid = repeats or any(key == limits.keys for _, _, key, _ in unit)
         # A row after an end, of its own trajectory; an end is N + 1, and has no arm.
-        bad |= any(a[0] == b[0] and a[2] == limits.keys + 1 for a, b in pairwise(unit))
-        bad |= (
+        invalid |= any(a[0] == b[0] and a[2] == limits.keys + 1 for a, b in pairwise(unit))
+        invalid |= (
             len({row[2] // (limits.keys // limits.arms) for row in unit if row[2] < limits.keys})
             > 1
         )
-        if limits.drop_invalid and bad:
+        if limits.drop_invalid and invalid:
             scalars["units_dropped"] += 1
             continue
         trajectories = [list(own) for _, own in groupby(unit, key=lambda row: row[0])]
@@ -94,7 +94,7 @@ def _trimmed(words):
     return tuple(words)
 
 
-def found(statistics, like):
+def numbers_of(statistics, like):
     """The numbers of statistics that ``literal`` gives as well."""
     numbers = {name: np.asarray(getattr(statistics, name, 0)).tolist() for name in like}
     levels = range(len(like["largest_levels"]))
@@ -103,7 +103,7 @@ def found(statistics, like):
 
 
 class Batch(NamedTuple):
-    """A copy of what was handed over."""
+    """A copy of a batch that a reader passes to the core."""
 
     ids: np.ndarray
     steps: np.ndarray
@@ -121,7 +121,7 @@ class Batch(NamedTuple):
 
 
 def recording(monkeypatch):
-    """Every batch that is handed over from now on, as a copy."""
+    """Copies of all batches that readers pass to the core from now on."""
     batches, add = [], Contributions.add
 
     def recorded(self, *columns, span=(0, 2**32)):
@@ -182,8 +182,8 @@ def _with(batches, number, batch):
 def _value(name, value):
     def plant(batches, limits):
         number, rows = _longest(batches, limits)
-        wanted = value(limits) if callable(value) else value
-        return _with(batches, number, batches[number].change(name, rows.start, wanted))
+        planted_value = value(limits) if callable(value) else value
+        return _with(batches, number, batches[number].change(name, rows.start, planted_value))
 
     return plant
 

@@ -1,4 +1,4 @@
-"""What a cell is, one at a time and literally: the slow twin of ``privalue.readers.cells``."""
+"""Cells, read one at a time and literally: the slow twin of ``privalue.readers.cells``."""
 
 import re
 from datetime import UTC, date, datetime
@@ -48,7 +48,7 @@ def canonical(value):
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, float):
-        if not abs(value) < 2.0**53:  # nor is a number that is none
+        if not abs(value) < 2.0**53:  # NaN, too
             return None
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
@@ -71,6 +71,6 @@ def canonical(value):
 
 
 def rank(text):
-    """What ids are ordered by: whole numbers by value, then other texts by bytes."""
-    usual = re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text)
-    return (0, int(text), b"") if usual else (1, 0, text.encode())
+    """The sort key of an id: whole numbers by value, then other texts by bytes."""
+    canonical_number = re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text)
+    return (0, int(text), b"") if canonical_number else (1, 0, text.encode())

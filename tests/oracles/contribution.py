@@ -1,4 +1,4 @@
-"""The bounds for persons and bounded contribution, written out slowly, and data to try them on.
+"""The bounds for persons and bounded contribution, written out slowly.
 
 A trajectory is a dictionary from the states it counts for to their returns; a person is a list of
 trajectories, a population a list of persons. Nothing here imports the package.
@@ -73,9 +73,9 @@ def psi_ridge_indicator(phi, rho, counts, ridge, beta, returns, per_person=1, to
     for k in range(max(counts) // per_person + 2):
         parts = []
         for group in members:
-            left = math.fsum(rho[s] * max(counts[s] - k * per_person, 0) for s in group)
+            rest = math.fsum(rho[s] * max(counts[s] - k * per_person, 0) for s in group)
             mass = top((rho[s] for s in group), touched)
-            parts += [rho[s] * mass / (ridge / 2 + left) ** 2 for s in group]
+            parts += [rho[s] * mass / (ridge / 2 + rest) ** 2 for s in group]
         best = max(best, math.exp(-k * beta) * (per_person * reach) ** 2 * top(parts, touched))
     return best
 
@@ -128,7 +128,7 @@ def statistics(population, states):
 
 
 def shrunken_means(counts, sums, centre, kappa=0.0):
-    """F_s = (kappa c + S_s)/(kappa + n_s), and c where nobody was."""
+    """F_s = (kappa c + S_s)/(kappa + n_s), and c where there are no visits."""
     return np.array(
         [
             (kappa * centre + total) / (kappa + n) if kappa + n > 0 else centre

@@ -1,4 +1,4 @@
-"""The slow, literal ways with decisions: exact fractions, sums over outcomes, plain recursion."""
+"""Slow twins of decision processes: exact fractions, sums over outcomes, plain recursion."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from privalue.simulation import END, MDP
 def outcomes_of(mdp: MDP) -> list[list[list[tuple[Fraction, int, Fraction]]]]:
     """Every outcome of every state and action: its probability, successor and reward."""
     table = mdp.outcomes
-    listed: list[list[list[tuple[Fraction, int, Fraction]]]] = [
+    outcomes: list[list[list[tuple[Fraction, int, Fraction]]]] = [
         [[] for _ in range(mdp.actions)] for _ in range(mdp.states)
     ]
     for k, row in enumerate(table.rows):
         chance, reward = Fraction(float(table.probabilities[k])), float(table.rewards[k])
         state, action = divmod(int(row), mdp.actions)
-        listed[state][action].append((chance, int(table.successors[k]), Fraction(reward)))
-    return listed
+        outcomes[state][action].append((chance, int(table.successors[k]), Fraction(reward)))
+    return outcomes
 
 
-def solved(system: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:
+def solve(system: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:
     """Gauss and Jordan, in fractions."""
     size = len(right)
     rows = [[*line, value] for line, value in zip(system, right, strict=True)]
@@ -38,7 +38,7 @@ def solved(system: list[list[Fraction]], right: list[Fraction]) -> list[Fraction
 
 def action_values(mdp: MDP, policy: Any) -> list[list[Fraction]]:
     """Q, from the system of all pairs: Q(s, a) = E[r + gamma sum_a' pi(a' | s') Q(s', a')]."""
-    listed, actions = outcomes_of(mdp), mdp.actions
+    outcomes, actions = outcomes_of(mdp), mdp.actions
     pi = [[Fraction(float(p)) for p in row] for row in policy]
     size, gamma = mdp.states * actions, Fraction(mdp.discount)
     system = [[Fraction(int(r == c)) for c in range(size)] for r in range(size)]
@@ -46,21 +46,21 @@ def action_values(mdp: MDP, policy: Any) -> list[list[Fraction]]:
     for state in range(mdp.states):
         for action in range(actions):
             row = state * actions + action
-            for chance, successor, reward in listed[state][action]:
+            for chance, successor, reward in outcomes[state][action]:
                 right[row] += chance * reward
                 if successor != END:
                     for then in range(actions):
                         system[row][successor * actions + then] -= (
                             gamma * chance * pi[successor][then]
                         )
-    found = solved(system, right)
-    return [found[state * actions : (state + 1) * actions] for state in range(mdp.states)]
+    solution = solve(system, right)
+    return [solution[state * actions : (state + 1) * actions] for state in range(mdp.states)]
 
 
 def best_values(mdp: MDP, sweeps: int) -> list[float]:
     """The optimal V, by so many sweeps over all states, in plain Python."""
-    listed = outcomes_of(mdp)
-    plain = [[[(float(p), s, float(r)) for p, s, r in pair] for pair in state] for state in listed]
+    outcomes = outcomes_of(mdp)
+    plain = [[[(float(p), s, float(r)) for p, s, r in pair] for pair in of] for of in outcomes]
     values = [0.0] * mdp.states
     for _ in range(sweeps):
         values = [

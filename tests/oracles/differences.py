@@ -1,4 +1,4 @@
-"""Slow literal twins of what is made of two intervals, or of many."""
+"""Slow twins: the interval of a difference, and how many distinct values intervals need."""
 
 import math
 from itertools import combinations
@@ -7,7 +7,7 @@ from itertools import combinations
 def difference_ends(more, less, bounds, *, independent=True):
     """Zou and Donner (2008), end by end; each is own, low, high and the unknown part of a half."""
 
-    def moved(own, low, high):
+    def clamp(own, low, high):
         return min(max(own, low), high)
 
     def together(first, first_unknown, second, second_unknown, summed):
@@ -18,7 +18,7 @@ def difference_ends(more, less, bounds, *, independent=True):
         return math.sqrt(known[0] ** 2 + known[1] ** 2) + unknown
 
     (x, x_low, x_high, x_unknown), (y, y_low, y_high, y_unknown) = more, less
-    x, y = moved(x, x_low, x_high), moved(y, y_low, y_high)
+    x, y = clamp(x, x_low, x_high), clamp(y, y_low, y_high)
     at_low = x_low <= bounds[0] or y_high >= bounds[1]
     at_high = x_high >= bounds[1] or y_low <= bounds[0]
     below = together(x - x_low, x_unknown, y_high - y, y_unknown, at_low)

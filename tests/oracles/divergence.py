@@ -69,27 +69,27 @@ def ball_probability(d: int, noncentrality: arb, x: arb, *, outside: bool) -> ar
         ahead *= half / at
     lower += arb(0, (ahead * at / (at - half)).abs_upper())  # the rest: a geometric series
     poisson = (last * mean.log() - mean - arb(last + 1).lgamma()).exp() if mean > 0 else arb(1)
-    total, seen = arb(0), arb(0)
+    total, mass = arb(0), arb(0)
     for j in range(last, first - 1, -1):
         total += poisson * (1 - lower if outside else lower)
-        seen += poisson
+        mass += poisson
         poisson = poisson * j / mean if j else poisson
         term *= shape / half
         shape -= 1
         lower += term
-    missing = 1 - seen  # of the Poisson weights; what they weigh is between 0 and 1
+    missing = 1 - mass  # of the Poisson weights; what they weigh is between 0 and 1
     return total + arb(0, missing.abs_upper())
 
 
 def worst(epsilon: float, d: int, alpha: float, beta: float) -> arb:
     """The largest D at r = e^{-beta/2}, 1, e^{beta/2} and s = min(1, r)/alpha, as a ball."""
     with ctx.workprec(BITS):
-        found = [
+        divergences = [
             by_chi_square(epsilon, d, tau, shift_at(tau, alpha))
             for tau in ([-beta, 0.0, beta] if beta else [0.0])
         ]
-        largest = found[0]
-        for other in found[1:]:
+        largest = divergences[0]
+        for other in divergences[1:]:
             largest = largest.max(other)
         return largest
 

@@ -1,4 +1,4 @@
-"""What was drawn, as whole multiples of the grid: exact, where doubles would round."""
+"""Noisy numbers as whole multiples of the grid: exact, where doubles would round."""
 
 from unittest.mock import patch
 
@@ -7,10 +7,10 @@ from privalue.core import OperatingSystemEntropy, noise
 
 def gaussian_multiples(center, *, sigma, grid, entropy=None):
     """Return the integers j_i nearest to (center_i + sigma_i Z_i) / grid_i, as a list."""
-    drawn, rare = with_rare(center, sigma=sigma, grid=grid, entropy=entropy)
+    multiples, rare = with_rare(center, sigma=sigma, grid=grid, entropy=entropy)
     for i, multiple in rare.items():
-        drawn[i] = multiple
-    return drawn
+        multiples[i] = multiple
+    return multiples
 
 
 def with_rare(center, *, sigma, grid, entropy=None):
@@ -18,18 +18,18 @@ def with_rare(center, *, sigma, grid, entropy=None):
     fill, exactly = noise.fill, noise.round_exactly
     in_doubt, rare = [0], {}
 
-    def filled(*args):
-        found = fill(*args)
-        in_doubt[0] = found[0]
-        return found
+    def count_fill(*args):
+        result = fill(*args)
+        in_doubt[0] = result[0]
+        return result
 
-    def noted(*args):
+    def note(*args):
         rare[in_doubt[0]] = exactly(*args)
         return 0
 
-    with patch.object(noise, "fill", filled), patch.object(noise, "round_exactly", noted):
-        released = noise.gaussian_on_grid(
+    with patch.object(noise, "fill", count_fill), patch.object(noise, "round_exactly", note):
+        rounded = noise.gaussian_on_grid(
             center, sigma=sigma, grid=grid, entropy=entropy or OperatingSystemEntropy()
         )
     # Exact: doubles decide below 2**53 steps.
-    return [int(multiple) for multiple in released / grid], rare
+    return [int(multiple) for multiple in rounded / grid], rare

@@ -1,4 +1,4 @@
-"""Estimates from noisy statistics alone, without a study: as tests ask for them."""
+"""Estimates from noisy statistics alone, without a study."""
 
 from types import SimpleNamespace
 
@@ -15,13 +15,13 @@ def noisy_statistics(*, return_bounds, **numbers):
 
 def estimate(noisy, design, *, start=None, **choices):
     """The columns of a table of values, theta, and the overall value from a start distribution."""
-    made = Estimates(ratios=noisy, design=design, **choices)
-    overall = {} if start is None else made.overall(np.asarray(start))
+    estimates = Estimates(ratios=noisy, design=design, **choices)
+    overall = {} if start is None else estimates.overall(np.asarray(start))
     return SimpleNamespace(
-        **made.columns,
-        values=made.values,
-        theta=made.fit.theta,
+        **estimates.columns,
+        values=estimates.values,
+        theta=estimates.fit.theta,
         policy=SimpleNamespace(**{name: float(column[0]) for name, column in overall.items()}),
-        differences=made.differences() if made.arms > 1 else None,
-        made=made,
+        differences=estimates.differences() if estimates.arms > 1 else None,
+        made=estimates,
     )

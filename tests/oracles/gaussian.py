@@ -110,10 +110,10 @@ class RoundedGaussian:
         size = int(classes.max()) + 1
         single = np.bincount(classes, weights=self.mass, minlength=size)
         joint = np.outer(single, single).ravel().tolist()
-        seen = classes[at]
+        sequence = classes[at]
         alarms = []
         for start in (0, 1):  # (1st, 2nd), (3rd, 4th), ... and (2nd, 3rd), (4th, 5th), ...
-            pairs = seen[start : start + (len(seen) - start) // 2 * 2].reshape(-1, 2)
+            pairs = sequence[start : start + (len(sequence) - start) // 2 * 2].reshape(-1, 2)
             counts = np.bincount(pairs @ np.array([size, 1]), minlength=size * size)
             alarms.append(alarm_of_counts(counts.tolist(), joint))
         return min(1.0, 2.0 * min(alarms))

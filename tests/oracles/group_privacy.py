@@ -1,4 +1,4 @@
-"""What k steps of (epsilon, delta) are over the whole path, slowly and literally."""
+"""Group privacy: what k steps of (epsilon, delta) cost, slowly and literally."""
 
 import itertools
 from collections import Counter
@@ -63,8 +63,8 @@ def neighbours(people, relation):
 
 def distance(here, there, relation):
     """The fewest steps between two collections, None where there is no way."""
-    gone, come = Counter(here) - Counter(there), Counter(there) - Counter(here)
-    removed, added = gone.total(), come.total()
+    minus, plus = Counter(here) - Counter(there), Counter(there) - Counter(here)
+    removed, added = minus.total(), plus.total()
     if relation == "add-remove":
         return removed + added
     return removed if removed == added else None

@@ -1,4 +1,4 @@
-"""What clipping keeps of a policy's weight, written out slowly: every row, one after another.
+"""The weight that clipping keeps, written out slowly, row by row.
 
 Nothing here imports the package.
 """

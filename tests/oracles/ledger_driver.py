@@ -1,7 +1,7 @@
-"""Processes that race for a budget, or lack what they need; and events, to be killed at.
+"""Processes that race for a budget, or run out of disk; and events at which to kill them.
 
-Run as a program, so that what dies is a process of its own, forked from one that has imported
-everything and has no threads::
+Run as a program, so that each process that dies is forked from one that has imported everything and
+has no threads::
 
     python ledger_driver.py race LOCATIONS ROUNDS UNITS PROCESSES   (LOCATIONS: one, or several
                                                           names of one ledger with | in between)
@@ -33,7 +33,7 @@ from privalue.ledger import open_ledger, store, study_hash
 
 SETTINGS = ("PRAGMA", "SELECT set_config")
 PLANTED = "LEDGER_PLANTED_MISTAKE"
-ACCOUNTING = "LEDGER_ACCOUNTING"  # "plain", if not said
+ACCOUNTING = "LEDGER_ACCOUNTING"  # "plain", if it is not set
 
 
 def total_of(units):
@@ -43,8 +43,8 @@ def total_of(units):
     return {"epsilon": EPSILON * units, "delta": DELTA * units, **WHOM}
 
 
-def asked(units, study, dataset=DATASET):
-    """What a release asks for, of which so many fit into the total."""
+def request_for(units, study, dataset=DATASET):
+    """The request of a release, of which so many fit into the total."""
     if os.environ.get(ACCOUNTING) == "gaussian":
         alpha = math.sqrt(units) * gaussian(1.0, 1e-6).alpha
         return request(study, epsilon=1.0, delta=1e-6, alpha=alpha, dataset=dataset)
@@ -60,7 +60,7 @@ def say(**words):
 
 
 class Events:
-    """Counts, and kills this very process when the count is reached."""
+    """Count events, and kill this very process when the count is reached."""
 
     def __init__(self, crash_at, trace=None):
         self.crash_at, self.count, self.trace = crash_at, 0, trace
@@ -104,7 +104,7 @@ class Events:
 
 
 def race(locations, rounds, units, processes):
-    """Who makes the ledger first; then each round a new dataset has room for ``units``."""
+    """All try to make the ledger; then each round a new dataset has room for ``units``."""
     context = multiprocessing.get_context("fork")
     barrier, answers = context.Barrier(processes), context.SimpleQueue()
     names = locations.split("|")
@@ -140,15 +140,15 @@ def _declare(ledger, dataset, units):
 def _ask(ledger, turn, me, units):
     identical = os.environ.get("LEDGER_IDENTICAL") == "1"
     study = study_hash({"turn": turn, "process": 0 if identical else me})
-    wanted = asked(units, study, f"{DATASET}-{turn}")
+    release = request_for(units, study, f"{DATASET}-{turn}")
     if os.environ.get(PLANTED, "").startswith("torn"):
         ledger = open_ledger(ledger.place)
         ledger._store.transaction = functools.partial(_torn, ledger._store)
     try:
-        earlier = ledger.find(wanted)
+        earlier = ledger.find(release)
         if earlier is not None and earlier.release is not None:
             return "stored", earlier.release
-        return "granted", spend(ledger, wanted)[0]
+        return "granted", spend(ledger, release)[0]
     except PrivalueError as problem:
         return type(problem).__name__, str(problem)
 
@@ -160,26 +160,26 @@ def _ask(ledger, turn, me, units):
 def _torn(self, *, write=False):
     """A client that reads in one transaction, and writes in another what follows from it."""
     with store.SqliteStore.transaction(self) as execute:
-        written = []
+        inserts = []
 
-        def kept(sql, values=()):
+        def delay_inserts(sql, values=()):
             if sql.startswith("INSERT"):
-                written.append((sql, values))
+                inserts.append((sql, values))
                 return None
             return execute(sql, values)
 
-        yield kept
-    if written:
+        yield delay_inserts
+    if inserts:
         time.sleep(0.02)
         with store.SqliteStore.transaction(self, write=True) as execute:
             (last,) = execute("SELECT coalesce(max(sequence), 0) FROM ledger_entries").fetchone()
-            for sql, values in written:
+            for sql, values in inserts:
                 is_entry = "ledger_entries" in sql
                 execute(sql, (last + 1, *values[1:]) if is_entry else values)
 
 
 def plant(mistake):
-    """Ledgers are made without the rules about sums."""
+    """Make ledgers without the rules about sums."""
     if mistake.endswith("without rules"):
         text = store._SQLITE.read_text("utf-8")
         begin, end = text.index("CREATE TRIGGER ledger_follows"), text.index("-- INSERT OR REPLACE")
@@ -194,7 +194,7 @@ def plant(mistake):
         store._SQLITE = rules
 
 
-# Places that do not do
+# Disks that are full, files that are locked
 
 
 def starve(location, mode):
@@ -202,10 +202,10 @@ def starve(location, mode):
     ledger = open_ledger(location, wait=0.2)
     if mode == "full":
         _limit()
-    made = _tell(lambda: charge(ledger, asked(10, "a" * 64)))
-    if made is not None:
+    entry = _tell(lambda: charge(ledger, request_for(10, "a" * 64)))
+    if entry is not None:
         _limit()
-        _tell(lambda: ledger.commit(made, text_of(made, pad="x" * 10**5)))
+        _tell(lambda: ledger.commit(entry, text_of(entry, pad="x" * 10**5)))
 
 
 def _limit():
@@ -224,7 +224,7 @@ def _tell(action):
 
 
 def hold(path):
-    """Keeps the file locked until somebody writes a line."""
+    """Keep the file locked until a line comes on stdin."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
     say(held=True)
@@ -233,15 +233,15 @@ def hold(path):
 
 
 def write(location, number):
-    """Charges and commits, again and again; whatever is not answered is asked again."""
+    """Charge and commit, again and again; repeat what is not answered."""
     ledger = open_ledger(location)
     say(ready=True)
     for turn in range(int(number)):
-        wanted = asked(10**4, study_hash({"by": os.getpid(), "turn": turn}))
+        release = request_for(10**4, study_hash({"by": os.getpid(), "turn": turn}))
         token = secrets.token_hex(8)
-        made = _patiently(lambda wanted=wanted, token=token: ledger.charge(wanted, token=token))
-        _patiently(lambda made=made: ledger.commit(made, text_of(made)))
-        say(head=made.head)
+        entry = _patiently(lambda release=release, token=token: ledger.charge(release, token=token))
+        _patiently(lambda entry=entry: ledger.commit(entry, text_of(entry)))
+        say(head=entry.head)
 
 
 def _patiently(action):

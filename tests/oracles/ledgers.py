@@ -1,4 +1,4 @@
-"""Ledgers for tests: requests in either accounting, and what somebody with SQL could write."""
+"""Ledgers for tests: requests in either accounting, and writes by plain SQL."""
 
 import json
 import secrets
@@ -18,33 +18,33 @@ STUDY, OTHER = study_hash({"study": 1}), study_hash({"study": 2})
 def request(study=STUDY, *, epsilon=EPSILON, delta=DELTA, accounting="plain", **more):
     """A request; for a Gaussian total it is by dp-ssp, unless an alpha is given."""
     alpha = gaussian(epsilon, delta).alpha if accounting == "gaussian" and delta else None
-    usual = {"dataset": DATASET, "what": "a study", "alpha": alpha, **WHOM}
-    return ReleaseRequest(study=study, epsilon=epsilon, delta=delta, **{**usual, **more})
+    defaults = {"dataset": DATASET, "what": "a study", "alpha": alpha, **WHOM}
+    return ReleaseRequest(study=study, epsilon=epsilon, delta=delta, **{**defaults, **more})
 
 
 def declare(ledger, dataset=DATASET, *, epsilon=1.0, delta=1e-6, **more):
     return ledger.declare(dataset, epsilon=epsilon, delta=delta, **{"unit": "trajectory", **more})
 
 
-def charge(ledger, asked):
-    return ledger.charge(asked, token=secrets.token_hex(8))
+def charge(ledger, release_request):
+    return ledger.charge(release_request, token=secrets.token_hex(8))
 
 
-def text_of(made, **more):
+def text_of(entry, **more):
     """The shortest text that is the release of a charge."""
-    return json.dumps({"ledger_head": made.head, **more})
+    return json.dumps({"ledger_head": entry.head, **more})
 
 
-def spend(ledger, asked):
+def spend(ledger, release_request):
     """One whole release: its text and its charge."""
-    made = charge(ledger, asked)
-    text = text_of(made)
-    ledger.commit(made, text)
-    return text, made
+    entry = charge(ledger, release_request)
+    text = text_of(entry)
+    ledger.commit(entry, text)
+    return text, entry
 
 
 class SqlitePlace:
-    """A ledger's file, and the rights of somebody who can write it."""
+    """A ledger in a file, with the rights of its owner."""
 
     mark = "?"
 

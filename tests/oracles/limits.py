@@ -9,7 +9,7 @@ from privalue.core import sensitivity as sensitivities
 
 def limits(**changes):
     """One trajectory that is replaced, one state, returns from 0 to 1; and the changes."""
-    usual = {
+    defaults = {
         "unit": "trajectory",
         "neighbours": "replace-one",
         "keys": 1,
@@ -25,9 +25,9 @@ def limits(**changes):
         "has_ends": False,
         "drop_truncated": False,
     }
-    given = {**usual, **changes}
-    secret = (given["drop_invalid"], given["drop_truncated"], given["neighbours"] == "add-remove")
-    return Limits(**{"size_is_public": not any(secret), **given})
+    terms = {**defaults, **changes}
+    secret = terms["drop_invalid"] or terms["drop_truncated"]
+    return Limits(**{"size_is_public": not secret and terms["neighbours"] != "add-remove", **terms})
 
 
 def of_sums(keys, most_states=None, *, trajectories_per_person=1, add_remove=False):
@@ -47,25 +47,25 @@ def of_sums(keys, most_states=None, *, trajectories_per_person=1, add_remove=Fal
 def block_sensitivity(
     shape, *, largest, furthest, most_keys=None, most_trajectories=1, add_remove=False
 ):
-    held = of_sums(
+    bounds = of_sums(
         max(len(shape), 1),
         most_keys,
         trajectories_per_person=most_trajectories,
         add_remove=add_remove,
     )
-    return sensitivities.block_sensitivity(held, shape, largest, furthest)
+    return sensitivities.block_sensitivity(bounds, shape, largest, furthest)
 
 
 def smooth_lsw(counts, weights, beta, *, pseudo_count=0.0, per_person=1, touched=None):
     """psi^w; all states may be touched if it is left out."""
     changed = touched or len(counts)
-    held = SimpleNamespace(max_trajectories_per_person=per_person, max_keys_changed=changed)
-    return sensitivities.LswSensitivity(held, weights, 0, pseudo_count).smooth(counts, beta)
+    bounds = SimpleNamespace(max_trajectories_per_person=per_person, max_keys_changed=changed)
+    return sensitivities.LswSensitivity(bounds, weights, 0, pseudo_count).smooth(counts, beta)
 
 
 def smooth_lsl(counts, weights, cap, beta, *, slope, offset, per_person=1):
-    held = SimpleNamespace(max_trajectories_per_person=per_person)
-    return sensitivities.LslSensitivity(held, weights, cap, slope, offset).smooth(counts, beta)
+    bounds = SimpleNamespace(max_trajectories_per_person=per_person)
+    return sensitivities.LslSensitivity(bounds, weights, cap, slope, offset).smooth(counts, beta)
 
 
 def count_weight(states, most_states=None, *, add_remove=False):
@@ -77,16 +77,16 @@ def count_weight(states, most_states=None, *, add_remove=False):
 
 def sensitivity(shape, *, count_weight, most_states=None, **unit):
     """Delta of DP-SSP, by plain arguments."""
-    held = of_sums(max(len(shape), 1), most_states, **unit)
-    return sensitivities.visit_sensitivity(held, shape, count_weight)
+    bounds = of_sums(max(len(shape), 1), most_states, **unit)
+    return sensitivities.visit_sensitivity(bounds, shape, count_weight)
 
 
 def shape_weights(prior, states, *, expected_trajectories=None, alpha=None, shrinkage=True, **unit):
     """omega, by plain arguments."""
     from privalue.study.heuristics import choose_shape
 
-    held = of_sums(states, **unit)
-    return choose_shape(held, prior, expected_trajectories, alpha or 1.0, shrinkage=shrinkage)
+    bounds = of_sums(states, **unit)
+    return choose_shape(bounds, prior, expected_trajectories, alpha or 1.0, shrinkage=shrinkage)
 
 
 # A planted mistake: the kernel does not enforce a limit
@@ -95,7 +95,7 @@ OF_A_UNIT = ("max_states_per_trajectory", "max_trajectories_per_person")
 
 
 def without(limit, gather):
-    """The kernel, which counts what it should leave out."""
+    """The kernel without one limit."""
 
     def careless(*columns_and_rules):
         *columns, rules, sums = columns_and_rules

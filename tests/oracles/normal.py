@@ -1,7 +1,7 @@
 """The standard normal number by [Kar16] Algorithm N, literally: the slow twin of core/noise.py.
 
 A uniform number is the list of the words of its binary expansion that were drawn so far, at least
-one; whoever needs to know it better appends to it. ``word`` gives the next word.
+one; a function that needs more digits appends words. ``word`` gives the next word.
 """
 
 import numpy as np
@@ -71,7 +71,7 @@ def rounded(center, sigma, normal, word):
         fraction.append(word())
 
 
-# What the program of the core is asked with
+# Inputs of the core's sampler
 
 
 def stream_of(words):

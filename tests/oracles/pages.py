@@ -1,6 +1,6 @@
-"""A page as people meet it, in a real browser: what is wrong with it, in words.
+"""Check a page in a real browser, and list its faults.
 
-Nothing is asked of the network: every request but the page itself is recorded and refused.
+There is no network: every request but the page itself is recorded and refused.
 """
 
 import shutil
@@ -25,7 +25,7 @@ def _script(name: str) -> str:
 
 
 def chromium() -> str | None:
-    """Where the browser is, if anywhere."""
+    """The path of the browser, or None."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((path for path in map(shutil.which, names) if path is not None), None)
 
@@ -38,24 +38,24 @@ class Opened:
             viewport={"width": width, "height": height}, color_scheme=scheme
         )
         self.page = self.context.new_page()
-        self.heard: list[str] = []
-        self.asked: list[str] = []
+        self.messages: list[str] = []
+        self.requests: list[str] = []
         self.address = file.resolve().as_uri()
-        self.page.on("console", lambda said: self.heard.append(f"{said.type}: {said.text}"))
-        self.page.on("pageerror", lambda problem: self.heard.append(f"error: {problem}"))
+        self.page.on("console", lambda line: self.messages.append(f"{line.type}: {line.text}"))
+        self.page.on("pageerror", lambda problem: self.messages.append(f"error: {problem}"))
         self.page.on("dialog", self._dialog)
         self.page.route("**/*", self._request)
         self.page.goto(self.address)
 
     def _dialog(self, dialog):
-        self.heard.append(f"a dialog opened: {dialog.message}")
+        self.messages.append(f"a dialog opened: {dialog.message}")
         dialog.dismiss()
 
     def _request(self, route):
         if route.request.url == self.address:
             route.continue_()
         else:
-            self.asked.append(route.request.url)
+            self.requests.append(route.request.url)
             route.abort()
 
     def __enter__(self):
@@ -66,58 +66,58 @@ class Opened:
 
 
 def faults(browser, file: Path, *, width: int, scheme: str) -> list[str]:
-    """Everything that is wrong with a page; nothing, if it is as it should be."""
+    """The faults of a page: messages, requests, layout, contrasts, keyboard."""
     with Opened(browser, file, width, scheme) as opened:
         page = opened.page
-        found = [f"console: {line}" for line in opened.heard]
-        found += [f"request: {address}" for address in opened.asked]
+        problems = [f"console: {line}" for line in opened.messages]
+        problems += [f"request: {address}" for address in opened.requests]
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append("the page scrolls sideways")
+            problems.append("the page scrolls sideways")
         if width > min(WIDTHS) and page.evaluate(BELOW):
-            found.append("the plot is below the first screen")
+            problems.append("the plot is below the first screen")
         page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
-        found += page.evaluate(_script("look"), [LEAST_GRAPHIC, LEAST_TEXT])
-        found += axe_faults(opened)
-        found += _keyboard(page)
-        return found
+        problems += page.evaluate(_script("look"), [LEAST_GRAPHIC, LEAST_TEXT])
+        problems += axe_faults(opened)
+        problems += _keyboard(page)
+        return problems
 
 
 def _keyboard(page) -> list[str]:
-    """Whether Tab goes to everything that can be used, in order, and shows where it is."""
-    wanted = page.evaluate(_script("listen"))
-    for _ in range(wanted):
+    """Check that Tab reaches every control, in order, with a visible focus."""
+    count = page.evaluate(_script("listen"))
+    for _ in range(count):
         page.keyboard.press("Tab")
     reached = page.evaluate("window.reached")
-    found = [f'the focus does not show on "{at["what"]}"' for at in reached if not at["seen"]]
+    problems = [f'the focus does not show on "{at["what"]}"' for at in reached if not at["seen"]]
     places = [at["place"] for at in reached]
-    if places != list(range(wanted)):
-        found.append(f"Tab goes to {places}, not to all {wanted} in order")
-    return found
+    if places != list(range(count)):
+        problems.append(f"Tab goes to {places}, not to all {count} in order")
+    return problems
 
 
 def axe_faults(opened: Opened) -> list[str]:
-    """What axe-core finds: contrasts, names, headings, tables, landmarks."""
+    """The violations that axe-core reports: contrasts, names, headings, tables, landmarks."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(opened.page).response["violations"]
+    faults = Axe().run(opened.page).response["violations"]
     return [
-        f"{fault['id']} ({fault['impact']}): {fault['nodes'][0]['html'][:120]}" for fault in found
+        f"{fault['id']} ({fault['impact']}): {fault['nodes'][0]['html'][:120]}" for fault in faults
     ]
 
 
 def hidden_mark(browser, file: Path, *, width: int, scheme: str) -> list[str]:
-    """Where on the page the word PRIVATE is not in sight."""
-    found = []
+    """Where on the page the word PRIVATE is out of sight."""
+    problems = []
     with Opened(browser, file, width, scheme, height=600) as opened:
         page = opened.page
         if "PRIVATE" not in page.title():
-            found.append("the title does not say PRIVATE")
-        whole = page.evaluate("document.documentElement.scrollHeight - innerHeight")
+            problems.append("the title does not say PRIVATE")
+        height = page.evaluate("document.documentElement.scrollHeight - innerHeight")
         for tenth in range(11):
-            page.evaluate("(y) => scrollTo(0, y)", whole * tenth / 10)
+            page.evaluate("(y) => scrollTo(0, y)", height * tenth / 10)
             if not page.evaluate(_script("banner")):
-                found.append(f"PRIVATE is not in sight at {10 * tenth}% of the page")
-    return found
+                problems.append(f"PRIVATE is not in sight at {10 * tenth}% of the page")
+    return problems
 
 
 def printed(browser, file: Path, target: Path, paper: str = "A4") -> Path:

@@ -17,8 +17,8 @@ class Server:
     """Runs until it is stopped; its folder is the caller's to remove."""
 
     def __init__(self, *options):
-        found = [shutil.which("initdb"), *Path("/usr/lib/postgresql").glob("*/bin/initdb")]
-        binaries = [Path(each).resolve().parent for each in found if each]
+        programs = [shutil.which("initdb"), *Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+        binaries = [Path(each).resolve().parent for each in programs if each]
         if not binaries:
             pytest.skip("no PostgreSQL server: install Debian's package postgresql")
         self.binaries = binaries[-1]
@@ -29,8 +29,8 @@ class Server:
             user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
             os.chown(self.folder, user.pw_uid, user.pw_gid)
             self.identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        usual = ("--no-sync", "--auth=trust", "--username=keeper", "--encoding=UTF8", "--locale=C")
-        self._run("initdb", *usual, *options, "-D", self.data)
+        flags = ("--no-sync", "--auth=trust", "--username=keeper", "--encoding=UTF8", "--locale=C")
+        self._run("initdb", *flags, *options, "-D", self.data)
         self.process = None
         self.start()
 

@@ -1,4 +1,4 @@
-"""An instance of every private type, caught alive on the way of real rows to a real release."""
+"""An instance of every private type, collected while real rows become a real release."""
 
 import gc
 from functools import cache
@@ -25,13 +25,13 @@ SECRETS = ("977", "1008", "0.1234", "0.7654", "123457", "765432")
 
 @cache
 def instances():
-    """Return {name: instance}, by looking at what is alive whenever rows or noise pass."""
-    found = {}
+    """Return {name: instance}, by looking at live objects whenever rows or noise pass."""
+    by_name = {}
 
     def look():
         for value in gc.get_objects():
             if isinstance(value, Private):
-                found.setdefault(type(value).__qualname__, value)
+                by_name.setdefault(type(value).__qualname__, value)
 
     def watched(function):
         def call(*args, **kwargs):
@@ -40,19 +40,19 @@ def instances():
 
         return call
 
-    described = study(2)
+    small = study(2)
     with (
-        # One thread: a tuple that another one is building must not be looked at.
+        # One thread: a tuple that another thread is building must not be looked at.
         patch.object(local, "_map_in_order", lambda work, items, threads: map(work, items)),
         patch.object(Contributions, "add", watched(Contributions.add)),
         patch.object(curator, "draw", watched(curator.draw)),
     ):
         for data in (pa.table(ROWS), DATA):
-            pv.release(described, data, accept_useless=True, accept_large_delta=True)
+            pv.release(small, data, accept_useless=True, accept_large_delta=True)
         staged = study(
             2, mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["bounds"]}
         )
-        found["Diagnostics"] = diagnostics = pv.inspect(staged, DATA)
-        found["Statistics"] = diagnostics.statistics
-        found["Perturbation"] = diagnostics.perturbation
-    return found
+        by_name["Diagnostics"] = diagnostics = pv.inspect(staged, DATA)
+        by_name["Statistics"] = diagnostics.statistics
+        by_name["Perturbation"] = diagnostics.perturbation
+    return by_name

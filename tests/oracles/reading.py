@@ -1,4 +1,4 @@
-"""The statistics of data, by the door of the readers, and rows on the way there."""
+"""Statistics, batches and encoded rows of data, as the readers give them."""
 
 from os.path import isdir
 from pathlib import Path
@@ -15,7 +15,7 @@ def statistics(data, study, **options):
 
 
 def answering(data, study):
-    """The study, with an answer to what Minari's datasets ask: what becomes of truncated ones."""
+    """The study, with ``truncated_rows`` where a Minari dataset needs it."""
     named = isinstance(data, str) and data.startswith("minari:")
     folder = isinstance(data, str | Path) and isdir(data) and any(Path(data).rglob("metadata.json"))
     if study.data.truncated_rows is None and (named or folder or hasattr(data, "storage")):

@@ -1,4 +1,4 @@
-"""Errors by their stable code, and not by their words."""
+"""Errors by their stable code, not by their text."""
 
 import contextlib
 
@@ -10,7 +10,7 @@ from privalue.errors import PrivalueError
 @contextlib.contextmanager
 def refused(*codes):
     """Expect an error with one of these codes, in one line."""
-    with pytest.raises(PrivalueError) as found:
-        yield found
-    assert found.value.code in codes
-    assert "\n" not in str(found.value)
+    with pytest.raises(PrivalueError) as error:
+        yield error
+    assert error.value.code in codes
+    assert "\n" not in str(error.value)

@@ -56,7 +56,7 @@ def prepare(folder, accounting=None):
 
 
 def releases(folder="."):
-    """How many releases of this study were paid for; the ledger is whole."""
+    """How many releases of this study were charged; the ledger must verify."""
     ledger = open_ledger(Path(folder) / "ledger.db")
     ledger.verify()
     return ledger.account("trial").balance.releases
@@ -76,7 +76,7 @@ def drive(folder, *words):
 
 
 def lose_an_answer(ledger, arrives):
-    """The next write reaches the store, or is undone there; either way nobody hears of it."""
+    """Lose the answer to the next write, which reaches the store or is undone there."""
     store, transaction = ledger._store, ledger._store.transaction
 
     @contextmanager
@@ -114,7 +114,7 @@ def was_killed(folder, before, accounting=None):
         code = 1
         try:
             os.chdir(folder)
-            os.dup2(os.open("said", os.O_CREAT | os.O_WRONLY), 1)
+            os.dup2(os.open("output", os.O_CREAT | os.O_WRONLY), 1)
             os.dup2(1, 2)
             before()
             code = run([*COMMAND, "out"])
@@ -122,12 +122,12 @@ def was_killed(folder, before, accounting=None):
             os._exit(code)
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-        raise RuntimeError((folder / "said").read_text())
+        raise RuntimeError((folder / "output").read_text())
     return os.WIFSIGNALED(status)
 
 
 def warm_up():
-    """Import and compile here what every fork would otherwise import and compile again."""
+    """Import and compile once, for all forks."""
     import pandas  # noqa: F401 - Arrow looks for it
 
     import privalue as pv

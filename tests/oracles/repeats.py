@@ -1,4 +1,4 @@
-"""How often a suite repeats itself: a few times as a rule, often in ``make long``, or as told."""
+"""How often a suite repeats: a few times, often in ``make long``, or by a variable."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def repeats(name, usual, long):
-    """The number that the environment variable says, or the one for this kind of run."""
+    """The number in the environment variable, or the one for this kind of run."""
     return int(os.environ.get(name) or (long if os.environ.get("PRIVALUE_LONG") == "1" else usual))
 
 
@@ -14,7 +14,7 @@ RACES = repeats("PRIVALUE_RACES", 4, 100)  # rounds of each race, on each store
 
 
 def crossed(one, other):
-    """Each of one with some of the other, and the other way round; the product in ``make long``."""
+    """Pairs in which every element of both occurs; the full product in ``make long``."""
     one, other = list(one), list(other)
     return [
         pytest.param(a, b, marks=() if i % len(other) == j % len(one) else pytest.mark.long)

@@ -17,14 +17,14 @@ def most_ridge_psi(design, **public):
 
 
 def of_ridge(design, *, trajectories, ridge, largest, reach, per_person=1, touched=None):
-    """Returns of any size and reach, also of such as no bounds have: mistakes are planted here."""
-    held = limits(
+    """Returns of any size and reach, also those that no bounds have, for planted mistakes."""
+    bounds = limits(
         unit="person",
         neighbours="add-remove",
         keys=design.states,
         max_trajectories_per_person=per_person,
         return_bounds=(-largest, largest),
     )
-    made = RidgeSensitivity(held, design, cap=trajectories, ridge=ridge)
-    made.reach, made.max_keys_changed = reach, touched or design.states
-    return made
+    sensitivity = RidgeSensitivity(bounds, design, cap=trajectories, ridge=ridge)
+    sensitivity.reach, sensitivity.max_keys_changed = reach, touched or design.states
+    return sensitivity

@@ -55,8 +55,8 @@ def posterior(
             models.append(fit(scene, tau, own, [[] for _ in states], [], doubt, near=True))
             if actions is not None:
                 names = sorted(set(actions))
-                taken = [[float(a == name) for name in names] for a in actions]
-                models.append(fit(scene, tau, own, taken, [2 * tau] * len(names), doubt, near=True))
+                dummy = [[float(a == name) for name in names] for a in actions]
+                models.append(fit(scene, tau, own, dummy, [2 * tau] * len(names), doubt, near=True))
         if features is not None:
             columns = [[1.0, *features[s]] for s in states]
             deviations = [1.0] + [min(8 * tau, 0.1)] * len(features[0])
@@ -95,8 +95,8 @@ def fit(scene, tau, start, columns, deviations, doubt, near=False):
             ]
             total += math.log(sum(parts))
             share = [each / sum(parts) for each in parts]
-            used = share if step else before
-            weight = n * sum(a / b for a, b in zip(used, variance, strict=True))
+            shares = share if step else before
+            weight = n * sum(a / b for a, b in zip(shares, variance, strict=True))
             information += weight * n * np.outer(columns[s], columns[s])
             score += weight * away * columns[s]
             values.append((mu, n, away, noise, share))
@@ -104,17 +104,17 @@ def fit(scene, tau, start, columns, deviations, doubt, near=False):
             theta = np.linalg.solve(information + prior, information @ theta + score)
     covariance = np.linalg.inv(information + prior)
     total += math.log(np.linalg.det(covariance @ prior)) / 2 - theta @ prior @ theta / 2 - doubt
-    found = []
+    values_of_states = []
     for s, (mu, n, away, noise, share) in enumerate(values):
         divisor = above_zero(counts[s], v_n[s])
         gains = [k * n / noise for k in spread]
-        drawn = [g / (1 + g * divisor) for g in gains]
+        weights = [g / (1 + g * divisor) for g in gains]
         target = unsure[s] + float(columns[s] @ covariance @ columns[s])
-        means = [mu + d * away for d in drawn]
-        left = [1 - d * divisor for d in drawn]
-        each = [k * rest + rest**2 * target for k, rest in zip(spread, left, strict=True)]
+        means = [mu + d * away for d in weights]
+        rests = [1 - d * divisor for d in weights]
+        each = [k * rest + rest**2 * target for k, rest in zip(spread, rests, strict=True)]
         y = sum(p * a for p, a in zip(share, means, strict=True))
         variance = sum(p * (v + (a - y) ** 2) for p, v, a in zip(share, each, means, strict=True))
-        own = sum(p * d * divisor for p, d in zip(share, drawn, strict=True))
-        found.append((min(max(y, -1), 1), variance, own))
-    return total, found
+        own = sum(p * d * divisor for p, d in zip(share, weights, strict=True))
+        values_of_states.append((min(max(y, -1), 1), variance, own))
+    return total, values_of_states

@@ -125,16 +125,13 @@ def as_columns(heading, rows):
     return {name: [row[at] for row in rows] for at, name in enumerate(heading)}
 
 
-def as_minari(data_format):
-    def write(place, heading, rows):
-        assert heading == HEADING
-        episodes = [
-            [(state, reward) for _, _, state, reward in steps]
-            for _, steps in itertools.groupby(rows, key=lambda row: row[0])
-        ]
-        return minari_dataset(place.folder, episodes, data_format).storage.data_path.parent
-
-    return write
+def as_minari(place, heading, rows):
+    assert heading == HEADING
+    episodes = [
+        [(state, reward) for _, _, state, reward in steps]
+        for _, steps in itertools.groupby(rows, key=lambda row: row[0])
+    ]
+    return minari_dataset(place.folder, episodes, "hdf5").storage.data_path.parent
 
 
 def minari_dataset(
@@ -147,12 +144,12 @@ def minari_dataset(
     import minari
     from minari.data_collector import EpisodeBuffer
 
-    actions, taken = acting or (gymnasium.spaces.Discrete(2), [[0] * len(one) for one in episodes])
+    actions, acts = acting or (gymnasium.spaces.Discrete(2), [[0] * len(one) for one in episodes])
     buffers = [
         EpisodeBuffer(
             id=number,
             observations=observed([*(state for state, _ in episode), final]),
-            actions=np.array(taken[number], dtype=np.int64),
+            actions=np.array(acts[number], dtype=np.int64),
             rewards=np.array([reward for _, reward in episode]),
             terminations=np.arange(len(episode)) == len(episode) - 1,
             truncations=np.zeros(len(episode), dtype=bool),
@@ -197,5 +194,5 @@ TABLES = {
     "sqlite": as_sqlite,
     "postgresql": as_postgres,
 }
-RECORDINGS = {f"minari {kind}": as_minari(kind) for kind in ("hdf5",)}
+RECORDINGS = {"minari hdf5": as_minari}
 SOURCES = {**TABLES, **RECORDINGS}

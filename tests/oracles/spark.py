@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def start_session(folder: Path):
-    """A session that keeps what it writes in a folder; whoever starts it stops it."""
+    """A session that keeps its files in a folder; the caller stops it."""
     from pyspark.sql import SparkSession
 
     quiet = folder / "log4j2.properties"
@@ -18,7 +18,7 @@ def start_session(folder: Path):
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # Else so few rows would all come together in one partition, whatever is asked for.
+        # Otherwise so few rows would all end up in one partition.
         "spark.sql.adaptive.coalescePartitions.enabled": "false",
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",

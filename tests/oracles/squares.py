@@ -5,7 +5,7 @@ from fractions import Fraction
 from mpmath import mp, mpf
 
 
-class Book:
+class GaussianTotal:
     """One total; a release is admitted while the exact sum of k^2/alpha^2 is within 1/alpha_T^2."""
 
     def __init__(self, alpha):

@@ -66,10 +66,10 @@ def interval(total, count, sum_noise, count_noise, centre, bounds, z, points=20_
     values = np.linspace(*bounds, points)
     if inside:
         values = np.sort(np.append(values, ratio))
-    found = quotient(values, total, count, sum_noise, count_noise, centre)
-    least = 0.0 if inside else min(found[0], found[-1])
-    kept = values[found <= z**2 + least]
-    return kept[0], kept[-1]
+    quotients = quotient(values, total, count, sum_noise, count_noise, centre)
+    least = 0.0 if inside else min(quotients[0], quotients[-1])
+    members = values[quotients <= z**2 + least]
+    return members[0], members[-1]
 
 
 def total(total, count, sum_noise, count_noise, centre, bounds, z, alike, around, points=4001):
@@ -80,7 +80,7 @@ def total(total, count, sum_noise, count_noise, centre, bounds, z, alike, around
     """
     low, high = bounds
 
-    def held(value):
+    def is_inside(value):
         y = value - centre
         people = alike * max(count, 0.0) * (high - value) * (value - low)  # on an array, too
         return (total - y * count) ** 2 <= z**2 * (sum_noise**2 + (y * count_noise) ** 2 + people)
@@ -89,23 +89,23 @@ def total(total, count, sum_noise, count_noise, centre, bounds, z, alike, around
         ratio = centre + np.float64(total) / np.float64(count)
     known = [*around, *([ratio] if low <= ratio <= high else [])]
     values = np.sort(np.append(np.linspace(low, high, points), known))
-    inside = np.flatnonzero(held(values))
+    inside = np.flatnonzero(is_inside(values))
     if len(inside) == 0:
         return around
     first, last = inside[[0, -1]]
     below, above = values[first], values[last]
     if first > 0:
-        below = _bisected(held, values[first], values[first - 1])
+        below = _bisect(is_inside, values[first], values[first - 1])
     if last < len(values) - 1:
-        above = _bisected(held, values[last], values[last + 1])
+        above = _bisect(is_inside, values[last], values[last + 1])
     return min(below, around[0]), max(above, around[1])
 
 
-def _bisected(held, inside, outside):
+def _bisect(is_inside, inside, outside):
     """The last value from ``inside`` towards ``outside`` that is held."""
     for _ in range(60):
         middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if held(middle) else (inside, middle)
+        inside, outside = (middle, outside) if is_inside(middle) else (inside, middle)
     return inside
 
 

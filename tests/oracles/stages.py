@@ -26,11 +26,11 @@ def units(keys, most_keys, most_trajectories, steps):
 
 def histogram(unit, intervals):
     """One entry for each trajectory: the first interval that holds all its visits."""
-    found = [0] * len(intervals)
+    counts = [0] * len(intervals)
     for trajectory in unit:
         inside = (all(a <= s <= b for _, s in trajectory) for a, b in intervals)
-        found[list(inside).index(True)] += 1
-    return found
+        counts[list(inside).index(True)] += 1
+    return counts
 
 
 def visits(unit, keys):

@@ -19,14 +19,14 @@ def in_sections(**sections):
 
 def study_file(**sections):
     """The text of a small study, with these keys in place of its own."""
-    usual = {
+    defaults = {
         "privacy": {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
         "values": {"discount": 0.9, "rewards": [0.0, 1.0]},
         "states": {"count": 3},
     }
     lines = []
-    for name in usual | sections:
-        keys = usual.get(name, {}) | sections.get(name, {})
+    for name in defaults | sections:
+        keys = defaults.get(name, {}) | sections.get(name, {})
         lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
     return "\n".join([*lines, ""])
 
@@ -53,7 +53,7 @@ def study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections
 
 
 def release_anyway(study, data, **options):
-    """A release of a study so small, or of so much noise, that its own plan calls it useless."""
+    """Release although the study is small or noisy enough to be refused as useless."""
     return pv.release(study, data, accept_useless=True, **options)
 
 

@@ -27,10 +27,10 @@ def data_sets(world, states, m):
     for times in itertools.product(range(m + 1), repeat=len(world)):
         if sum(times) != m:
             continue
-        chance, left = 1.0, m
+        chance, remaining = 1.0, m
         for (one, _), count in zip(world, times, strict=True):
-            chance *= math.comb(left, count) * one**count
-            left -= count
+            chance *= math.comb(remaining, count) * one**count
+            remaining -= count
         counts = [
             sum(n for (_, seen), n in zip(world, times, strict=True) if s in seen)
             for s in range(states)
@@ -119,16 +119,16 @@ def lsl_corrected(phi, rho, single, joint, m, ridge, beta, c):
     k = np.linalg.svd(phi, compute_uv=False)[0] ** 2 * max(rho) ** 2
     size = np.array([float(row @ row) for row in phi])
     rho = np.asarray(rho)
-    kept = lsl_published(phi, rho, single, joint, m, ridge, beta, 1.0)
-    kept -= d * k / (4 * math.e * beta * m) * float(rho @ (1 - single) ** m)
+    rest = lsl_published(phi, rho, single, joint, m, ridge, beta, 1.0)
+    rest -= d * k / (4 * math.e * beta * m) * float(rho @ (1 - single) ** m)
     for s in range(len(rho)):
         for t in range(len(rho)):
             if s != t:
                 missed = (single[s] - joint[s, t]) * (1 - single[t]) ** (m - 1)
-                kept -= k / ridge * rho[s] * rho[t] * size[s] * missed / (2 * math.e * beta)
+                rest -= k / ridge * rho[s] * rho[t] * size[s] * missed / (2 * math.e * beta)
     added = d * k / (2 * math.e * beta * m) * rho.sum()
     added += k / (ridge * math.e * beta) * float(rho * size @ single) * rho.sum()
-    return c**2 * (kept + added)
+    return c**2 * (rest + added)
 
 
 def objective_lsw(theta, phi, weights, means):

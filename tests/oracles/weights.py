@@ -46,19 +46,19 @@ def sensitivity(steps, weights, *, keys=1, times=1, add_remove=False, product=to
     vector of four numbers for each key, weighted by four fractions. All of it in whole numbers.
     """
     common = math.lcm(*(weight.denominator for weight in weights))
-    whole = [int(weight * common) for weight in weights]
-    each = [
+    scaled_weights = [int(weight * common) for weight in weights]
+    kinds = [
         (0, 0, 0, 0) * key
-        + tuple(w * x for w, x in zip(whole, found, strict=True))
+        + tuple(w * x for w, x in zip(scaled_weights, numbers, strict=True))
         + (0, 0, 0, 0) * (keys - 1 - key)
-        for found in set(possible(steps, product))
+        for numbers in set(possible(steps, product))
         for key in range(keys)
     ]
     empty = (0,) * (4 * keys)
     units = {empty}
     for _ in range(times):
         units |= {
-            tuple(a + b for a, b in zip(one, more, strict=True)) for one in units for more in each
+            tuple(a + b for a, b in zip(one, more, strict=True)) for one in units for more in kinds
         }
     others = [empty] if add_remove else units
     most = max(

@@ -1,4 +1,4 @@
-"""The slow, literal ways: first-visit statistics by definition, visit pairs on a product chain."""
+"""Slow twins: first-visit statistics by definition, pairs of visits on a product chain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from privalue.simulation import END, Episodes, MarkovRewardProcess
 
 
 def first_visits(rows: Episodes, states: int, discount: float) -> tuple[Any, Any]:
-    """Who visits what, and the return from each first visit: two (trajectories, states) tables.
+    """Visits, and the return from each first visit: two (trajectories, states) tables.
 
     G <- r + gamma G from the last row of every trajectory to its first; an earlier visit of a
     state overwrites a later one.
@@ -42,14 +42,14 @@ def pair_probabilities(process: MarkovRewardProcess, s: int, other: int) -> tupl
     while mass.sum() > 1e-15:
         following = np.zeros_like(mass)
         for k, successor in enumerate(outcomes.successors):
-            moved = mass[outcomes.rows[k]] * outcomes.probabilities[k]
+            flow = mass[outcomes.rows[k]] * outcomes.probabilities[k]
             if successor == END:
-                ended += moved
+                ended += flow
                 continue
             for seen in (0, 1):
                 for seen_other in (0, 1):
                     following[
                         successor, seen | int(successor == s), seen_other | int(successor == other)
-                    ] += moved[seen, seen_other]
+                    ] += flow[seen, seen_other]
         mass = following
     return ended[1, 1], ended[1, 0]

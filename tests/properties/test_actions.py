@@ -27,11 +27,11 @@ def test_the_core_bounds_all_neighbours(states, actions, most, add_remove):
     """By every pair of trajectories, each of any pairs of state and action; exact arithmetic."""
     keys = states * actions
     weight = count_weight(keys, most, add_remove=add_remove)
-    found = slow.squared_sensitivity(
+    exact = slow.squared_sensitivity(
         states, actions, most, round(4 * weight**2) / 4, add_remove=add_remove, one_arm=False
     )
     core = sensitivity(np.ones(keys), most_states=most, add_remove=add_remove, count_weight=weight)
-    assert core == pytest.approx(math.sqrt(found), rel=1e-9)
+    assert core == pytest.approx(math.sqrt(exact), rel=1e-9)
 
 
 @pytest.mark.parametrize("most", [1, 2, None])
@@ -48,11 +48,11 @@ def test_all_neighbours_of_the_public_path_stay_within_the_noise(most):
     )
     steps = [(*pair, reward) for pair in ((0, 0), (0, 1), (1, 1)) for reward in (-1e3, 1e3)]
     episodes = [*([one] for one in steps), *map(list, itertools.product(steps, repeat=2))]
-    found = [pv.inspect(chosen, [episode]) for episode in episodes]
-    drawn = [each.perturbation for each in found]
-    scaled = np.array([one.center / one.deviations for one in drawn])
+    diagnostics = [pv.inspect(chosen, [episode]) for episode in episodes]
+    perturbations = [each.perturbation for each in diagnostics]
+    scaled = np.array([one.center / one.deviations for one in perturbations])
     largest = max(float(np.linalg.norm(scaled - one, axis=1).max()) for one in scaled)
-    alpha = found[0].mechanism.calibration.alpha
+    alpha = diagnostics[0].mechanism.calibration.alpha
     assert largest * alpha <= 1 + 1e-9
     if most is not None:  # with two steps, three pairs cannot all be visited
         assert largest * alpha == pytest.approx(1.0, rel=1e-6)

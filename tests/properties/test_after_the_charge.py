@@ -1,9 +1,9 @@
-"""After the charge nothing fails, whatever the counts: what can be refused is refused before.
+"""Nothing fails after the charge, whatever the counts: every refusal comes before.
 
 Studies at the ends of what is allowed go through everything that follows the charge, from
 statistics to the text of the release, with counts that no reader ever made. A study may be refused,
 by ``mechanism_for`` or by the rehearsal: neither has seen statistics. Floating-point errors are
-errors here, as they are for whoever calls ``numpy.seterr(all="raise")``.
+errors here, as after ``numpy.seterr(all="raise")``.
 """
 
 import os
@@ -43,8 +43,8 @@ MANY = [1, 2, 500, 501, 10**6, MOST_TRAJECTORIES]
 def matrices(draw, states):
     """Features that overlap or not, alike or not, of ordinary sizes or at the ends."""
     columns = draw(st.integers(1, states))
-    usual = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0])
-    entry = usual if draw(st.booleans()) else st.sampled_from([0.0, *SIZES, -1e30, -1e-30])
+    ordinary = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0])
+    entry = ordinary if draw(st.booleans()) else st.sampled_from([0.0, *SIZES, -1e30, -1e-30])
     rows = st.lists(entry, min_size=columns, max_size=columns)
     matrix = np.array(draw(st.lists(rows, min_size=states, max_size=states)))
     if draw(st.booleans()):  # nobody has two features
@@ -96,12 +96,12 @@ def studies(draw):
     if draw(st.booleans()):
         privacy["max_states_per_trajectory"] = draw(st.integers(1, states))
     kind = draw(st.sampled_from(["tabular", "aggregate", "matrix"]))
-    described = {"kind": kind}
+    features = {"kind": kind}
     if kind == "aggregate":
-        described["size"] = draw(st.integers(1, states))
+        features["size"] = draw(st.integers(1, states))
     elif kind == "matrix":
         matrix = draw(matrices(states))
-        described["matrix"] = sp.csr_array(matrix) if draw(st.booleans()) else matrix
+        features["matrix"] = sp.csr_array(matrix) if draw(st.booleans()) else matrix
     weight = st.sampled_from([0.0, *SIZES])
     values = {"discount": 0.9, "rewards": (0.0, 1.0), "returns": draw(st.sampled_from(BOUNDS))}
     if draw(st.booleans()):
@@ -122,7 +122,7 @@ def studies(draw):
             privacy=privacy,
             values=values,
             states=places,
-            features=described,
+            features=features,
             mechanism=mechanism,
             **keys,
         )
@@ -138,8 +138,8 @@ def made_up(study, draw):
     units = None if add_remove else m
     most = MOST_TRAJECTORIES if add_remove else m * study.limits.max_trajectories_per_person
     most = min(most, MOST_TRAJECTORIES)
-    counted = min(m, most)
-    count = st.sampled_from([0, 1, counted // 2, max(counted - 1, 0), counted])
+    trajectories = min(m, most)
+    count = st.sampled_from([0, 1, trajectories // 2, max(trajectories - 1, 0), trajectories])
     counts = np.array([draw(count) for _ in range(study.names.count)], dtype=np.int64)
     if draw(st.booleans()):
         counts[:] = counts[0]
@@ -147,11 +147,11 @@ def made_up(study, draw):
     steps = counts * np.array([draw(share) for _ in counts], dtype=np.int64)
     statistics = Statistics(
         limits=study.limits,
-        trajectories=counted,
+        trajectories=trajectories,
         rows=int(counts.sum()),
         counts=counts,
         return_steps=steps,
-        persons=counted if by_person else 0,
+        persons=trajectories if by_person else 0,
     )
     return PublicSize(units=units, most_count=most, trajectories=m), statistics
 
@@ -160,23 +160,23 @@ def everything_after(study, size, mechanism, statistics, seed):
     """What follows the charge, up to the text that is committed."""
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        released = draw_release(study, mechanism, statistics, (), pv.SeededForExperimentsOnly(seed))
-        text = released.to_json()
-    assert pv.Release.parse(text) == released
-    return released
+        release = draw_release(study, mechanism, statistics, (), pv.SeededForExperimentsOnly(seed))
+        text = release.to_json()
+    assert pv.Release.parse(text) == release
+    return release
 
 
-def require_sound(study, released):
+def require_sound(study, release):
     """Finite, between the bounds, and no interval upside down."""
     low, high = study.values.return_bounds
-    assert released.theta is None or np.isfinite(released.theta).all()
-    for entry in released.values:
+    assert release.theta is None or np.isfinite(release.theta).all()
+    for entry in release.values:
         assert low <= entry.value <= high
         if hasattr(entry, "low"):
             assert low <= entry.low <= entry.value <= entry.high <= high
-    if released.policy is not None and "low" in released.policy.columns:
-        interval = released.policy.row(0)
-        assert low <= interval.low <= released.policy_value <= interval.high <= high
+    if release.policy is not None and "low" in release.policy.columns:
+        interval = release.policy.row(0)
+        assert low <= interval.low <= release.policy_value <= interval.high <= high
 
 
 @settings(max_examples=TRIED)
@@ -184,18 +184,18 @@ def require_sound(study, released):
 def test_after_the_charge_nothing_fails(study, data):
     size, statistics = made_up(study, data.draw)
     try:
-        built = prepare(study).design
-        mechanism = mechanism_for(study, built, size)
+        design = prepare(study).design
+        mechanism = mechanism_for(study, design, size)
         rehearse(mechanism, study)
     except pv.StudyError:
         return
-    released = everything_after(study, size, mechanism, statistics, seed=1)
-    require_sound(study, released)
+    release = everything_after(study, size, mechanism, statistics, seed=1)
+    require_sound(study, release)
 
 
 @settings(max_examples=TRIED)
 @given(study=studies(), data=st.data())
-def test_nothing_that_could_be_drawn_fails(study, data):
+def test_no_possible_draw_fails(study, data):
     """Counts below 0, all equal, none; sums as large as can be."""
     size, _ = made_up(study, data.draw)
     try:
@@ -215,11 +215,11 @@ def test_nothing_that_could_be_drawn_fails(study, data):
         ends = np.repeat(ends[:, None], mechanism.design.dimension, axis=1)
     choice = st.integers(0, len(ends) - 1)
     if data.draw(st.booleans()):
-        drawn = ends[data.draw(choice)]
+        noisy = ends[data.draw(choice)]
     else:
-        drawn = np.array([ends[data.draw(choice), i] for i in range(ends.shape[1])])
+        noisy = np.array([ends[data.draw(choice), i] for i in range(ends.shape[1])])
     with np.errstate(all="ignore"):
-        parts = estimate(study, mechanism, {"values": drawn})
+        parts = estimate(study, mechanism, {"values": noisy})
     table = parts["tables"]["values"]  # whose numbers are finite, or it would not have been made
     assert parts["theta"] is None or np.isfinite(parts["theta"]).all()
     assert ((low <= table.value) & (table.value <= high)).all()
@@ -265,9 +265,9 @@ print(late)
 SPARSE = "'features': sp.csr_array(np.kron(np.eye(3), np.ones((2, 1))) + 0.1)"
 
 
-def compiled_late(folder, described, prepared="prepared"):
+def compiled_late(folder, keywords, preparation="prepared"):
     done = subprocess.run(
-        [sys.executable, "-c", RELEASE, described, prepared],
+        [sys.executable, "-c", RELEASE, keywords, preparation],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -277,7 +277,7 @@ def compiled_late(folder, described, prepared="prepared"):
 
 
 @pytest.mark.parametrize(
-    "described",
+    "keywords",
     [
         "{'returns': (0, 1)}",
         pytest.param("{'rewards': (0, 1)}", marks=pytest.mark.long),
@@ -292,12 +292,12 @@ def compiled_late(folder, described, prepared="prepared"):
     ],
     ids=["dp-ssp", "two stages", "sparse features", "dp-lsl", "dp-lsw", "dp-lsl, add-remove"],
 )
-def test_nothing_is_compiled_or_imported_after_the_charge(tmp_path, described):
+def test_nothing_is_compiled_or_imported_after_the_charge(tmp_path, keywords):
     """In a process of its own, in which nothing is compiled yet."""
-    assert compiled_late(tmp_path, described) == "[]"
+    assert compiled_late(tmp_path, keywords) == "[]"
 
 
-def test_what_is_compiled_late_is_found(tmp_path):
+def test_a_late_compilation_is_found(tmp_path):
     assert compiled_late(tmp_path, "{'returns': (0, 1)}", "unprepared") == "['fill']"
 
 

@@ -40,15 +40,15 @@ def test_moving_between_arms_is_free(arms, states, most, times):
 
     It is as much as without arms, where c_w = 1/2 as well.
     """
-    found = slow.squared_sensitivity(arms, states, most, QUARTER, times)
-    assert found == times**2 * most
+    exact = slow.squared_sensitivity(arms, states, most, QUARTER, times)
+    assert exact == times**2 * most
     one_arm = slow.squared_sensitivity(1, states, most, QUARTER, times)
     assert one_arm == times**2 * most
     core = sensitivity(
         np.ones(arms * states), most_states=most, trajectories_per_person=times, count_weight=0.5
     )
-    assert Fraction(core) ** 2 >= found
-    assert core == pytest.approx(math.sqrt(found), rel=1e-12)
+    assert Fraction(core) ** 2 >= exact
+    assert core == pytest.approx(math.sqrt(exact), rel=1e-12)
 
 
 @pytest.mark.parametrize(("arms", "states", "most", "times"), TINY[:6])
@@ -64,8 +64,8 @@ def test_the_planted_count_weight_is_caught(arms, states, most, times):
 
     A unit that moves to another arm with all of its keys changes sqrt(2) times as much.
     """
-    found = slow.squared_sensitivity(arms, states, most, THREE_QUARTERS, times)
-    assert found == 2 * times**2 * most
+    exact = slow.squared_sensitivity(arms, states, most, THREE_QUARTERS, times)
+    assert exact == 2 * times**2 * most
     without = slow.squared_sensitivity(1, states, most, THREE_QUARTERS, times)
     if most == states:
         assert without == times**2 * most  # nowhere to move to: there the larger weight is free
@@ -76,7 +76,7 @@ def test_the_planted_count_weight_is_caught(arms, states, most, times):
 LABELS = ["control", "treated", "other"]
 
 
-def described(count, arms, /, *, unit="trajectory", neighbours="replace-one", most=1, **sections):
+def study_of(count, arms, /, *, unit="trajectory", neighbours="replace-one", most=1, **sections):
     privacy = {"unit": unit, "neighbours": neighbours}
     if unit == "person":
         privacy["max_trajectories_per_person"] = most
@@ -106,7 +106,7 @@ def table_of(people):
     return pa.table([pa.array(cells, kind) for cells, kind in pairs], names)
 
 
-def apart(one, other):
+def distance(one, other):
     here, there = one.perturbation, other.perturbation
     noise = np.minimum(here.deviations, there.deviations) / one.mechanism.calibration.alpha
     return float(np.linalg.norm((here.center - there.center) / noise))
@@ -117,7 +117,7 @@ EVERYWHERE = [(s, reward) for s, reward in ((0, 1e9), (1, 1e9), (2, 1e9))]
 
 @pytest.mark.parametrize("unit", ["trajectory", "person"])
 def test_the_bound_is_reached_by_moving_and_by_staying(unit):
-    chosen = described(
+    chosen = study_of(
         3, 2, unit=unit, most=2, data={"person": "person", "trajectory": "trajectory"}
     )
     times = 2 if unit == "person" else 1
@@ -125,7 +125,7 @@ def test_the_bound_is_reached_by_moving_and_by_staying(unit):
     here = {0: ("control", [EVERYWHERE] * times)}
     for there in ({0: ("treated", [EVERYWHERE] * times)}, {0: ("control", [low] * times)}):
         pair = [pv.inspect(chosen, table_of(people)) for people in (here, there)]
-        assert apart(*pair) == pytest.approx(1.0, rel=1e-9)
+        assert distance(*pair) == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
@@ -134,7 +134,7 @@ def test_the_bound_is_reached_by_moving_and_by_staying(unit):
 @given(data=st.data())
 def test_neighbours_move_no_further_than_the_noise_allows(unit, neighbours, data):
     limit = data.draw(st.sampled_from([None, 1, 2]))
-    chosen = described(
+    chosen = study_of(
         3,
         data.draw(st.sampled_from([2, 3])),
         unit=unit,
@@ -157,7 +157,7 @@ def test_neighbours_move_no_further_than_the_noise_allows(unit, neighbours, data
     if neighbours == "replace-one":
         there[0] = data.draw(person)
     pair = [pv.inspect(chosen, table_of(people)) for people in (here, there)]
-    assert apart(*pair) <= 1 + 1e-9
+    assert distance(*pair) <= 1 + 1e-9
 
 
 # Statistics against the twin: each arm by itself
@@ -168,7 +168,7 @@ def test_neighbours_move_no_further_than_the_noise_allows(unit, neighbours, data
 def test_statistics_are_those_of_each_arm_by_itself(data):
     unit = data.draw(st.sampled_from(["trajectory", "person"]))
     limit = data.draw(st.sampled_from([None, 1, 2]))
-    chosen = described(
+    chosen = study_of(
         3,
         3,
         unit=unit,
@@ -182,7 +182,7 @@ def test_statistics_are_those_of_each_arm_by_itself(data):
     people = data.draw(st.dictionaries(st.integers(0, 9), person, min_size=1, max_size=6))
     table = table_of(people)
     order = data.draw(st.permutations(range(table.num_rows)))
-    found = statistics(table.take(pa.array(order)), chosen)
+    actual = statistics(table.take(pa.array(order)), chosen)
     counts, sums = [], []
     for arm in LABELS:
         counted = [
@@ -196,41 +196,41 @@ def test_statistics_are_those_of_each_arm_by_itself(data):
         )
         counts += n
         sums += steps
-    assert found.counts.tolist() == counts
-    assert found.return_steps.tolist() == sums
+    assert actual.counts.tolist() == counts
+    assert actual.return_steps.tolist() == sums
 
 
-def test_a_unit_with_two_arms_counts_as_nobody_where_invalid_ones_are_dropped():
-    chosen = described(2, 2, data={"invalid": "drop-unit"})
+def test_a_unit_with_two_arms_is_dropped_as_invalid():
+    chosen = study_of(2, 2, data={"invalid": "drop-unit"})
     contributions = Contributions(chosen.limits)
     ids = np.array([1, 1, 2, 2, 3]).reshape(-1, 1, 1)
     keys = np.array([0, 2, 2, 3, 1], dtype=np.int32)  # 1 is in both arms, 2 in the second
     contributions.add(ids, np.array([0, 1, 0, 1, 0]), keys, np.ones(5))
-    found = contributions.finish()
-    assert (found.units_dropped, found.trajectories) == (1, 2)
-    assert found.counts.tolist() == [0, 1, 1, 1]
+    actual = contributions.finish()
+    assert (actual.units_dropped, actual.trajectories) == (1, 2)
+    assert actual.counts.tolist() == [0, 1, 1, 1]
 
 
 def test_the_trajectories_of_a_person_share_an_arm():
-    chosen = described(
+    chosen = study_of(
         2, 2, unit="person", most=3, data={"invalid": "drop-unit", "trajectory": "trajectory"}
     )
     contributions = Contributions(chosen.limits)
     ids = np.array([[[1], [1]], [[1], [2]], [[2], [1]]])
     keys = np.array([0, 2, 3], dtype=np.int32)
     contributions.add(ids, np.zeros(3, dtype=np.int64), keys, np.ones(3))
-    found = contributions.finish()
-    assert (found.units_dropped, found.counts.tolist()) == (1, [0, 0, 0, 1])
+    actual = contributions.finish()
+    assert (actual.units_dropped, actual.counts.tolist()) == (1, [0, 0, 0, 1])
 
 
-def test_what_is_dropped_for_being_cut_off_leaves_duplicates_an_error():
-    chosen = described(2, 2, data={"truncated": "cut", "truncated_rows": "drop-unit"})
+def test_dropping_truncated_units_leaves_duplicates_an_error():
+    chosen = study_of(2, 2, data={"truncated": "cut", "truncated_rows": "drop-unit"})
     assert not chosen.limits.size_is_public
     ids, both = np.array([1, 1]).reshape(-1, 1, 1), np.zeros(2, dtype=np.int64)
     cut = np.array([4, 0], dtype=np.int32)
     contributions = Contributions(chosen.limits)
     contributions.add(ids, np.array([0, 1]), cut, np.ones(2))
-    found = contributions.finish()
-    assert (found.units_dropped, found.counts.sum()) == (1, 0)
+    actual = contributions.finish()
+    assert (actual.units_dropped, actual.counts.sum()) == (1, 0)
     with refused("boundary-duplicate"):
         Contributions(chosen.limits).add(ids, both, np.zeros(2, dtype=np.int32), np.ones(2))

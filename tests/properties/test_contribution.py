@@ -59,9 +59,9 @@ def signatures(draw, largest=60):
 @settings(max_examples=400)
 @given(signature=signatures(), beta=BETA, kappa=KAPPA, per_person=STEP, touched=st.integers(1, 14))
 def test_psi_lsw_is_the_brute_force_maximum(signature, beta, kappa, per_person, touched):
-    found = fast_lsw(*signature, beta, kappa, per_person, touched)
+    actual = fast_lsw(*signature, beta, kappa, per_person, touched)
     exact = slow.psi_lsw(*signature, beta, kappa, per_person, touched)
-    assert exact <= found <= exact * (1 + TOLERANCE)
+    assert exact <= actual <= exact * (1 + TOLERANCE)
 
 
 @given(
@@ -74,11 +74,11 @@ def test_psi_lsw_is_the_brute_force_maximum(signature, beta, kappa, per_person, 
 def test_psi_lsl_is_the_brute_force_maximum(signature, beta, slope, per_person, spare):
     counts, rho = signature
     most = max(*counts, 1) + spare
-    found = smooth_lsl(
+    actual = smooth_lsl(
         np.array(counts), np.array(rho), most, beta, slope=slope, offset=1.5, per_person=per_person
     )
     exact = slow.psi_lsl(counts, rho, most, beta, slope, 1.5, per_person)
-    assert exact * (1 - 1e-14) <= found <= exact * (1 + TOLERANCE)
+    assert exact * (1 - 1e-14) <= actual <= exact * (1 + TOLERANCE)
 
 
 # The search for the q largest terms on cases that are too large to try every k
@@ -138,10 +138,10 @@ def test_the_search_finds_the_maximum(name, per_person):
     for kappa in (0.0, 17.5):
         for touched in (1, 30, 700, 1499):
             exact = brute_force(counts, weights, beta, kappa, per_person, touched)
-            found = smooth_lsw(
+            actual = smooth_lsw(
                 counts, weights, beta, pseudo_count=kappa, per_person=per_person, touched=touched
             )
-            assert exact <= found <= exact * (1 + TOLERANCE)
+            assert exact <= actual <= exact * (1 + TOLERANCE)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_extremes(counts, weights, per_person, beta):
     for kappa in (0.0, 0.3):
         for touched in (1, 2, 3, None):
             exact = slow.psi_lsw_at_breakpoints(counts, weights, beta, kappa, per_person, touched)
-            found = fast_lsw(counts, weights, beta, kappa, per_person, touched)
-            assert exact * (1 - 1e-15) <= found <= exact * (1 + TOLERANCE)
+            actual = fast_lsw(counts, weights, beta, kappa, per_person, touched)
+            assert exact * (1 - 1e-15) <= actual <= exact * (1 + TOLERANCE)
 
 
 # Neighbours
@@ -228,7 +228,7 @@ def pairs(draw):
     regular = st.builds(lambda one: [one] * persons, trajectory)
     person = st.one_of(anybody, regular)
     crowd = draw(st.lists(st.tuples(person, st.sampled_from([1, 2, 9, 40])), max_size=3))
-    common = [somebody for somebody, times in crowd for _ in range(times)]
+    common = [one for one, times in crowd for _ in range(times)]
     replaced = draw(st.booleans())
     one = [*common, draw(person)]
     other = [*common, draw(person)] if replaced else common
@@ -242,13 +242,13 @@ def excess_lsw(
     """By how much ln psi falls short: of the change of F, and of being smooth; <= 0 is right."""
     low, high = pair.returns
     middle = low + centre * (high - low)
-    means = [slow.shrunken_means(*found, middle, kappa) for found in pair.both]
-    moved = float(np.sum(np.array(weights) * (means[0] - means[1]) ** 2))
+    means = [slow.shrunken_means(*data, middle, kappa) for data in pair.both]
+    squared = float(np.sum(np.array(weights) * (means[0] - means[1]) ** 2))
     bounds = [
         psi(counts, weights, beta, kappa, per_person or pair.persons, touched or pair.touched)
         for counts, _ in pair.both
     ]
-    local = moved / ((high - low) ** 2 * min(bounds))
+    local = squared / ((high - low) ** 2 * min(bounds))
     smooth = abs(math.log(bounds[0] / bounds[1])) - beta
     return max(local - 1, smooth)
 
@@ -290,8 +290,8 @@ def excess_lsl(pair, features, rho, ridge, beta, **wrong):
     """As for LSW, of theta and the sharper psi."""
     phi = FEATURES[features]
     design = Design(phi=phi, weights=np.array(rho))
-    thetas = [slow.ridge_solution(phi, rho, *found, ridge) for found in pair.both]
-    given_ = {
+    thetas = [slow.ridge_solution(phi, rho, *data, ridge) for data in pair.both]
+    arguments = {
         "trajectories": pair.cap,
         "largest": max(map(abs, pair.returns)),
         "reach": pair.reach,
@@ -300,7 +300,7 @@ def excess_lsl(pair, features, rho, ridge, beta, **wrong):
         **wrong,
     }
     bounds = [
-        smooth_ridge(np.array(counts), design, ridge=ridge, beta=beta, **given_)
+        smooth_ridge(np.array(counts), design, ridge=ridge, beta=beta, **arguments)
         for counts, _ in pair.both
     ]
     local = float(np.sum((thetas[0] - thetas[1]) ** 2)) / min(bounds)
@@ -325,7 +325,7 @@ def excess_of_the_papers_lsl(pair, rho, beta, caps=None, factor=None):
     norm, largest = np.linalg.norm(phi, 2), max(map(abs, pair.returns))
     smallest = norm**2 * max(rho)
     ridge = 1.5 * smallest
-    thetas = [slow.ridge_solution(phi, rho, *found, ridge) for found in pair.both]
+    thetas = [slow.ridge_solution(phi, rho, *data, ridge) for data in pair.both]
     slope = largest / pair.reach * norm * max(rho) / math.sqrt(2 * ridge)
     offset = math.sqrt(slow.top((r * r for r in rho), pair.spent))
     bounds = [
@@ -399,9 +399,9 @@ def telling_pairs():
         for persons in (1, 2, 3):
             one = [visits([0], high)] * persons
             spread = [visits([s], high) for s in range(persons)]
-            apart = [visits([5 - s], low) for s in range(persons)]
+            far = [visits([5 - s], low) for s in range(persons)]
             for crowd in ([], [[visits([0], low)]] * 3, [[visits(range(6), low)]] * 40):
-                for x, y in ((one, apart), (spread, apart), (one, [visits([0], low)])):
+                for x, y in ((one, far), (spread, far), (one, [visits([0], low)])):
                     yield Pair([*crowd, x], [*crowd, y], persons, 1, returns, True)
                     yield Pair([*crowd, x], crowd, persons, 1, returns, False)
 

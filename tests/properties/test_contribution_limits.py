@@ -23,19 +23,19 @@ def by_person(most, states=4, most_states=None):
 @given(data=episodes(5), most=st.integers(1, 7))
 def test_a_trajectory_counts_for_its_first_distinct_states(data, most):
     described = study(5, privacy={"max_states_per_trajectory": most}, **BOUNDS)
-    found = statistics(data, described)
+    actual = statistics(data, described)
     _, counts, sums = literal.first_visit(data, 0.9, (-1.0, 1.0), (-1.5, 2.5), 5, most)
-    assert found.counts.tolist() == counts
-    assert found.return_steps.tolist() == sums
+    assert actual.counts.tolist() == counts
+    assert actual.return_steps.tolist() == sums
     distinct = [len({state for state, _ in episode}) for episode in data]
-    assert found.surplus_visits == sum(max(n - most, 0) for n in distinct)
+    assert actual.surplus_visits == sum(max(n - most, 0) for n in distinct)
 
 
 def test_the_last_distinct_states_are_not_the_first():
     """A planted mistake: a pass that goes backwards alone meets the last states first."""
     data = [[(0, 0.0), (1, 0.0), (2, 1.0)]]
-    found = statistics(data, study(3, privacy={"max_states_per_trajectory": 2}))
-    assert found.counts.tolist() == [1, 1, 0]
+    actual = statistics(data, study(3, privacy={"max_states_per_trajectory": 2}))
+    assert actual.counts.tolist() == [1, 1, 0]
     backwards = statistics([data[0][::-1]], study(3, privacy={"max_states_per_trajectory": 2}))
     assert backwards.counts.tolist() == [0, 1, 1]
 
@@ -48,15 +48,15 @@ def test_the_last_distinct_states_are_not_the_first():
 )
 def test_the_first_trajectories_of_a_person_count(people, most, most_states, seed):
     shuffled = frame_of(people).sample(frac=1, random_state=seed)
-    found = statistics(shuffled, by_person(most, most_states=most_states))
-    kept = [episode for owned in people.values() for episode in owned[:most]]
+    actual = statistics(shuffled, by_person(most, most_states=most_states))
+    first = [episode for owned in people.values() for episode in owned[:most]]
     m, counts, sums = literal.first_visit(
-        kept, 0.9, (-1.0, 1.0), (-1.5, 2.5), 4, most_states=most_states
+        first, 0.9, (-1.0, 1.0), (-1.5, 2.5), 4, most_states=most_states
     )
-    assert (found.trajectories, found.persons) == (m, len(people))
-    assert found.surplus_trajectories == sum(len(owned) for owned in people.values()) - m
-    assert found.counts.tolist() == counts
-    assert found.return_steps.tolist() == sums
+    assert (actual.trajectories, actual.persons) == (m, len(people))
+    assert actual.surplus_trajectories == sum(len(owned) for owned in people.values()) - m
+    assert actual.counts.tolist() == counts
+    assert actual.return_steps.tolist() == sums
 
 
 @given(
@@ -81,9 +81,9 @@ def test_one_persons_rows_change_only_what_that_person_adds(people, other, most,
 def test_a_rule_across_persons_is_caught():
     """The planted mistake: the limit counted over the stream, not anew for each person."""
     people = {1: [[(0, 1.0)]] * 2, 2: [[(1, 1.0)]] * 2}
-    found = statistics(frame_of(people), by_person(2))
+    actual = statistics(frame_of(people), by_person(2))
     careless = statistics(frame_of(people).assign(person=1, trajectory=[0, 1, 2, 3]), by_person(2))
-    assert found.trajectories == 4
+    assert actual.trajectories == 4
     assert careless.trajectories == 2
 
 

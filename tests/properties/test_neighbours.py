@@ -60,7 +60,7 @@ def neighbours(draw):
     return [*rest, draw(trajectories())], [*rest, draw(trajectories())]
 
 
-def described(mechanism, features, returns, weights, epsilon=1.0, ridge=2.0):
+def study_of(mechanism, features, returns, weights, epsilon=1.0, ridge=2.0):
     chosen = dict(mechanism)
     if chosen["name"] == "dp-lsl":
         chosen["ridge"] = 60.0 * max(weights) if "calibration" not in chosen else ridge
@@ -84,8 +84,8 @@ def alpha_of(inspected):
 
 def assert_conditions_of_lemma_1(mechanism, here, there):
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
-    moved = float(np.linalg.norm(here.center - there.center))
-    assert moved <= min(here.deviations, there.deviations) / alpha * (1 + 1e-9)
+    distance = float(np.linalg.norm(here.center - there.center))
+    assert distance <= min(here.deviations, there.deviations) / alpha * (1 + 1e-9)
     assert abs(2 * math.log(here.deviations / there.deviations)) <= beta + 4e-9
     assert min(here.deviations, there.deviations) >= 1024 * here.grids  # the grid is public
     assert here.grids == there.grids
@@ -104,7 +104,7 @@ def assert_conditions_of_lemma_1(mechanism, here, there):
 def test_the_conditions_of_lemma_1_hold(
     pair, mechanism, features, returns, weights, epsilon, ridge
 ):
-    chosen = described(mechanism, features, returns, weights, epsilon, ridge)
+    chosen = study_of(mechanism, features, returns, weights, epsilon, ridge)
     here, there = (pv.inspect(chosen, data) for data in pair)
     assert_conditions_of_lemma_1(here.mechanism, here.perturbation, there.perturbation)
 
@@ -127,7 +127,7 @@ def extreme_pairs():
 @functools.cache
 def extreme_statistics(limits):
     """Both statistics of every extreme pair: no mechanism and no features go into them."""
-    chosen = described(MECHANISMS[0], FEATURES[0], limits.return_bounds, [1.0] * STATES)
+    chosen = study_of(MECHANISMS[0], FEATURES[0], limits.return_bounds, [1.0] * STATES)
     assert chosen.limits == limits
     return [tuple(gathered(data, chosen) for data in pair) for pair in extreme_pairs()]
 
@@ -136,31 +136,31 @@ def extreme_statistics(limits):
 @pytest.mark.parametrize("features", FEATURES[:4], ids=["tabular", "pairs", "triples", "matrix"])
 def test_the_conditions_hold_at_the_extremes(mechanism, features):
     for returns in BOUNDS:
-        chosen = described(mechanism, features, returns, [1.0, 0.5, 2.0, 1.0])
+        chosen = study_of(mechanism, features, returns, [1.0, 0.5, 2.0, 1.0])
         prepared = prepare(chosen)
         for pair in extreme_statistics(chosen.limits):
-            used = prepared.mechanism_for(public_size(chosen, pair[0]))
-            here, there = (used.perturb(found, "values", {}) for found in pair)
-            assert_conditions_of_lemma_1(used, here, there)
+            built = prepared.mechanism_for(public_size(chosen, pair[0]))
+            here, there = (built.perturb(statistics, "values", {}) for statistics in pair)
+            assert_conditions_of_lemma_1(built, here, there)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
 def test_the_perturbation_is_that_of_inspect(mechanism):
-    chosen = described(mechanism, FEATURES[0], BOUNDS[0], [1.0, 0.5, 2.0, 1.0])
-    data, (found, _) = next(extreme_pairs())[0], extreme_statistics(chosen.limits)[0]
-    mechanism = prepare(chosen).mechanism_for(public_size(chosen, found))
-    inspected, here = pv.inspect(chosen, data).perturbation, mechanism.perturb(found, "values", {})
-    assert (here.deviations, here.grids) == (inspected.deviations, inspected.grids)
-    assert np.array_equal(here.center, inspected.center)
+    chosen = study_of(mechanism, FEATURES[0], BOUNDS[0], [1.0, 0.5, 2.0, 1.0])
+    data, (sums, _) = next(extreme_pairs())[0], extreme_statistics(chosen.limits)[0]
+    mechanism = prepare(chosen).mechanism_for(public_size(chosen, sums))
+    other, here = pv.inspect(chosen, data).perturbation, mechanism.perturb(sums, "values", {})
+    assert (here.deviations, here.grids) == (other.deviations, other.grids)
+    assert np.array_equal(here.center, other.center)
 
 
 def test_the_bound_of_lsw_is_tight():
     """All states visited once by the trajectory that is replaced: the ratio reaches 1."""
-    chosen = described(MECHANISMS[0], FEATURES[0], (0.0, 1.0), [1.0] * STATES)
-    inspected = [pv.inspect(chosen, [[(s, end) for s in range(STATES)]]) for end in (1e9, -1e9)]
-    alpha, (here, there) = alpha_of(inspected[0]), (each.perturbation for each in inspected)
-    moved = float(np.linalg.norm(here.center - there.center))
-    assert moved * alpha / here.deviations == pytest.approx(1.0, rel=1e-9)
+    chosen = study_of(MECHANISMS[0], FEATURES[0], (0.0, 1.0), [1.0] * STATES)
+    diagnostics = [pv.inspect(chosen, [[(s, end) for s in range(STATES)]]) for end in (1e9, -1e9)]
+    alpha, (here, there) = alpha_of(diagnostics[0]), (each.perturbation for each in diagnostics)
+    distance = float(np.linalg.norm(here.center - there.center))
+    assert distance * alpha / here.deviations == pytest.approx(1.0, rel=1e-9)
 
 
 # Planted mistakes: each weakens one part of a bound, and some pair above must show it.
@@ -176,19 +176,19 @@ def test_the_bound_of_lsw_is_tight():
     ids=["counts one too high", "range instead of M in LSL", "half the range"],
 )
 def test_planted_mistakes_in_the_sensitivity_are_caught(mechanism, returns, mistake):
-    chosen = described(mechanism, FEATURES[0], returns, [1.0] * STATES)
-    weakened = {
-        "counts one too high": lambda found, n: math.sqrt(
-            np.sum(1 / (n + 1.0) ** 2) / found.mechanism.psi(n)
+    chosen = study_of(mechanism, FEATURES[0], returns, [1.0] * STATES)
+    weaken = {
+        "counts one too high": lambda diagnostics, n: math.sqrt(
+            np.sum(1 / (n + 1.0) ** 2) / diagnostics.mechanism.psi(n)
         ),
-        "range instead of M": lambda found, n: (returns[1] - returns[0]) / returns[1],
-        "half the range": lambda found, n: 1 / 2,
+        "range instead of M": lambda diagnostics, n: (returns[1] - returns[0]) / returns[1],
+        "half the range": lambda diagnostics, n: 1 / 2,
     }[mistake]
     broken = 0
     for pair in extreme_pairs():
         inspected = [pv.inspect(chosen, data) for data in pair]
         here, there = (i.perturbation for i in inspected)
-        sigma = min(i.perturbation.deviations * weakened(i, i.statistics.counts) for i in inspected)
-        moved = float(np.linalg.norm(here.center - there.center))
-        broken += moved > sigma / alpha_of(inspected[0]) * (1 + 1e-9)
+        sigma = min(i.perturbation.deviations * weaken(i, i.statistics.counts) for i in inspected)
+        distance = float(np.linalg.norm(here.center - there.center))
+        broken += distance > sigma / alpha_of(inspected[0]) * (1 + 1e-9)
     assert broken > 0

@@ -36,7 +36,7 @@ PRIOR = {str(s): 0.05 + 0.15 * s for s in range(STATES)}
 WEIGHTS = [1.0, 0.5, 2.0, 1.0, 4.0, 0.1]
 
 
-def described(mechanism, *, unit, neighbours, most_states, most, features, prior, weights=WEIGHTS):
+def study_of(mechanism, *, unit, neighbours, most_states, most, features, prior, weights=WEIGHTS):
     privacy = {"epsilon": 1.0, "delta": 1e-3, "unit": unit, "neighbours": neighbours}
     if most_states is not None:
         privacy["max_states_per_trajectory"] = most_states
@@ -79,7 +79,7 @@ def pairs(draw, unit, neighbours):
     return (here, rest) if draw(st.booleans()) else (rest, here)
 
 
-def apart(one, other):
+def distance_ratio(one, other):
     """In units of the smaller noise, over what is allowed."""
     here, there = one.perturbation, other.perturbation
     noise = np.minimum(here.deviations, there.deviations) / one.mechanism.calibration.alpha
@@ -93,7 +93,7 @@ def apart(one, other):
 @given(data=st.data())
 def test_neighbours_move_no_further_than_the_noise_allows(mechanism, unit, neighbours, data):
     features = data.draw(st.sampled_from(FEATURES))
-    chosen = described(
+    chosen = study_of(
         mechanism,
         unit=unit,
         neighbours=neighbours,
@@ -107,7 +107,7 @@ def test_neighbours_move_no_further_than_the_noise_allows(mechanism, unit, neigh
     here, there = (each.perturbation for each in inspected)
     calibration, other = (each.mechanism.calibration for each in inspected)
     assert (other, np.max(there.grids)) == (calibration, np.max(here.grids))
-    assert apart(*inspected) <= 1 + 1e-9
+    assert distance_ratio(*inspected) <= 1 + 1e-9
     assert abs(2 * math.log(np.max(here.deviations / there.deviations))) <= calibration.beta + 4e-9
     assert (np.asarray(here.deviations) >= 1024 * np.asarray(here.grids)).all()
 
@@ -122,7 +122,7 @@ def test_the_bound_of_ssp_is_reached():
         ("replace-one", ({0: [HIGH]}, {0: [LOW]})),
         ("add-remove", ({0: [HIGH]}, {})),
     ):
-        chosen = described(
+        chosen = study_of(
             {"name": "dp-ssp"},
             unit="trajectory",
             neighbours=neighbours,
@@ -131,8 +131,8 @@ def test_the_bound_of_ssp_is_reached():
             features=FEATURES[0],
             prior=False,
         )
-        found = apart(*(pv.inspect(chosen, frame_of(people)) for people in pair))
-        assert found == pytest.approx(1.0, rel=1e-9)
+        distance = distance_ratio(*(pv.inspect(chosen, frame_of(people)) for people in pair))
+        assert distance == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("limit", OF_A_UNIT)
@@ -140,7 +140,7 @@ def test_the_bound_of_ssp_is_reached():
 def test_limits_that_are_not_enforced_are_caught(name, limit, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
     mechanism = next(m for m in MECHANISMS if m["name"] == name)
-    chosen = described(
+    chosen = study_of(
         mechanism,
         unit="person",
         neighbours="replace-one",
@@ -153,9 +153,9 @@ def test_limits_that_are_not_enforced_are_caught(name, limit, monkeypatch):
     others = {person: [HIGH] for person in range(1, 500)}
     pair = ({0: [HIGH] * 8, **others}, {0: [LOW] * 8, **others})
 
-    def found():
-        return apart(*(pv.inspect(chosen, frame_of(people)) for people in pair))
+    def distance():
+        return distance_ratio(*(pv.inspect(chosen, frame_of(people)) for people in pair))
 
-    assert found() <= 1 + 1e-9
+    assert distance() <= 1 + 1e-9
     monkeypatch.setattr(kernel, "gather", without(limit, kernel.gather))
-    assert found() > 1.05
+    assert distance() > 1.05

@@ -109,8 +109,8 @@ def test_equal_scales_are_not_the_worst_if_epsilon_is_at_least_half_of_s_squared
 def test_on_either_side_of_1_divergence_falls_then_rises(epsilon, d, alpha, beta, narrow):
     """What the theorem rests on: between two ratios it is never above both."""
     ratios = np.exp(np.linspace(0, -beta if narrow else beta, 25) / 2)
-    found = [divergence(epsilon, d, r, min(1.0, r) / alpha) for r in ratios]
-    lower, upper = np.array([(each.lower, each.upper) for each in found]).T
+    divergences = [divergence(epsilon, d, r, min(1.0, r) / alpha) for r in ratios]
+    lower, upper = np.array([(each.lower, each.upper) for each in divergences]).T
     for i in range(1, len(ratios) - 1):
         assert lower[i] <= max(upper[:i].min(), upper[i + 1 :].min())
 

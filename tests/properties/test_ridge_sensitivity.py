@@ -92,7 +92,7 @@ def test_steps_and_terms_against_brute_force(
     built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.array(rho))
     cap = min(max(*counts, 1) + spare, MOST_TRAJECTORIES)
     public = {"ridge": ridge, "trajectories": cap, "per_person": per_person, "touched": touched}
-    found = smooth_ridge(np.array(counts), built, beta=beta, **public, **arguments(returns))
+    actual = smooth_ridge(np.array(counts), built, beta=beta, **public, **arguments(returns))
     if size == 0:
         error = 8 * (5 + 2) * 2 * 2.0**-53 * np.linalg.norm(PHI, 2) ** 2 * max(rho) * cap
         twin = contribution.psi_ridge_general(
@@ -103,10 +103,10 @@ def test_steps_and_terms_against_brute_force(
         twin = contribution.psi_ridge_indicator(
             phi, rho, counts, ridge, beta, returns, per_person, touched
         )
-    assert twin * (1 - 1e-12) <= found <= twin * (1 + 3 * TOLERANCE)
+    assert twin * (1 - 1e-12) <= actual <= twin * (1 + 3 * TOLERANCE)
     least = least_ridge_psi(built, **public, reach=arguments(returns)["reach"])
-    assert least <= found * (1 + 1e-12)
-    assert found <= most_ridge_psi(built, **public, **arguments(returns)) * (1 + 2 * TOLERANCE)
+    assert least <= actual * (1 + 1e-12)
+    assert actual <= most_ridge_psi(built, **public, **arguments(returns)) * (1 + 2 * TOLERANCE)
 
 
 @given(**SETTINGS, per_person=st.sampled_from([1, 3]), touched=st.integers(1, 6))

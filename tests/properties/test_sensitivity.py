@@ -38,8 +38,8 @@ def fast_lsl(counts, rho, m, beta, slope):
     )
 
 
-def assert_rounded_up(found, exact):
-    assert exact <= found <= exact * (1 + TOLERANCE)
+def assert_rounded_up(actual, exact):
+    assert exact <= actual <= exact * (1 + TOLERANCE)
 
 
 @given(counts=COUNTS, beta=BETA, draw=st.data(), slope=st.floats(0.0, 30.0))
@@ -81,8 +81,8 @@ def mistaken_no_floor(counts, weights, beta):
     ids=lambda f: f.__name__,
 )
 def test_planted_mistakes_in_psi_lsw_are_caught(mistake):
-    apart = [abs(fast_lsw(*case) / mistake(*case) - 1) for case in CASES]
-    assert max(apart) > 1e-3
+    errors = [abs(fast_lsw(*case) / mistake(*case) - 1) for case in CASES]
+    assert max(errors) > 1e-3
 
 
 def test_max_for_min_in_phi_lambda_is_caught():
@@ -108,7 +108,7 @@ def test_psi_lsl_with_weights_that_would_cancel():
     from fractions import Fraction
 
     counts, rho, m, beta = [0, 10**4], [1e16, 1.0], 10**4, 0.3
-    found = fast_lsl(counts, rho, m, beta, 1.0)
+    actual = fast_lsl(counts, rho, m, beta, 1.0)
     totals = [
         sum(Fraction(r) * min(n + k, m) for n, r in zip(counts, rho, strict=True)) for k in range(9)
     ]
@@ -116,4 +116,4 @@ def test_psi_lsl_with_weights_that_would_cancel():
     best = max(
         math.exp(-beta * k) * (math.sqrt(total) + offset) ** 2 for k, total in enumerate(totals)
     )
-    assert_rounded_up(found, best * (1 - 1e-15))
+    assert_rounded_up(actual, best * (1 - 1e-15))

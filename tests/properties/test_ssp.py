@@ -29,11 +29,11 @@ EPISODE = st.lists(STEP, max_size=7)
 
 def first_states(episode, most):
     """The return from the first visit of each of the first ``most`` states, as (state, return)."""
-    seen = []
+    visited = []
     for state, _ in episode:
-        if state not in seen:
-            seen.append(state)
-    return seen[:most]
+        if state not in visited:
+            visited.append(state)
+    return visited[:most]
 
 
 def statistics(episodes, bounds, most):
@@ -75,8 +75,8 @@ def test_the_statistics_of_neighbours_are_no_further_apart(
     )
     here = statistics([*common, *one], bounds, most)
     there = statistics([*common, *([] if add_remove else other)], bounds, most)
-    moved = [shape * (here[0] - there[0]), shape * weight * reach * (here[1] - there[1])]
-    assert math.hypot(*map(np.linalg.norm, moved)) <= delta * (1 + 1e-9)
+    change = [shape * (here[0] - there[0]), shape * weight * reach * (here[1] - there[1])]
+    assert math.hypot(*map(np.linalg.norm, change)) <= delta * (1 + 1e-9)
 
 
 # Estimates
@@ -128,7 +128,7 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
 ):
     design = DESIGNS[name]
     low, high = noisy.bounds
-    made = estimate(
+    estimates = estimate(
         noisy,
         design,
         unvisited=low,
@@ -137,35 +137,35 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
         level=level,
         start=start,
     )
-    slack = 1e-9 * (high - low + np.abs(made.values))
-    assert (made.low <= made.values).all()
-    assert (made.values <= made.high).all()
-    assert (made.total_low <= made.low).all()
-    assert (made.high <= made.total_high).all()
-    assert (made.total_band_low <= made.total_low + slack).all()
-    assert (made.total_high - slack <= made.total_band_high).all()
-    assert ((low <= made.total_band_low) & (made.total_band_high <= high)).all()
-    policy = made.policy
+    slack = 1e-9 * (high - low + np.abs(estimates.values))
+    assert (estimates.low <= estimates.values).all()
+    assert (estimates.values <= estimates.high).all()
+    assert (estimates.total_low <= estimates.low).all()
+    assert (estimates.high <= estimates.total_high).all()
+    assert (estimates.total_band_low <= estimates.total_low + slack).all()
+    assert (estimates.total_high - slack <= estimates.total_band_high).all()
+    assert ((low <= estimates.total_band_low) & (estimates.total_band_high <= high)).all()
+    policy = estimates.policy
     assert low <= policy.total_low <= policy.low <= policy.value
     assert policy.value <= policy.high <= policy.total_high <= high
-    fit = design.phi @ made.theta
+    fit = design.phi @ estimates.theta
     assert policy.value == pytest.approx(np.clip(start @ fit, low, high))
-    assert made.values == pytest.approx(np.clip(fit, low, high))
-    assert ((low <= made.low) & (made.high <= high)).all()
+    assert estimates.values == pytest.approx(np.clip(fit, low, high))
+    assert ((low <= estimates.low) & (estimates.high <= high)).all()
 
 
 @settings(max_examples=300)
 @given(noisy=releases(states=1), level=st.floats(0.3, 0.999))
 def test_the_interval_of_a_mean_is_the_set_of_fieller(noisy, level):
     """Its ends are found on a grid of values; it holds what is inside, and little more."""
-    made = estimate(noisy, tabular(1), unvisited=noisy.bounds[0], level=level)
+    estimates = estimate(noisy, tabular(1), unvisited=noisy.bounds[0], level=level)
     args = (noisy.sums[0], noisy.counts[0], noisy.sum_noise[0], noisy.count_noise[0])
     low, high = ssp.interval(*args, noisy.centre, noisy.bounds, normal_quantile(level) * (1 - 1e-9))
     step = 2 * ((noisy.bounds[1] - noisy.bounds[0]) / 2) / 20_000
-    assert made.low[0] <= low + 1e-9 * step
-    assert made.high[0] >= high - 1e-9 * step
-    assert made.low[0] >= low - step * 1.001
-    assert made.high[0] <= high + step * 1.001
+    assert estimates.low[0] <= low + 1e-9 * step
+    assert estimates.high[0] >= high - 1e-9 * step
+    assert estimates.low[0] >= low - step * 1.001
+    assert estimates.high[0] <= high + step * 1.001
 
 
 @settings(max_examples=300)
@@ -181,12 +181,12 @@ def test_the_total_interval_is_what_a_search_finds(noisy, level, cluster_size, p
     ratios = dataclasses.replace(noisy, centre=low + place * (high - low))
     z = normal_quantile(level)
     around = ratios.intervals(z)
-    found = total_intervals(ratios, z, around, cluster_size=cluster_size)
+    actual = total_intervals(ratios, z, around, cluster_size=cluster_size)
     expected = ssp.total(
         *(noisy.sums[0], noisy.counts[0], noisy.sum_noise[0], noisy.count_noise[0]),
         *(ratios.centre, noisy.bounds, z, cluster_size, (around[0][0], around[1][0])),
     )
-    assert (found[0][0], found[1][0]) == pytest.approx(expected, abs=1e-7 * (high - low))
+    assert (actual[0][0], actual[1][0]) == pytest.approx(expected, abs=1e-7 * (high - low))
 
 
 HUGE = st.sampled_from([0.0, 1e-300, -1e-12, 1e-9, 1.0, -1.0, 1e9, -1e15, 1e100, -1e150])
@@ -222,7 +222,7 @@ def test_the_total_interval_of_extreme_numbers(sums, count, noise, cluster_size,
 def test_shrinkage_is_what_its_page_says(noisy, place):
     low, high = noisy.bounds
     unvisited = low + place * (high - low)
-    made = estimate(noisy, tabular(12), unvisited=unvisited, level=1 - 1e-9)
+    estimates = estimate(noisy, tabular(12), unvisited=unvisited, level=1 - 1e-9)
     twin, _, _ = posterior(
         noisy.sums,
         noisy.counts,
@@ -232,7 +232,7 @@ def test_shrinkage_is_what_its_page_says(noisy, place):
         unvisited,
     )
     twin = np.clip(twin, *noisy.intervals(normal_quantile(1 - 1e-9, 12)))
-    assert made.values == pytest.approx(twin, abs=1e-6 * (high - low))
+    assert estimates.values == pytest.approx(twin, abs=1e-6 * (high - low))
 
 
 @given(
@@ -242,7 +242,7 @@ def test_the_units_of_returns_do_not_matter(noisy, scale, shift):
     """Values in other units are the same values: everything moves with the bounds."""
     low, high = noisy.bounds
     shift *= high - low
-    moved = noisy_statistics(
+    rescaled = noisy_statistics(
         return_bounds=(scale * (low + shift), scale * (high + shift)),
         sums=scale * noisy.sums,
         counts=noisy.counts,
@@ -250,7 +250,7 @@ def test_the_units_of_returns_do_not_matter(noisy, scale, shift):
         count_noise=noisy.count_noise,
     )
     here = estimate(noisy, tabular(), unvisited=low, start=START)
-    there = estimate(moved, tabular(), unvisited=moved.bounds[0], start=START)
+    there = estimate(rescaled, tabular(), unvisited=rescaled.bounds[0], start=START)
     tolerance = 1e-7 * (high - low)
     for name in ("values", "low", "high", "total_high", "total_band_high"):
         assert getattr(there, name) / scale - shift == pytest.approx(
@@ -280,14 +280,14 @@ def test_without_noise_it_is_lsw_and_lsl(counts, places, name, ridge, shrinkage)
     )
     design = DESIGNS[name]
     phi = design.phi if isinstance(design.phi, np.ndarray) else design.phi.toarray()
-    made = estimate(noisy, design, unvisited=0.0, ridge=ridge, shrinkage=shrinkage)
+    estimates = estimate(noisy, design, unvisited=0.0, ridge=ridge, shrinkage=shrinkage)
     if ridge is None:
         theta = literal.lsw(phi, design.weights, means)
     else:
         theta = literal.lsl(phi, design.weights, n, means, 1, ridge)
-    assert made.theta == pytest.approx(theta, abs=1e-5)
-    assert made.high - made.low == pytest.approx(np.zeros(9), abs=1e-4)
-    assert made.supported.all()
+    assert estimates.theta == pytest.approx(theta, abs=1e-5)
+    assert estimates.high - estimates.low == pytest.approx(np.zeros(9), abs=1e-4)
+    assert estimates.supported.all()
 
 
 # Refusals

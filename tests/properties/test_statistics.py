@@ -21,7 +21,7 @@ def table(rows):
 
 
 def columns(rows):
-    """Ordered rows as what is handed over to the core."""
+    """Ordered rows as columns for the core."""
     trajectory, step, state, reward = zip(*rows, strict=True)
     ids = np.array(trajectory, dtype=np.int64)[:, None, None]
     return ids, np.array(step), np.array(state, dtype=np.int32), np.array(reward, dtype=float)
@@ -34,11 +34,11 @@ def added(batches, described):
     return contributions.finish()
 
 
-def assert_equals_twin(found, data, discount, rewards, returns, states):
+def assert_equals_twin(actual, data, discount, rewards, returns, states):
     m, counts, sums = literal.first_visit(data, discount, rewards, returns, states)
-    assert found.trajectories == m
-    assert found.counts.tolist() == counts
-    assert found.return_steps.tolist() == sums
+    assert actual.trajectories == m
+    assert actual.counts.tolist() == counts
+    assert actual.return_steps.tolist() == sums
 
 
 @given(
@@ -47,8 +47,8 @@ def assert_equals_twin(found, data, discount, rewards, returns, states):
     returns=st.sampled_from([(0.0, 1.0), (-1.5, 2.5), (-3.0, -1.0), (0.25, 0.5), (-100.0, 100.0)]),
 )
 def test_the_kernel_is_the_literal_definition(data, discount, returns):
-    found = statistics(data, study(4, discount=discount, rewards=(-1.0, 1.0), returns=returns))
-    assert_equals_twin(found, data, discount, (-1.0, 1.0), returns, 4)
+    actual = statistics(data, study(4, discount=discount, rewards=(-1.0, 1.0), returns=returns))
+    assert_equals_twin(actual, data, discount, (-1.0, 1.0), returns, 4)
 
 
 @given(data=episodes(5), shuffle=st.randoms(use_true_random=False), gap=st.integers(1, 7))
@@ -89,6 +89,6 @@ def test_a_million_discounts_do_not_underflow():
     contributions = Contributions(study(1, discount=0.5).limits)
     ids, states = np.zeros((length, 1, 1), dtype=np.int64), np.zeros(length, dtype=np.int32)
     contributions.add(ids, np.arange(length), states, np.ones(length))
-    found = contributions.finish()
-    assert found.counts.tolist() == [1]
-    assert found.mean_returns(0.0)[0] == pytest.approx(2.0, abs=1e-8)
+    actual = contributions.finish()
+    assert actual.counts.tolist() == [1]
+    assert actual.mean_returns(0.0)[0] == pytest.approx(2.0, abs=1e-8)

@@ -165,9 +165,9 @@ def test_mistaken_bounds_of_lsw_are_caught(mistake):
 def test_mistaken_sums_are_caught(term):
     wrong, right = [], []
     for p, m, beta in [*CASES, (0.05, 10, 0.1)]:
-        found = float(theory.expected_lsw_term(p, m, beta))
-        right.append(abs(found / exact_term(p, m, beta) - 1))
-        wrong.append(abs(found / slow.over_binomial(lambda n, b=beta: term(n, b), m, p) - 1))
+        actual = float(theory.expected_lsw_term(p, m, beta))
+        right.append(abs(actual / exact_term(p, m, beta) - 1))
+        wrong.append(abs(actual / slow.over_binomial(lambda n, b=beta: term(n, b), m, p) - 1))
     assert max(right) < 1e-10
     assert max(wrong) > 1e-2
 

@@ -16,15 +16,15 @@ def test_intervals_cover_and_a_private_bound_and_shrinkage_pay():
     """Of the two settings of each kind, loose and tight, that have few rows."""
     few = [setting for setting in worlds.settings_of_kinds(SEED, 2) if setting.states <= 150]
     assert {setting.kind for setting in few} == set(worlds.KINDS)
-    found = [bench.measured(setting, releases=24, datasets=12) for setting in few]
-    assert np.mean([each.coverage[0] for each in found]) > 0.94
-    for setting, each in zip(few, found, strict=True):
-        mean, error = each.coverage
+    figures = [bench.measure(setting, releases=24, datasets=12) for setting in few]
+    assert np.mean([figure.coverage[0] for figure in figures]) > 0.94
+    for setting, figure in zip(few, figures, strict=True):
+        mean, error = figure.coverage
         assert mean + 3 * error > 0.90, setting.name
-    loose = [f.ratio("one stage") for s, f in zip(few, found, strict=True) if s.loose]
+    loose = [f.ratio("one stage") for s, f in zip(few, figures, strict=True) if s.loose]
     assert np.median(loose) < 0.5
     assert max(loose) < 1.3
-    ratios = [each.ratio("no shrinkage") for each in found]
+    ratios = [figure.ratio("no shrinkage") for figure in figures]
     assert np.exp(np.mean(np.log(ratios))) < 0.6
     assert max(ratios) < 1.3
 
@@ -42,8 +42,8 @@ def test_values_and_restricted_means_are_those_of_the_world(kind, monkeypatch):
     setting = next(one for one in worlds.settings_of_kinds(SEED, 1) if one.kind == kind)
     keys, returns = setting._population
     number = np.bincount(keys, minlength=setting.states)
-    whole, values = setting.restricted((-np.inf, np.inf)), setting.values
-    apart = np.abs(number @ (whole - values)) / (number @ np.abs(values))
-    assert apart < 0.06
+    means, values = setting.restricted((-np.inf, np.inf)), setting.values
+    distance = np.abs(number @ (means - values)) / (number @ np.abs(values))
+    assert distance < 0.06
     middle = float(np.median(returns))
     assert (setting.restricted((-np.inf, middle)) <= middle + 1e-9).all()

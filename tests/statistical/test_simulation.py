@@ -180,10 +180,10 @@ def slow_statistics():
 
 
 def direct_statistics(first_seed=0):
-    drawn = (
+    samples = (
         chain_statistics(SMALL, trajectories=BATCH, seed=first_seed + k) for k in range(REPEATS)
     )
-    return np.array([np.concatenate([one.counts, one.return_steps]) for one in drawn])
+    return np.array([np.concatenate([one.counts, one.return_steps]) for one in samples])
 
 
 def same_moments(one, other):

@@ -35,7 +35,7 @@ class Data(NamedTuple):
 
     bounds: tuple[float, float]
     counts: np.ndarray
-    means: np.ndarray  # F_X, and ``unvisited`` where nobody was
+    means: np.ndarray  # F_X, and ``unvisited`` where there are no visits
     values: np.ndarray  # V
     prior: np.ndarray
     trajectories: int
@@ -57,8 +57,8 @@ def data(text, m, bounds=(0.0, 1.0), seed=1):
     process = MADE[text] if text in MADE else parse_world(text).process
     states = process.states
     if text.startswith("chain"):
-        drawn = chain_statistics(parse_world(text), trajectories=m, seed=seed, returns=bounds)
-        counts, steps = drawn.counts, drawn.return_steps
+        sample = chain_statistics(parse_world(text), trajectories=m, seed=seed, returns=bounds)
+        counts, steps = sample.counts, sample.return_steps
         sums = counts * bounds[0] + steps * ((bounds[1] - bounds[0]) / 2**30)
     else:
         episodes = simulate_episodes(process, trajectories=m, seed=seed)
@@ -70,26 +70,26 @@ def data(text, m, bounds=(0.0, 1.0), seed=1):
     return Data(bounds, counts, np.clip(means, *bounds), process.values, prior, m, unvisited)
 
 
-def noise_of(found, shape=None, most=None):
+def noise_of(sample, shape=None, most=None):
     """The standard deviations of DP-SSP's noise, of sums and of counts."""
-    states = len(found.counts)
+    states = len(sample.counts)
     omega = np.ones(states) if shape is None else shape
     weight = count_weight(states, most)
     delta = sensitivity(omega, most_states=most, count_weight=weight)
-    low, high = found.bounds
+    low, high = sample.bounds
     sigma = calibration.exact_alpha(EPSILON, DELTA, 1, 0.0) * delta * (high - low)
     return sigma / omega, sigma / omega / (weight * (high - low))
 
 
-def release(found, generator, *, times=None, shape=None):
+def release(sample, generator, *, times=None, shape=None):
     """One noisy release; or many as one, state after state, for what is done state by state."""
-    sum_noise, count_noise = noise_of(found, shape)
-    centred, counts = found.centred, found.counts
+    sum_noise, count_noise = noise_of(sample, shape)
+    centred, counts = sample.centred, sample.counts
     if times is not None:
         centred, counts = np.tile(centred, times), np.tile(counts, times)
         sum_noise, count_noise = np.tile(sum_noise, times), np.tile(count_noise, times)
     return noisy_statistics(
-        return_bounds=found.bounds,
+        return_bounds=sample.bounds,
         sums=centred + sum_noise * generator.standard_normal(len(centred)),
         counts=counts + count_noise * generator.standard_normal(len(counts)),
         sum_noise=sum_noise,
@@ -114,18 +114,18 @@ WORLDS = {
 EXACT = {"chain, 1e5", "negative bounds"}  # where no value is near a bound, and no count near 0
 
 
-def covered(found, level, *, wrong=lambda noisy: noisy, asked=None, releases=6000, seed=11):
+def coverage(sample, level, *, wrong=lambda noisy: noisy, other=None, releases=6000, seed=11):
     """How often intervals cover F_X, over all states and releases."""
-    noisy = release(found, np.random.default_rng(seed), times=releases)
-    made = estimate(
+    noisy = release(sample, np.random.default_rng(seed), times=releases)
+    estimates = estimate(
         wrong(noisy),
         tabular(len(noisy.sums)),
-        unvisited=found.unvisited,
+        unvisited=sample.unvisited,
         shrinkage=False,
-        level=asked or level,
+        level=other or level,
     )
-    truth = np.tile(found.means, releases)
-    return int(np.count_nonzero((made.low <= truth) & (truth <= made.high))), len(truth)
+    truth = np.tile(sample.means, releases)
+    return int(np.count_nonzero((estimates.low <= truth) & (truth <= estimates.high))), len(truth)
 
 
 def accepts(hits, trials, level, exact):
@@ -137,7 +137,7 @@ def accepts(hits, trials, level, exact):
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
 @pytest.mark.parametrize("name", WORLDS)
 def test_intervals_cover_as_often_as_they_say(name, level):
-    hits, trials = covered(data(*WORLDS[name]), level)
+    hits, trials = coverage(data(*WORLDS[name]), level)
     assert accepts(hits, trials, level, name in EXACT), hits / trials
 
 
@@ -166,7 +166,7 @@ def swapped(noisy):
 @pytest.mark.parametrize("name", ["chain, 1e4", "chain, 1e5"])
 @pytest.mark.parametrize("wrong", [without_count_noise, scaled(0.9)])
 def test_narrow_intervals_are_caught(name, level, wrong):
-    hits, trials = covered(data(*WORLDS[name]), level, wrong=wrong)
+    hits, trials = coverage(data(*WORLDS[name]), level, wrong=wrong)
     assert not accepts(hits, trials, level, exact=False)
 
 
@@ -174,13 +174,13 @@ def test_narrow_intervals_are_caught(name, level, wrong):
 @pytest.mark.parametrize("name", sorted(EXACT))
 @pytest.mark.parametrize("wrong", [scaled(1.1), swapped])
 def test_wide_intervals_are_caught_where_they_should_be_exact(name, level, wrong):
-    hits, trials = covered(data(*WORLDS[name]), level, wrong=wrong)
+    hits, trials = coverage(data(*WORLDS[name]), level, wrong=wrong)
     assert not accepts(hits, trials, level, exact=True)
 
 
-@pytest.mark.parametrize(("level", "asked"), [(0.9, 0.89), (0.95, 0.94), (0.99, 0.985)])
-def test_another_level_is_caught(level, asked):
-    hits, trials = covered(data(*WORLDS["chain, 1e4"]), level, asked=asked)
+@pytest.mark.parametrize(("level", "other"), [(0.9, 0.89), (0.95, 0.94), (0.99, 0.985)])
+def test_another_level_is_caught(level, other):
+    hits, trials = coverage(data(*WORLDS["chain, 1e4"]), level, other=other)
     assert not accepts(hits, trials, level, exact=False)
 
 
@@ -190,23 +190,23 @@ def test_a_state_that_nobody_visits_is_covered_at_any_value():
         nobody = Data(
             (0.0, 1.0), np.zeros(8), np.full(8, unvisited), np.zeros(8), np.zeros(8), 1, unvisited
         )
-        hits, trials = covered(nobody, 0.95, releases=20_000)
+        hits, trials = coverage(nobody, 0.95, releases=20_000)
         assert accepts(hits, trials, 0.95, exact=False)
 
 
 def test_shrinkage_moves_values_and_not_intervals():
-    found = data("chain", 1000)
-    noisy = release(found, np.random.default_rng(5))
-    plain, drawn = (
+    sample = data("chain", 1000)
+    noisy = release(sample, np.random.default_rng(5))
+    plain, shrunk = (
         estimate(noisy, tabular(40), unvisited=0.0, shrinkage=on) for on in (False, True)
     )
     # An interval reaches out to a value that all states together allow, and is else as it was.
     for end, reach in (("low", np.minimum), ("high", np.maximum)):
-        assert (getattr(drawn, end) == reach(getattr(plain, end), drawn.values)).all()
+        assert (getattr(shrunk, end) == reach(getattr(plain, end), shrunk.values)).all()
     low, high = noisy.intervals(normal_quantile(CLIPPING_LEVEL, 40))
-    assert (drawn.values >= np.clip(low, *found.bounds)).all()
-    assert (drawn.values <= np.clip(high, *found.bounds)).all()
-    assert np.abs(plain.values - drawn.values).max() > 0.05
+    assert (shrunk.values >= np.clip(low, *sample.bounds)).all()
+    assert (shrunk.values <= np.clip(high, *sample.bounds)).all()
+    assert np.abs(plain.values - shrunk.values).max() > 0.05
 
 
 # Coverage of sums over states, and of fits
@@ -234,34 +234,34 @@ FITS = {
 }
 
 
-def noiseless(found, design, ridge):
+def noiseless(sample, design, ridge):
     phi = design.phi if isinstance(design.phi, np.ndarray) else design.phi.toarray()
     if ridge is None:
-        return phi @ literal.lsw(phi, design.weights, found.means)
-    return phi @ literal.lsl(phi, design.weights, found.counts, found.means, 1, ridge)
+        return phi @ literal.lsw(phi, design.weights, sample.means)
+    return phi @ literal.lsl(phi, design.weights, sample.counts, sample.means, 1, ridge)
 
 
 @functools.cache
-def fitted(world, fit, factor=1.0, level=0.95):
+def fit_coverage(world, fit, factor=1.0, level=0.95):
     """How often single values and the policy's number are covered."""
-    found = data(*WORLDS[world])
-    states = len(found.counts)
+    sample = data(*WORLDS[world])
+    states = len(sample.counts)
     build, ridge = FITS[fit]
     design = build(states)
-    fit_without_noise = noiseless(found, design, ridge)
-    truth = np.clip(fit_without_noise, *found.bounds)  # as it would be published
+    fit_without_noise = noiseless(sample, design, ridge)
+    truth = np.clip(fit_without_noise, *sample.bounds)  # as it would be published
     start = np.arange(1, states + 1) / np.arange(1, states + 1).sum()
     generator = np.random.default_rng(17)
-    number = float(np.clip(start @ fit_without_noise, *found.bounds))
+    number = float(np.clip(start @ fit_without_noise, *sample.bounds))
     single = policy = 0
-    room = 1e-9 * (found.bounds[1] - found.bounds[0])
+    room = 1e-9 * (sample.bounds[1] - sample.bounds[0])
     for _ in range(RELEASES):
-        noisy = scaled(factor)(release(found, generator))
-        made = estimate(
-            noisy, design, unvisited=found.unvisited, ridge=ridge, level=level, start=start
+        noisy = scaled(factor)(release(sample, generator))
+        estimates = estimate(
+            noisy, design, unvisited=sample.unvisited, ridge=ridge, level=level, start=start
         )
-        single += np.mean((made.low <= truth + room) & (truth <= made.high + room))
-        low, high = made.policy.low, made.policy.high
+        single += np.mean((estimates.low <= truth + room) & (truth <= estimates.high + room))
+        low, high = estimates.policy.low, estimates.policy.high
         policy += low - room <= number <= high + room
     return single / RELEASES, policy / RELEASES
 
@@ -273,43 +273,43 @@ ROOM = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go to
     ("world", "fit"), crossed(["chain, 1e3", "chain, 1e4", "many never visited"], FITS)
 )
 def test_fits_cover(world, fit):
-    single, policy = fitted(world, fit)
+    single, policy = fit_coverage(world, fit)
     assert single >= 0.95 - ROOM
     assert policy >= 0.95 - ROOM
 
 
 @pytest.mark.parametrize("fit", FITS)
 def test_intervals_are_not_far_from_exact_in_fits(fit):
-    single, policy = fitted("chain, 1e5", fit)
+    single, policy = fit_coverage("chain, 1e5", fit)
     assert abs(single - 0.95) <= ROOM
     assert abs(policy - 0.95) <= ROOM
 
 
 @pytest.mark.parametrize("fit", FITS)
 def test_too_little_noise_is_caught_in_fits(fit):
-    single, policy = fitted("chain, 1e5", fit, 0.75)
+    single, policy = fit_coverage("chain, 1e5", fit, 0.75)
     assert single < 0.95 - ROOM
     assert policy < 0.95 - ROOM
 
 
-def policy_covered(clarity, place, *, plain=False, states=2000, releases=RELEASES // 4):
+def covers_policy(clarity, place, *, plain=False, states=2000, releases=RELEASES // 4):
     """How often the mean of many states is covered that all have the same count and value."""
-    found = Data((0.0, 1.0), *np.ones((4, states)), 1, 0.0)
-    sum_noise, count_noise = noise_of(found)
-    found = found._replace(counts=clarity * count_noise, means=np.full(states, place))
+    sample = Data((0.0, 1.0), *np.ones((4, states)), 1, 0.0)
+    sum_noise, count_noise = noise_of(sample)
+    sample = sample._replace(counts=clarity * count_noise, means=np.full(states, place))
     start = np.full(states, 1 / states)
     generator = np.random.default_rng(29)
     hits = 0
     for _ in range(releases):
-        noisy = release(found, generator)
+        noisy = release(sample, generator)
         if plain:
             ratio = 0.5 + noisy.sums / noisy.counts
             deviation = np.sqrt(sum_noise**2 + 0.25 * count_noise**2) / noisy.counts
             half = 1.96 * math.sqrt(np.sum(np.square(start * deviation)))
             low, high = start @ ratio - half, start @ ratio + half
         else:
-            made = estimate(noisy, tabular(states), unvisited=0.0, start=start)
-            low, high = made.policy.low, made.policy.high
+            estimates = estimate(noisy, tabular(states), unvisited=0.0, start=start)
+            low, high = estimates.policy.low, estimates.policy.high
         hits += low - 1e-9 <= place <= high + 1e-9  # sums of 2,000 terms are rounded
     return hits >= releases * 0.95 - SIGMAS * math.sqrt(releases * 0.05 * 0.95)
 
@@ -319,12 +319,12 @@ def policy_covered(clarity, place, *, plain=False, states=2000, releases=RELEASE
 )
 def test_bias_does_not_add_up_over_many_thin_states(clarity, place):
     """Counts around the limit of what is called clear, where a choice could do harm."""
-    assert policy_covered(clarity, place)
+    assert covers_policy(clarity, place)
 
 
 def test_the_plain_ratio_would_be_caught():
     """Its bias is 1/k^2 of the way from the middle: many deviations of the mean of all states."""
-    assert not policy_covered(8.0, 1.0, plain=True)
+    assert not covers_policy(8.0, 1.0, plain=True)
 
 
 # Flags
@@ -335,13 +335,13 @@ def test_unvisited_states_are_seldom_called_supported(features):
     """With any features the count is the state's own."""
     phi = np.eye(48) if features == 48 else np.linspace(0, 1, 48)[:, None] ** np.arange(features)
     design = Design(phi=phi, weights=np.ones(48))
-    found = data(*WORLDS["many never visited"])
+    sample = data(*WORLDS["many never visited"])
     generator = np.random.default_rng(31)
     flagged, called = 0, []
     for _ in range(RELEASES):
-        made = estimate(release(found, generator), design, unvisited=0.0)
-        flagged += made.supported[found.counts == 0].any()
-        called.append(made.supported[found.counts > 0].mean())
+        estimates = estimate(release(sample, generator), design, unvisited=0.0)
+        flagged += estimates.supported[sample.counts == 0].any()
+        called.append(estimates.supported[sample.counts > 0].mean())
     assert flagged / RELEASES <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / RELEASES)
     assert np.mean(called) > 0.9
 
@@ -349,16 +349,16 @@ def test_unvisited_states_are_seldom_called_supported(features):
 # Accuracy
 
 
-def errors(found, *, shrinkage, shape=None, releases=100, seed=41, text=None):
+def errors(sample, *, shrinkage, shape=None, releases=100, seed=41, text=None):
     """The root mean squared error against V over the states that can be visited; each release."""
     generator = np.random.default_rng(seed)
-    seen = found.prior > 0
+    visited = sample.prior > 0
     squares = []
     for at in range(releases):
-        one = found if text is None else data(*text, seed=at % 10)
+        one = sample if text is None else data(*text, seed=at % 10)
         noisy = release(one, generator, shape=shape)
-        made = estimate(noisy, tabular(len(seen)), unvisited=found.unvisited, shrinkage=shrinkage)
-        squares.append(np.mean(np.square(made.values - found.values)[seen]))
+        fit = estimate(noisy, tabular(len(visited)), unvisited=one.unvisited, shrinkage=shrinkage)
+        squares.append(np.mean(np.square(fit.values - sample.values)[visited]))
     return np.sqrt(squares)
 
 
@@ -366,15 +366,15 @@ def errors(found, *, shrinkage, shape=None, releases=100, seed=41, text=None):
 def test_the_chain_of_the_paper(declared):
     """m = 10^4, uniform start, N = 40, epsilon = delta = 0.1: RMSE against the exact values."""
     text = ("chain", 10**4)
-    found = data(*text)
+    sample = data(*text)
     alpha = calibration.exact_alpha(EPSILON, DELTA, 1, 0.0)
-    assert noise_of(found)[0] == pytest.approx(2.84692 * math.sqrt(40), rel=1e-3)
+    assert noise_of(sample)[0] == pytest.approx(2.84692 * math.sqrt(40), rel=1e-3)
     size = {"expected_trajectories": 10**4, "alpha": alpha} if declared else {}
-    plain, drawn = (shape_weights(found.prior, 40, **size, shrinkage=s) for s in (False, True))
-    assert errors(found, shrinkage=False, text=text).mean() <= 0.0150
-    assert errors(found, shrinkage=True, text=text).mean() <= 0.0042
-    assert errors(found, shrinkage=False, shape=plain, text=text).mean() <= 0.0085
-    assert errors(found, shrinkage=True, shape=drawn, text=text).mean() <= 0.0042
+    plain, shrunk = (shape_weights(sample.prior, 40, **size, shrinkage=s) for s in (False, True))
+    assert errors(sample, shrinkage=False, text=text).mean() <= 0.0150
+    assert errors(sample, shrinkage=True, text=text).mean() <= 0.0042
+    assert errors(sample, shrinkage=False, shape=plain, text=text).mean() <= 0.0085
+    assert errors(sample, shrinkage=True, shape=shrunk, text=text).mean() <= 0.0042
 
 
 @pytest.mark.parametrize(
@@ -389,13 +389,13 @@ def test_the_chain_of_the_paper(declared):
 )
 def test_shrinkage_costs_little_where_plain_values_are_good(text):
     """Where they are not, it is no worse than the best constant, which knows the values."""
-    found = data(*text)
-    plain, drawn = (
-        errors(found, shrinkage=on, shape=None, text=text, releases=40).mean()
+    sample = data(*text)
+    plain, shrunk = (
+        errors(sample, shrinkage=on, shape=None, text=text, releases=40).mean()
         for on in (False, True)
     )
-    constant = found.values[found.prior > 0].std()
-    assert drawn <= max(1.1 * plain, 1.05 * constant)
+    constant = sample.values[sample.prior > 0].std()
+    assert shrunk <= max(1.1 * plain, 1.05 * constant)
 
 
 @pytest.mark.long
@@ -410,5 +410,5 @@ def test_a_million_states():
         sum_noise=np.full(states, 3000.0),
         count_noise=np.full(states, 3400.0),
     )
-    made = estimate(noisy, tabular(states), unvisited=0.0, start=np.full(states, 1 / states))
-    assert made.supported.sum() > states / 2
+    estimates = estimate(noisy, tabular(states), unvisited=0.0, start=np.full(states, 1 / states))
+    assert estimates.supported.sum() > states / 2

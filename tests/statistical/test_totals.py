@@ -39,20 +39,20 @@ class World(NamedTuple):
 def chain(trajectories):
     """The paper's chain, whose statistics are drawn directly."""
     world = parse_world("chain")
-    drawn = [chain_statistics(world, trajectories=trajectories, seed=s) for s in range(SETS)]
+    samples = [chain_statistics(world, trajectories=trajectories, seed=s) for s in range(SETS)]
     return World(
         (0.0, 1.0),
-        np.array([one.counts for one in drawn], dtype=float),
-        np.array([one.return_steps for one in drawn]) / 2**30,
+        np.array([one.counts for one in samples], dtype=float),
+        np.array([one.return_steps for one in samples]) / 2**30,
         world.process.values,
         world.process.start,
         trajectories,
     )
 
 
-def simulated(made, trajectories, bounds):
+def simulate(source, trajectories, bounds):
     """A process, or the name of a world, of which trajectories are drawn; all data sets at once."""
-    process = parse_world(made).process if isinstance(made, str) else made
+    process = parse_world(source).process if isinstance(source, str) else source
     rows = simulate_episodes(process, trajectories=SETS * trajectories, seed=7)
     values, start, states = process.values, process.start, process.states
     visited, returns = first_visits(rows, states, process.discount)
@@ -82,11 +82,11 @@ WORLDS = {
     "chain of 300": lambda: chain(300),
     "chain of 3000": lambda: chain(3000),
     "chain of 100000": lambda: chain(100_000),
-    "Garnet": lambda: simulated(GARNET, 300, (0.0, 60.0)),
-    "loose Garnet": lambda: simulated(LOOSE, 300, (-100.0, 200.0)),
-    "FrozenLake": lambda: simulated("gym:FrozenLake-v1", 400, (0.0, 1.0)),
-    "FrozenLake, optimal": lambda: simulated("gym:FrozenLake-v1,policy=greedy", 100, (0.0, 1.0)),
-    "grid": lambda: simulated(grid(policy="greedy"), 300, (0.0, 1.0)),
+    "Garnet": lambda: simulate(GARNET, 300, (0.0, 60.0)),
+    "loose Garnet": lambda: simulate(LOOSE, 300, (-100.0, 200.0)),
+    "FrozenLake": lambda: simulate("gym:FrozenLake-v1", 400, (0.0, 1.0)),
+    "FrozenLake, optimal": lambda: simulate("gym:FrozenLake-v1,policy=greedy", 100, (0.0, 1.0)),
+    "grid": lambda: simulate(grid(policy="greedy"), 300, (0.0, 1.0)),
     "coins": lambda: coins(2000),
 }
 
@@ -96,7 +96,7 @@ def world(name):
     return WORLDS[name]()
 
 
-def right(noisy):
+def unchanged(noisy):
     return noisy
 
 
@@ -110,7 +110,7 @@ def without_noise(noisy):
     )
 
 
-class Covered(NamedTuple):
+class Coverage(NamedTuple):
     """How often V was covered: state by state, in all states at once, and from the start."""
 
     single: float
@@ -119,7 +119,7 @@ class Covered(NamedTuple):
     privacy: float  # by the privacy interval, which does not promise it
 
 
-def covered(found, budget, *, times=1, cluster_size=1, fit=None, ridge=None, wrong=right):
+def coverage(population, budget, *, times=1, cluster_size=1, fit=None, ridge=None, wrong=unchanged):
     """Release every data set once.
 
     Args:
@@ -131,53 +131,53 @@ def covered(found, budget, *, times=1, cluster_size=1, fit=None, ridge=None, wro
         ridge: of LSL.
         wrong: what is changed before intervals are made.
     """
-    states = len(found.values)
-    reach = found.bounds[1] - found.bounds[0]
+    states = len(population.values)
+    reach = population.bounds[1] - population.bounds[0]
     # A trajectory may visit every state: a sensitivity of L R sqrt(N), at this weight of counts.
     weight = np.sqrt(3) / 2
     sigma = calibration.exact_alpha(*budget, 1, 0.0) * times * reach * np.sqrt(states)
     generator = np.random.default_rng(29)
     design = Design(phi=aggregation(states, 1), weights=np.ones(states)) if fit is None else fit
-    middle = sum(found.bounds) / 2
+    middle = sum(population.bounds) / 2
     hits = np.zeros(4)
-    for counts, sums in zip(times * found.counts, times * found.sums, strict=True):
+    for counts, sums in zip(times * population.counts, times * population.sums, strict=True):
         noisy = noisy_statistics(
-            return_bounds=found.bounds,
+            return_bounds=population.bounds,
             sums=sums - middle * counts + sigma * generator.standard_normal(states),
             counts=counts + sigma / weight / reach * generator.standard_normal(states),
             sum_noise=np.full(states, sigma),
             count_noise=np.full(states, sigma / weight / reach),
         )
-        made = estimate(
+        estimates = estimate(
             wrong(noisy),
             design,
-            unvisited=found.bounds[0],
+            unvisited=population.bounds[0],
             ridge=ridge,
             shrinkage=False,  # it moves values, and no interval
-            start=found.start,
+            start=population.start,
             cluster_size=cluster_size,
         )
 
-        def holds(kind, made=made):
-            low, high = getattr(made, f"{kind}low"), getattr(made, f"{kind}high")
-            return (low <= found.values) & (found.values <= high)
+        def holds(kind, estimates=estimates):
+            low, high = getattr(estimates, f"{kind}low"), getattr(estimates, f"{kind}high")
+            return (low <= population.values) & (population.values <= high)
 
-        low, high = made.policy.total_low, made.policy.total_high
+        low, high = estimates.policy.total_low, estimates.policy.total_high
         hits += [
             holds("total_").mean(),
             holds("total_band_").all(),
-            low <= found.start @ found.values <= high,
+            low <= population.start @ population.values <= high,
             holds("").mean(),
         ]
-    return Covered(*(hits / len(found.counts)))
+    return Coverage(*(hits / len(population.counts)))
 
 
 @pytest.mark.parametrize(("name", "budget"), crossed(WORLDS, BUDGETS))
 def test_total_intervals_cover_the_values(name, budget):
-    found = covered(world(name), budget)
-    assert found.single >= LEAST
-    assert found.joint >= LEAST - 0.03  # few cases, where states are thousands
-    assert found.policy >= LEAST - 0.03
+    shares = coverage(world(name), budget)
+    assert shares.single >= LEAST
+    assert shares.joint >= LEAST - 0.03  # few cases, where states are thousands
+    assert shares.policy >= LEAST - 0.03
 
 
 PERSONS = ["chain of 3000", "Garnet", "coins"]
@@ -186,48 +186,48 @@ PERSONS = ["chain of 3000", "Garnet", "coins"]
 @pytest.mark.parametrize("budget", BUDGETS[1:], ids=str)
 @pytest.mark.parametrize("name", PERSONS)
 def test_persons_with_five_trajectories_that_are_alike(name, budget):
-    found = covered(world(name), budget, times=5, cluster_size=5)
-    assert found.single >= LEAST
-    assert found.joint >= LEAST - 0.03
-    assert found.policy >= LEAST - 0.03
+    shares = coverage(world(name), budget, times=5, cluster_size=5)
+    assert shares.single >= LEAST
+    assert shares.joint >= LEAST - 0.03
+    assert shares.policy >= LEAST - 0.03
 
 
 def test_where_the_noise_is_small_the_intervals_are_as_wide_as_they_must_be():
     """Returns of the largest variance: nothing is conservative there."""
-    assert covered(world("coins"), BUDGETS[2]).single <= 0.957
+    assert coverage(world("coins"), BUDGETS[2]).single <= 0.957
 
 
 def test_the_privacy_interval_would_not_do():
     """It is sound for what it says, and that is not V."""
-    assert covered(world("coins"), BUDGETS[2]).privacy < 0.9
+    assert coverage(world("coins"), BUDGETS[2]).privacy < 0.9
 
 
 @pytest.mark.parametrize("fit", ["groups", "groups with a ridge", "smooth"])
 def test_features_that_do_not_fit_leave_the_intervals_sound(fit):
     """They are for V itself: what the features cannot express is inside, too."""
-    found = world("coins")
-    states = len(found.values)
+    population = world("coins")
+    states = len(population.values)
     x = np.linspace(-1, 1, states)
     phi = np.stack([np.ones(states), x**2], axis=1) if fit == "smooth" else aggregation(states, 8)
-    made = covered(
-        found,
+    shares = coverage(
+        population,
         BUDGETS[2],
         fit=Design(phi=phi, weights=np.ones(states)),
         ridge=300.0 if "ridge" in fit else None,
     )
-    assert made.single >= LEAST
-    assert made.joint >= LEAST - 0.03
-    assert made.policy >= LEAST - 0.03
-    assert made.privacy < 0.5
+    assert shares.single >= LEAST
+    assert shares.joint >= LEAST - 0.03
+    assert shares.policy >= LEAST - 0.03
+    assert shares.privacy < 0.5
 
 
 # Planted mistakes
 
 
-def test_persons_taken_for_strangers_are_caught():
+def test_persons_taken_as_independent_are_caught():
     """kappa = 1 where L = 5: in theory 2 Phi(z / sqrt(5)) - 1 = 0.62 is covered."""
-    found = covered(world("coins"), (20.0, 1e-3), times=5, cluster_size=1)
-    assert found.single == pytest.approx(0.62, abs=0.02)
+    shares = coverage(world("coins"), (20.0, 1e-3), times=5, cluster_size=1)
+    assert shares.single == pytest.approx(0.62, abs=0.02)
 
 
 @pytest.mark.parametrize(("wrong", "most"), [(without_count_noise, 0.93), (without_noise, 0.5)])
@@ -236,12 +236,12 @@ def test_noise_that_is_left_out_is_caught(wrong, most):
 
     Without s_n it is 2 Phi(z sqrt(0.75/(0.75 + y^2))) - 1 = 0.92 in theory, at y near 0.43.
     """
-    found, budget = coins(400_000, 0.05, 0.08), (0.02, 1e-6)
-    assert covered(found, budget).single >= LEAST
-    assert covered(found, budget, wrong=wrong).single < most
+    population, budget = coins(400_000, 0.05, 0.08), (0.02, 1e-6)
+    assert coverage(population, budget).single >= LEAST
+    assert coverage(population, budget, wrong=wrong).single < most
 
 
 def test_bands_of_single_intervals_are_caught():
     """Intervals of 95% each do not cover 40 states at once, nor do bands at half the level."""
-    found = covered(world("coins"), BUDGETS[2])
-    assert found.joint > found.single**40 + 0.5
+    shares = coverage(world("coins"), BUDGETS[2])
+    assert shares.joint > shares.single**40 + 0.5
