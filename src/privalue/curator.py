@@ -158,13 +158,8 @@ class Diagnostics(core.Private):
     def _public_shape(self) -> str:
         return f"mechanism={self.study.mechanism.name!r}, states={self.study.names.count}"
 
-    def private_fields(self) -> dict[str, Any]:
-        """Return all numbers as plain values. PRIVATE: none of it may be published."""
-        columns = self.private_columns()
-        return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
-
     def private_columns(self) -> dict[str, Any]:
-        """Return all numbers, columns as arrays: there may be very many states. PRIVATE."""
+        """Return all numbers, columns as arrays. PRIVATE: none of it may be published."""
         study, statistics = self.study, self.statistics
         common = {
             "mechanism": study.mechanism.name,
@@ -400,7 +395,7 @@ def release(
         accepted = _accept(study, prepared.mechanism, size, accept_large_delta, accept_useless)
     with Outbox(outbox) if isinstance(outbox, str | Path) else nullcontext(outbox) as box:
         if box is not None:
-            box.preallocate(_max_text_bytes(study))
+            box.preallocate(_text_bytes(study, 1_800))
         statistics = read_statistics(
             data,
             study,
@@ -675,11 +670,9 @@ def _request(study: Study) -> ReleaseRequest:
     """Return the ledger request for a release of the study."""
     if study.study.dataset is None:
         raise errors.UsageError("a ledger needs the name of the dataset: set [study] dataset")
-    bytes_per_value = 100 if study.mechanism.name in SMOOTH else 560  # about
-    if _count_entries(study) * bytes_per_value > MOST_STORED:
+    if _text_bytes(study, 100 if study.mechanism.name in SMOOTH else 560) > MOST_STORED:
         raise errors.UsageError(
-            f"a release of {study.key_count} states is too large to be stored on a ledger; use "
-            "fewer states, or release without a ledger and add up the costs yourself"
+            f"{study.key_count} states are too large for a ledger; use fewer, or shorter labels"
         )
     return request_for(_guarantee(study), study.public_description())
 
@@ -733,14 +726,10 @@ def _warn_unsupported(release: Release) -> Release:
     return release
 
 
-def _max_text_bytes(study: Study) -> int:
-    """Return an upper bound of the size of the study's release in bytes.
-
-    A number has at most 24 characters, and a state some ten numbers; labels are in the description.
-    """
-    return 16_384 + 3 * len(json.dumps(study.public_description())) + 1_800 * _count_entries(study)
-
-
-def _count_entries(study: Study) -> int:
-    """Return the number of values in a release; with actions, including those of states."""
-    return study.key_count + (0 if study.pairs is None else study.names.count)
+def _text_bytes(study: Study, per_value: int) -> int:
+    """Return about how many bytes a release takes, if a value takes so many beside its labels."""
+    actions = () if study.pairs is None else study.pairs.actions.names
+    values = study.key_count + (study.names.count if actions else 0)  # of states, too
+    lists = [list(names) for names in (study.names.names, study.arms.names, actions) if names]
+    labels = sum(len(json.dumps(names)) // len(names) + 1 for names in lists)  # of a value
+    return 16_384 + 3 * len(json.dumps(study.public_description())) + (per_value + labels) * values

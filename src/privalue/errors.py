@@ -43,6 +43,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else many}"
 
 
+def one_line(problem: object) -> str:
+    """Return the message of another error in one line of at most 200 characters."""
+    return " ".join(str(getattr(problem, "strerror", None) or problem).split())[:200]
+
+
 @cache
 def read_texts(source: str, name: str) -> dict[str, Any]:
     """Return the texts of a TOML file beside a module.

@@ -88,7 +88,7 @@ SHAPES = {
         lambda state, reward: (np.int64(state), "left", np.float64(reward), 3, False, False)
     ),
     "steps that are dicts": steps_of(lambda state, reward: {"state": state, "reward": reward}),
-    "a generator of generators": lambda: (iter(steps) for steps in EPISODES),
+    "a generator of lists": lambda: (list(steps) for steps in EPISODES),
     "D4RL": {
         "observations": STATE,
         "actions": STATE,

@@ -28,7 +28,7 @@ def test_it_goes_from_check_to_page(name, tmp_path):
     people = [[row if name == "dp-ope" else row[::2] for row in rows] for rows in PEOPLE]
     assert pv.check(study).as_dict()
     assert pv.plan(study).trajectories == len(PEOPLE)
-    assert pv.inspect(study, people).private_fields()["mechanism"] == name
+    assert pv.inspect(study, people).private_columns()["mechanism"] == name
     ledger = pv.open_ledger(tmp_path / "ledger.db")
     ledger.declare("clinic", epsilon=8, delta=1e-5, unit="trajectory")
     release = pv.release(study, people, ledger=ledger)

@@ -80,14 +80,14 @@ def literal(clip=CLIP, rows=ROWS):
 
 
 def test_before_the_noise_it_is_the_literal_estimator():
-    fields = pv.inspect(described(), ROWS).private_fields()
+    fields = pv.inspect(described(), ROWS).private_columns()
     value, kept = literal()
     assert fields["policy_values"][0] == pytest.approx(value, abs=2e-9)
     assert fields["kept_mass"][0] == pytest.approx(kept, abs=1e-8)
     assert fields["behaviour_values"][0] == pytest.approx(ROWS.reward.sum() / PEOPLE, abs=1e-8)
     assert (fields["trajectories"], fields["values"], fields["theta"]) == (PEOPLE, [], [])
     assert 0 < fields["weights_clipped"] < PEOPLE
-    unclipped = pv.inspect(described({"clip": 1e6}), ROWS).private_fields()
+    unclipped = pv.inspect(described({"clip": 1e6}), ROWS).private_columns()
     assert unclipped["policy_values"][0] == pytest.approx(literal(1e6)[0], abs=1e-5)
 
 
@@ -167,7 +167,7 @@ def test_before_the_noise_it_is_scope_rls_where_the_definitions_agree():
     sys.path.append(str(Path(__file__).parents[2]))  # benchmarks is not installed
     scope_rows = importlib.import_module("benchmarks.peers.scope_rows")
     kept = json.loads(Path(scope_rows.__file__).with_name("scope.json").read_text())
-    fields = pv.inspect(scope_rows.study(), scope_rows.rows()).private_fields()
+    fields = pv.inspect(scope_rows.study(), scope_rows.rows()).private_columns()
     value, mass = fields["policy_values"][0], fields["kept_mass"][0]
     assert fields["weights_clipped"] == 0
     assert value == pytest.approx(kept["SNTIS"], abs=1e-9)

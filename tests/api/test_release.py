@@ -125,7 +125,7 @@ def test_every_number_lies_on_the_public_grid():
 
 def private_numbers(described):
     """The numbers that must not leave, as they would be written: six significant digits."""
-    fields = pv.inspect(described, DATA).private_fields()
+    fields = pv.inspect(described, DATA).private_columns()
     numbers = [
         *fields["counts"], *fields["mean_returns"], *fields["theta"], *fields["values"],
         fields["psi"], fields["sigma"],

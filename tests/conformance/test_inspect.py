@@ -102,14 +102,14 @@ MECHANISMS = list(itertools.product(["dp-lsw", "dp-lsl"], ["nissim", "appendix"]
 def test_inspect_equals_the_literal_twins(seed, mechanism):
     name, calibration = mechanism
     study, data = random_case(seed, {"name": name, "calibration": calibration})
-    assert_equal(pv.inspect(study, data).private_fields(), twin(study, data))
+    assert_equal(pv.inspect(study, data).private_columns(), twin(study, data))
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_planted_sqrt_of_the_weights_in_place_is_caught(seed):
     """The mistake of a public implementation: later lines used sqrt(w) for w."""
     study, data = random_case(seed, {"name": "dp-lsw", "calibration": "nissim"})
-    result = pv.inspect(study, data).private_fields()
+    result = pv.inspect(study, data).private_columns()
     wrong = np.sqrt(study.state_weights)
     expected = twin(study, data)
     mistaken = literal.psi_lsw(expected["counts"], wrong.tolist(), expected["beta"])

@@ -53,7 +53,7 @@ def entry(place, kind, *, author=None, **fields):  # noqa: F811
     content = {
         **{key: last[key] for key in last if key.startswith(("spent_", "total_"))},
         **{"format": 1, "previous": head, "kind": kind, "dataset": DATASET, "salt": "0" * 64},
-        **{"at": "2026-01-01T00:00:00Z", "author": author or last["author"]},
+        **{"at": "2026-01-01", "author": author or last["author"]},
         **{"cost_epsilon": 0, "cost_delta": 0, "cost_mu2": 0},
         "releases": last["releases"] + (kind == "charge"),
     }

@@ -96,7 +96,7 @@ def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
     """All of N states in reach of one trajectory: Delta = R sqrt(N), and delta is met exactly."""
     inspected = pv.inspect(described(), PEOPLE[:10])
     alpha = inspected.mechanism.calibration.alpha
-    assert inspected.private_fields()["psi"] == pytest.approx(3.0)
+    assert inspected.private_columns()["psi"] == pytest.approx(3.0)
     assert inspected.mechanism.noise.sigma == pytest.approx(alpha * np.sqrt(3.0))
     assert inspected.mechanism.stages["values"] == alpha
     true = divergence(1.0, 6, 1.0, 1 / alpha)

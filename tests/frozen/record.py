@@ -73,7 +73,7 @@ def loaded(name: str, folder: Path = KEPT) -> Record:
 def of_curator(diagnostics: Any) -> Record:
     """What ``inspect`` gives, and sums of returns in steps of the grid, which are whole numbers."""
     steps = diagnostics.statistics.return_steps.tolist()
-    fields = diagnostics.private_fields()
+    fields = diagnostics.private_columns()
     return named({**fields, "return_steps": steps}, "private")
 
 

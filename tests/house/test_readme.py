@@ -29,7 +29,7 @@ def test_the_commands_give_accurate_values_within_their_intervals(tmp_path):
     assert release.accepted == []
     require_far_better_than_guessing(release)
     study = pv.Study.load(tmp_path / "study.toml")
-    without_noise = pv.inspect(study, tmp_path / "trial.parquet").private_fields()["values"]
+    without_noise = pv.inspect(study, tmp_path / "trial.parquet").private_columns()["values"]
     require_intervals_that_keep_their_promise(release, without_noise)
 
 

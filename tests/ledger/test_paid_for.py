@@ -52,9 +52,20 @@ def test_dp_ssp_without_a_unique_fit_is_refused(ledger, sections):
     prepare(exact_study(mechanism={"name": "dp-ssp", "ridge": 5.0}, **sections))
 
 
-def test_more_states_than_a_ledger_can_store_are_refused(ledger, monkeypatch):
+@pytest.mark.parametrize(("digits", "fits"), [(1, True), (30_000, False)])
+def test_states_or_labels_that_a_ledger_cannot_store_are_refused(
+    ledger, monkeypatch, tmp_path, digits, fits
+):
+    (tmp_path / "states.csv").write_text("\n".join(f"{at:0{digits}}" for at in range(3)))
+    study = exact_study().replace(states=str(tmp_path / "states.csv"))
+    monkeypatch.setattr(curator, "MOST_STORED", 100_000)
+    if fits:
+        release_anyway(study, PEOPLE, ledger=ledger)
+    else:
+        require_refusal(study, ledger)
     monkeypatch.setattr(curator, "MOST_STORED", 250)
-    require_refusal(exact_study(), ledger)
+    with pytest.raises(pv.UsageError):
+        pv.release(exact_study(), "no such file.csv", ledger=ledger)
 
 
 def test_a_study_with_a_unique_fit_is_released(ledger):

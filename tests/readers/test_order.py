@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from oracles import cells
 from oracles.reading import statistics
 from oracles.refusals import refused
-from oracles.studies import rows_of, study
+from oracles.studies import rows_of, study, study_file
 from privalue.readers import local
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
@@ -165,14 +165,18 @@ def shuffled_rows(count):
 
 
 WHOLE_PROCESS = """
-import resource, sys
-from oracles.reading import statistics
-from oracles.studies import study
+import contextlib, io, json, resource, sys
+from privalue.cli import run
 
-small, large = sys.argv[1:]
-expected = statistics(small, study(3), memory=64_000_000)  # compiled, and written to a cache
+def inspect(data, memory):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert run(["inspect", study, "--data", data, "--memory", memory, "--json", "--quiet"]) == 0
+    return json.loads(printed.getvalue())
+
+study, small, large = sys.argv[1:]
+inspect(small, "64MB")  # compiled, and written to a cache
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # from here on no file can be written
-assert statistics(large, study(3), memory=704 << 20).rows == 8_000_000
+assert inspect(large, "704MiB")["rows"] == 8_000_000
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(int(status["VmHWM"].split()[0]) << 10)  # getrusage would include the parent
 """
@@ -181,17 +185,19 @@ print(int(status["VmHWM"].split()[0]) << 10)  # getrusage would include the pare
 @pytest.mark.long
 def test_the_limit_holds_for_the_whole_process_and_nothing_is_written_to_disk(tmp_path):
     """256 MB of unsorted rows, and 704 MB for everything."""
+    file = tmp_path / "study.toml"
+    file.write_text(study_file())
     names = [str(tmp_path / name) for name in ("small.parquet", "large.parquet")]
     for name, count in zip(names, (1000, 8_000_000), strict=True):
         pq.write_table(shuffled_rows(count), name, row_group_size=1 << 20)
     run = subprocess.run(
-        [sys.executable, "-c", WHOLE_PROCESS, *names],
+        [sys.executable, "-c", WHOLE_PROCESS, str(file), *names],
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
     )
-    assert run.stderr == ""
+    assert run.returncode == 0, run.stderr
     assert int(run.stdout) < 704 << 20
 
 

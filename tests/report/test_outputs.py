@@ -85,7 +85,7 @@ def test_a_page_holds_nothing_private(mechanism, tmp_path):
     data = people(1361, 877, 439, 211)  # visits 1361, 2238, 2677; everybody comes to the end
     # Of this seed no noisy number, and no end of its interval, happens to round to a count.
     release = release_anyway(chosen, data, entropy=pv.SeededForExperimentsOnly(13))
-    private = pv.inspect(chosen, data).private_fields()
+    private = pv.inspect(chosen, data).private_columns()
     secrets = [count for count in private["counts"] if count != release.trajectories]
     assert len(secrets) == 3
     numbers = [*private["theta"], *private["values"]]

@@ -1,5 +1,6 @@
 """Side files are not trusted: where they may be, and what they may hold."""
 
+import json
 import os
 import socket
 import zipfile
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from pyarrow import csv
 
 import privalue as pv
 from oracles.refusals import refused
-from oracles.studies import study_file
+from oracles.studies import PROMISE, study_file
 from privalue.cli import run
 
 STUDY = study_file().replace("count = 3", "{states}\n{more}")
@@ -62,6 +64,35 @@ def test_links_inside_the_folder_and_whole_linked_folders_are_no_way_out(tmp_pat
     (real / "names.csv").symlink_to("kept.csv")
     (tmp_path / "linked").symlink_to(real)
     assert pv.Study.load(tmp_path / "linked" / "study.toml").names.names == ("a", "b")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_data_is_no_side_file(tmp_path, kind):
+    """Its first column, or each of its rows, would become a label, and be published."""
+    rows = pa.table(
+        {"trajectory": ["Ada", "Grace"], "step": [0, 0], "state": ["a", "a"], "reward": [0.5, 0.5]}
+    )
+    write = pq.write_table if kind == "parquet" else csv.write_csv
+    write(rows, tmp_path / f"trial.{kind}")
+    study = written(tmp_path, f'file = "trial.{kind}"')
+    for data in (f"trial.{kind}", "."):
+        command = ["release", str(study), "--data", str(tmp_path / data), "--no-ledger", "--out"]
+        assert run([*command, str(tmp_path / "out")]) == 3
+        with refused("file-public"):
+            pv.release(pv.Study.load(study), tmp_path / data)
+
+
+def test_a_release_names_a_side_file_without_its_folder(tmp_path):
+    folder = tmp_path / "patients of Dr Doe"
+    folder.mkdir()
+    for name, text in {"start": "0,0.5\n1,0.5\n", "weights": "0,1\n1,2\n"}.items():
+        (folder / f"{name}.csv").write_text(text)
+    files = {name: str(folder / f"{name}.csv") for name in ("start", "weights")}
+    study = pv.Study(states=2, rewards=(0, 1), discount=0.9, **PROMISE, **files)
+    text = json.dumps(study.public_description())
+    assert "start.csv" in text
+    assert "weights.csv" in text
+    assert "Doe" not in text
 
 
 # What they may be

@@ -26,6 +26,8 @@ from privalue.errors import DataError, PrivalueError, UsageError, read_texts
 from privalue.version import VERSION
 
 INTERRUPTED = 130
+# Arrow's other allocators keep freed memory: --memory would be exceeded by more.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 _TEXTS = read_texts(__file__, "app.toml")
 COMMANDS: dict[str, tuple[str, str]] = _TEXTS["commands"]  # module and sentence, by name
 

@@ -32,8 +32,8 @@ class Amount(NamedTuple):
         return Amount(*map(operator.add, self, other))
 
     def minus(self, other: "Amount") -> "Amount":
-        """Return the difference, part by part."""
-        return Amount(*map(operator.sub, self, other))
+        """Return the difference, part by part, at least 0: less is left only by damage."""
+        return Amount(*(max(mine - its, 0) for mine, its in zip(self, other, strict=True)))
 
     def maximum(self, other: "Amount") -> "Amount":
         """Return the larger of both, part by part."""

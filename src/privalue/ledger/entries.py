@@ -28,7 +28,7 @@ from privalue.ledger.store import AMOUNTS, GENESIS, Execute, Store
 from privalue.ledger.terms import Protection
 
 FORMAT = 1
-TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+DAY = "%Y-%m-%d"  # a time would show how long a draw took, which depends on private counts
 _LONGEST_TEXT = 500  # characters of a free text in an entry
 DATASET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -237,7 +237,7 @@ def append_entry(
             "previous": previous,
             "kind": kind,
             "dataset": dataset,
-            "at": datetime.now(UTC).strftime(TIME_FORMAT),
+            "at": datetime.now(UTC).strftime(DAY),
             "author": store.author(execute),
             "salt": OperatingSystemEntropy().read(32).hex(),
             "releases": balance.releases,

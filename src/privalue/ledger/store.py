@@ -63,8 +63,9 @@ def _lock_error(place: str, wait: float) -> UnavailableError:
 class SqliteStore:
     """A ledger in one file: durable commits, one writer at a time, a connection per transaction.
 
-    It uses SQLite's rollback journal, which locks the file itself. A write-ahead log locks a file
-    beside each name, so that one file with two names (hard links) could have two writers.
+    It uses SQLite's rollback journal, which is beside the file: under another name of the file (a
+    hard link, a mount of the file alone) a killed writer's journal would not be found. Hard links
+    are refused.
     """
 
     def __init__(self, path: Path, wait: float) -> None:
@@ -93,8 +94,11 @@ class SqliteStore:
         """Yield a function that executes statements; undone unless the block ends well."""
         if not os.path.lexists(self._path):
             raise AbsentLedgerError(f"there is no ledger {self.place}")
-        if self._path.exists() and not stat.S_ISREG(self._path.stat().st_mode):
-            raise LedgerError(f"the ledger {self.place} is not a regular file; give another file")
+        if self._path.exists():
+            status = self._path.stat()
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                why = "is not a regular file without hard links"
+                raise LedgerError(f"the ledger {self.place} {why}; give another file")
         # With write permission open for writing, too: SQLite may have to roll back a killed writer.
         mode = "rw" if write or os.access(self._path, os.W_OK) else "ro"
         uri = f"{self._path.as_uri()}?mode={mode}"

@@ -128,7 +128,7 @@ def _check_form(entry: LedgerEntry) -> None:
     entries.check_name(entry.dataset)
     for name in {"previous", "salt", "request", "release", "token"} & body.keys():
         entries.check_hash(body[name])
-    if datetime.fromisoformat(body["at"]).strftime(entries.TIME_FORMAT) != body["at"]:
+    if datetime.fromisoformat(body["at"]).strftime(entries.DAY) != body["at"]:
         raise ValueError("its time has another format")
 
 

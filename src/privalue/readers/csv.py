@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from privalue.errors import DataError
-from privalue.readers.messages import data_error, one_line, render
+from privalue.errors import DataError, one_line
+from privalue.readers.messages import data_error, render
 from privalue.readers.source import Batch, Dialect, Task, Types, text_schema
 
 ENDINGS = tuple(name + suffix for name in (".csv", ".tsv") for suffix in ("", ".gz", ".zst"))

@@ -6,6 +6,7 @@ They read only columns that the study names or needs, whatever other columns the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -62,13 +63,14 @@ class Declaration:
     @property
     def dialect(self) -> Dialect:
         """Return the part of the study that sources depend on."""
-        data = self.study.data
+        data, folders = self.study.data, self.study.folders or (Path(),)
         return Dialect(
             delimiter=data.delimiter,
             encoding=data.encoding,
             decimal=data.decimal,
             columns=self.columns,
             by_person=self.study.privacy.unit == "person",
+            public_files=[folder / file.name for folder in folders for file in self.study.files],
             ends_have_rewards=isinstance(self.study.states.ends, Mapping),
         )
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privalue.errors import DataError
+from privalue.errors import DataError, one_line
 from privalue.readers import cells
-from privalue.readers.messages import data_error, one_line
+from privalue.readers.messages import data_error
 from privalue.readers.source import (
     BATCH_ROWS,
     Batch,

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from privalue.errors import DataError, MissingComponentError
-from privalue.readers.messages import data_error, list_some, one_line, render
+from privalue.errors import DataError, MissingComponentError, one_line
+from privalue.readers.messages import data_error, list_some, render
 from privalue.readers.source import Source
 from privalue.readers.tables import open_columns
 

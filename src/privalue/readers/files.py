@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privalue.errors import PrivalueError
+from privalue.errors import PrivalueError, one_line
 from privalue.readers import cells, csv
 from privalue.readers.csv import CsvFile, open_csv
-from privalue.readers.messages import data_error, one_line
+from privalue.readers.messages import data_error
 from privalue.readers.source import Batch, Dialect, Source, Task, Types, as_tasks, locate_rows
 
 PARQUET = (".parquet", ".pq")
@@ -43,6 +43,9 @@ def list_files(data: str | Path, dialect: Dialect) -> "list[CsvFile | ParquetFil
     files = [_open_file(path, dialect) for path in find_files(data)]
     if len({type(file) for file in files}) > 1:
         raise data_error("files-mixed", data=data)
+    for path in (file.path for file in files):
+        if any(public.exists() and public.samefile(path) for public in dialect.public_files):
+            raise data_error("file-public", path=path)
     return files
 
 

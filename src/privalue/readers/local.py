@@ -132,7 +132,8 @@ class _Reading:
         """Add whole units as they arrive; raise ConflictError if rows are not in order."""
         total, open_unit, left_out = Contributions(self.limits), list[Rows](), 0
         with self._tasks() as tasks:
-            for rows in _map_in_order(self._encode, tasks, self.threads):
+            # Batches wait for the core, so that it never waits for them.
+            for rows in _map_in_order(self._encode, tasks, self.threads, 2 * self.threads):
                 left_out += rows.left_out
                 if len(rows):
                     open_unit = self._add_whole_units(open_unit, rows, total)
@@ -233,18 +234,19 @@ def _count_first(units: Integers) -> int:
 
 
 def _map_in_order(
-    work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int
+    work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int, ahead: int | None = None
 ) -> Iterator[_Result]:
     """Run work in threads, and yield the results in the order of the items.
 
-    If several items fail, the error raised is therefore that of the earliest rows.
+    If several items fail, the error raised is therefore that of the earliest rows. ``ahead`` is how
+    many results may wait: by default one for each thread.
     """
     waiting: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
                 waiting.append(pool.submit(work, item))
-                if len(waiting) > 2 * threads:  # batches wait for their reader, not it for them
+                if len(waiting) > (ahead or threads):
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -13,11 +13,6 @@ def data_error(code: str, **values: object) -> DataError:
     return DataError(render(code, **values), code=code)
 
 
-def one_line(problem: object) -> str:
-    """Shorten a library's message to one line."""
-    return " ".join(str(problem).split())[:200]
-
-
 def list_some(names: list[str], most: int = 10) -> str:
     """Return the first ``most`` names as a list for a message."""
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")

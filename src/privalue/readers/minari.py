@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from privalue.errors import MissingComponentError
+from privalue.errors import MissingComponentError, one_line
 from privalue.readers.episodes import (
     open_elements,
     require_no_rewards_of_ends,
     require_truncated,
 )
-from privalue.readers.messages import data_error, one_line, render
+from privalue.readers.messages import data_error, render
 from privalue.readers.source import Dialect, Source
 
 _PREFIX = "minari:"

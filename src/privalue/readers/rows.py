@@ -22,11 +22,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privalue.core import Integers, Private, sealed
-from privalue.errors import DataError
+from privalue.errors import DataError, one_line
 from privalue.readers import cells
 from privalue.readers.cells import MISSING, Cells
 from privalue.readers.declaration import Declaration
-from privalue.readers.messages import data_error, list_some, one_line, render
+from privalue.readers.messages import data_error, list_some, render
 from privalue.readers.source import Batch, state_roles
 
 _Mask = NDArray[np.bool_]

@@ -6,6 +6,7 @@ A source yields batches; the ``Dialect`` is all that it depends on of the study.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ class Dialect:
     # Columns by role ("state", "bin 0", "reward", ...): episodes have roles instead of names.
     columns: Mapping[str, str] = field(default_factory=dict)
     by_person: bool = False  # refuses recordings, which name no person
+    public_files: Sequence[Path] = ()  # of the study: their labels are published
     ends_have_rewards: bool = False  # refuses recordings, whose final observations have no rows
 
 

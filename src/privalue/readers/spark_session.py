@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privalue.errors import MissingComponentError
-from privalue.readers.messages import data_error, one_line, render
+from privalue.errors import MissingComponentError, one_line
+from privalue.readers.messages import data_error, render
 from privalue.readers.source import BATCH_ROWS
 
 if TYPE_CHECKING:

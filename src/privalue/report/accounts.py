@@ -46,7 +46,7 @@ def describe_statement(account: Account, lines: Iterable[StatementLine]) -> Desc
     rows = [
         (
             str(line.entry),
-            line.at[:10],
+            line.at,
             line.author,
             line.what,
             account.format(line.cost) if any(line.cost) else "",

@@ -46,9 +46,3 @@ def format_value(value: object) -> str:
         return f"a {type(value).__name__} that is too long to show"
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def one_line(problem: BaseException) -> str:
-    """Return the message of another error in one line of at most 200 characters."""
-    text = getattr(problem, "strerror", None) or str(problem)
-    return " ".join(text.split())[:200]

@@ -70,10 +70,9 @@ def policy_table(
     is_uniform = np.isin(np.arange(shape[0]), idle) & (table == 0).all(axis=1)
     table = np.where(is_uniform[:, None], 1 / shape[1], table)
     sums = table.sum(axis=1)
-    invalid = np.abs(sums - 1) > SUM_TOLERANCE
-    if invalid.any():
-        first = int(np.argmax(invalid))
-        raise refusal("policy-sum", name, pairs.states.label(first), sums[first])
+    worst = int(np.argmax(np.abs(sums - 1)))
+    if abs(sums[worst] - 1) > SUM_TOLERANCE:
+        raise refusal("policy-sum", name, pairs.states.label(worst), sums[worst])
     table.setflags(write=False)
     return table
 
@@ -103,7 +102,7 @@ def describe_policy(policy: Any, probabilities: Vector | None, pairs: PairNames 
         pairs: of the study.
     """
     if probabilities is None or pairs is None or isinstance(policy, str | os.PathLike):
-        return os.fspath(policy)
+        return os.path.basename(policy)
     table: dict[str, dict[str, float]] = {}
     for at in np.flatnonzero(probabilities):
         state = pairs.states.label(int(pairs.state_of[at]))

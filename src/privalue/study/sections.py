@@ -6,6 +6,7 @@ reference of the study file are generated.
 """
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     StrictBool,
     ValidationError,
     field_serializer,
@@ -119,6 +121,8 @@ Share = Annotated[Number, Field(gt=0, lt=1)]
 Magnitude = Annotated[Number, Field(ge=SMALLEST, le=LARGEST)]
 Bounds = tuple[Number, Number]
 Text = Annotated[str, Field(min_length=1)]
+# Of a side file: a release names it without its folder, which may say of whom it is.
+FileName = Annotated[str, PlainSerializer(os.path.basename, when_used="json")]
 # A label may be a whole number, within the 64 bits that a row of data can hold.
 Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Labels = Annotated[list[Label], BeforeValidator(_to_labels)]
@@ -197,7 +201,7 @@ class Values(Section):
     rewards: Bounds = Field(default_factory=implied_rewards)
     reward_per_row: Number | None = None
     unvisited: Number | None = None
-    start: str | ByState | None = None
+    start: FileName | ByState | None = None
 
     @property
     def return_bounds(self) -> tuple[float, float]:
@@ -216,7 +220,7 @@ class Enumeration(Section):
 
     count: Count | None = None
     labels: Labels | None = None
-    file: str | None = None
+    file: FileName | None = None
 
     @property
     def is_declared(self) -> bool:
@@ -229,8 +233,8 @@ class States(Enumeration):
 
     ends: Annotated[dict[str, Number] | Labels, BeforeValidator(to_plain)] | None = None
     bins: Bins | None = None
-    groups: str | Groups | None = None
-    visits: str | ByState | None = None
+    groups: FileName | Groups | None = None
+    visits: FileName | ByState | None = None
 
     @property
     def end_labels(self) -> tuple[str, ...]:
@@ -256,7 +260,7 @@ class Features(Section):
     """``[features]``: the features Phi."""
 
     size: Count | None = None
-    file: str | None = None
+    file: FileName | None = None
     matrix: Any = None
     kind: Literal["tabular", "aggregate", "matrix"] = Field(default_factory=_implied_kind)
     shrink: StrictBool = False
@@ -266,7 +270,7 @@ class Weights(Section):
     """``[weights]``: the weights of the states, w of DP-LSW and rho of DP-LSL."""
 
     kind: Literal["uniform"] | None = None
-    file: str | None = None
+    file: FileName | None = None
     values: ByState | None = None
 
 
@@ -285,7 +289,7 @@ class Arms(Section):
 class Actions(Enumeration):
     """``[actions]``: the actions, for values by state and action; none if no key is set."""
 
-    allowed: str | Annotated[dict[str, list[Label]], BeforeValidator(to_plain)] | None = None
+    allowed: FileName | Annotated[dict[str, list[Label]], BeforeValidator(to_plain)] | None = None
 
 
 class TargetPolicy(Section):

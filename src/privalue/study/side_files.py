@@ -24,8 +24,9 @@ import scipy.sparse as sp
 from pyarrow import csv as arrow_csv
 
 from privalue.core import Matrix, Vector
+from privalue.errors import one_line
 from privalue.ledger.files import read_whole
-from privalue.study.messages import one_line, refusal
+from privalue.study.messages import refusal
 from privalue.study.names import Label
 from privalue.study.sections import LARGEST, SMALLEST
 
@@ -54,7 +55,7 @@ class SideFile:
     def describe(self) -> dict[str, str]:
         """Return the entry of a release for this file, with its format unless it is CSV."""
         kind = {} if self.kind == "csv" else {"kind": self.kind}
-        return {"key": self.key, "name": self.name, "sha256": self.sha256, **kind}
+        return {"key": self.key, "name": Path(self.name).name, "sha256": self.sha256, **kind}
 
     def rows(self, columns: int) -> list[tuple[str, ...]]:
         """Return the cells of a CSV or Parquet table as texts, white space around them removed.

@@ -33,12 +33,12 @@ from typing import Any
 import numpy as np
 
 from privalue.core import MOST_LEVELS, Limits, Vector
-from privalue.errors import StudyError
+from privalue.errors import StudyError, one_line
 from privalue.ledger.files import read_whole
 from privalue.study.checks import check_sections, check_sizes, require
 from privalue.study.heuristics import decide_stages
 from privalue.study.keywords import KEYWORDS, place_keywords
-from privalue.study.messages import one_line, refusal, suggest
+from privalue.study.messages import refusal, suggest
 from privalue.study.policies import describe_policy
 from privalue.study.sections import SECTIONS, Section, Sections, Values, build_section
 from privalue.study.side_files import SideFiles
@@ -250,8 +250,8 @@ class Study(Sections, Tables):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        mechanism, states = self.mechanism.name, self.names.count
-        return f"Study({self.study.name!r}, states={states}, mechanism={mechanism!r})"
+        name, mechanism = self.study.name, self.mechanism.name
+        return f"Study({name!r}, states={self.names.count}, mechanism={mechanism!r})"
 
     # The keys: states; with arms, (arm, state), arm by arm; with actions, (state, action), state by
     # state

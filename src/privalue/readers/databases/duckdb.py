@@ -8,8 +8,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from privalue.errors import one_line
 from privalue.readers.databases.query import Batches, Query, quote, read_statement
-from privalue.readers.messages import data_error, one_line, render
+from privalue.readers.messages import data_error, render
 from privalue.readers.source import BATCH_ROWS
 
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
@@ -65,7 +66,7 @@ class DuckDbFile:
         """Translate DuckDB's errors into one line, with advice on memory and permissions."""
         try:
             yield
-        except (duckdb.Error, pa.ArrowException, OSError) as problem:
+        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as problem:
             reason = one_line(problem)
             if isinstance(problem, duckdb.OutOfMemoryException):
                 reason = render("duckdb-memory")

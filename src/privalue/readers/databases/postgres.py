@@ -6,11 +6,11 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any
 
-from privalue.errors import DataError, UnavailableError
+from privalue.errors import DataError, UnavailableError, one_line
 from privalue.ledger.addresses import is_unanswered, postgres_server
 from privalue.readers.databases.cursor import CursorDatabase
 from privalue.readers.databases.query import Query, read_statement
-from privalue.readers.messages import data_error, one_line, render
+from privalue.readers.messages import data_error, render
 
 # Volatile functions without side effects.
 _HARMLESS = set(read_statement("postgres-harmless").split())

@@ -6,9 +6,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from privalue.errors import one_line
 from privalue.readers.databases.cursor import CursorDatabase
 from privalue.readers.databases.query import Query, read_statement
-from privalue.readers.messages import data_error, one_line
+from privalue.readers.messages import data_error
 
 _READ_ACTIONS = {
     sqlite3.SQLITE_SELECT,
