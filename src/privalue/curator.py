@@ -51,7 +51,6 @@ from privalue.study import (
 )
 from privalue.version import VERSION
 
-StateMechanism = core.Ssp | core.Lsw | core.Lsl  # mechanisms that release values by state
 MOST_STORED = 900_000_000  # bytes: about the longest text that SQLite and PostgreSQL store
 _COUNTERS = (
     "trajectories",
@@ -177,7 +176,6 @@ class Diagnostics(core.Private):
         if isinstance(self.mechanism, core.Ope):
             results = self._policy_results(self.mechanism)
         else:
-            assert isinstance(self.mechanism, StateMechanism)
             results = self._state_results(self.mechanism)
         return {name: value for name, value in (common | results).items() if value is not None}
 
@@ -203,7 +201,7 @@ class Diagnostics(core.Private):
             "values": np.zeros(0),
         }
 
-    def _state_results(self, mechanism: StateMechanism) -> dict[str, Any]:
+    def _state_results(self, mechanism: core.Mechanism) -> dict[str, Any]:
         """Return the values by state and the standard deviations of their noise. PRIVATE."""
         results = {
             "surplus_visits": self.statistics.surplus_visits,
@@ -216,7 +214,7 @@ class Diagnostics(core.Private):
             results |= {"psi": noise.squared_sensitivity, "sigma": noise.sigma}
             if "bounds" in mechanism.stages:
                 results["likely_bounds"] = list(noise.bounds)
-        else:
+        elif isinstance(mechanism, core.mechanisms.SmoothMechanism):
             results["psi"] = mechanism.psi(self.statistics.counts)
         return results
 
@@ -265,7 +263,7 @@ def inspect(
     if isinstance(mechanism, core.Ssp) and "bounds" in mechanism.stages:
         numbers = mechanism.perturb(statistics, "bounds", {}).center.astype(np.float64)
         earlier = {"bounds": numbers}
-    if isinstance(mechanism, StateMechanism):
+    if not isinstance(mechanism, core.Ope):
         theta = planning.theta_before_noise(study, mechanism, statistics)
         noise = noise_by_state(mechanism, statistics, perturbation.deviations, earlier)
     return Diagnostics(
@@ -281,7 +279,7 @@ def inspect(
 
 
 def noise_by_state(
-    mechanism: StateMechanism,
+    mechanism: core.Mechanism,
     statistics: core.Statistics,
     sigma: float | core.Vector,
     earlier: core.Draw,
@@ -292,7 +290,7 @@ def noise_by_state(
     bounds that an earlier stage chose.
     """
     if not isinstance(mechanism, core.Ssp):
-        return sigma * planning.noise_factors(mechanism)
+        return np.asarray(sigma * planning.noise_factors(mechanism))
     noise, visits = mechanism.noise_after(earlier), np.maximum(statistics.counts, 1)
     centred = statistics.clamped_steps(noise.level) / visits - sum(noise.interval) / 2
     spread = np.hypot(noise.step_noise, centred * noise.count_noise)

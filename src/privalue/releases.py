@@ -689,7 +689,8 @@ class Release(Columns, Part):
         """Return the guarantee in one sentence; for a seeded experiment, that there is none."""
         from privalue.report import sentence  # noqa: PLC0415 - it imports this module
 
-        return sentence("guarantee", private=self.private, **dict(self.privacy))
+        one = bool(self.pooled_from) and self.releases_per_person is None
+        return sentence("guarantee", private=self.private, one_source=one, **dict(self.privacy))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Plot the values with their intervals; flagged values are hollow.

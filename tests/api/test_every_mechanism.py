@@ -6,10 +6,11 @@ import privalue as pv
 from privalue.core import MECHANISMS
 
 FAIR = {0: {0: 0.5, 1: 0.5}, 1: {0: 0.5, 1: 0.5}}
+BY_STATE = {"delta": 1e-6, "visits": [0.9, 0.5]}
 KEYS = {
-    "dp-ssp": {"delta": 1e-6},
-    "dp-lsw": {"delta": 1e-6},
-    "dp-lsl": {"delta": 1e-6},
+    "dp-ssp": BY_STATE,
+    "dp-lsw": BY_STATE,
+    "dp-lsl": BY_STATE,
     "dp-ope": {"actions": 2, "policy": {"target": FAIR, "behaviour": FAIR, "clip": 2.0}},
 }
 PEOPLE = [[(0, 0, 1.0), (1, 1, 0.0)], [(1, 0, 1.0)]] * 2000

@@ -43,7 +43,7 @@ def instances():
     small = study(2)
     with (
         # One thread: a tuple that another thread is building must not be looked at.
-        patch.object(local, "_map_in_order", lambda work, items, threads: map(work, items)),
+        patch.object(local, "_map_in_order", lambda work, items, *_: map(work, items)),
         patch.object(Contributions, "add", watched(Contributions.add)),
         patch.object(curator, "draw", watched(curator.draw)),
     ):

@@ -17,13 +17,14 @@ from privalue.cli.options import (
     require_absent,
 )
 from privalue.cli.terminal import print_description, print_sentence
+from privalue.core import MECHANISMS
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Plan
 from privalue.planning import plan as plan_study
 from privalue.readers import column_names
 from privalue.report import check as check_study
 from privalue.report import describe_plan, write_text
-from privalue.study import SMOOTH, study_template
+from privalue.study import study_template
 
 
 def init(
@@ -137,7 +138,7 @@ def _compare_mechanisms(
         raise UsageError("--all needs values by state, with --visits or --world and --trajectories")
     low, high = study.values.return_bounds
     rows = []
-    for name in ("dp-ssp", *SMOOTH):
+    for name in (name for name in MECHANISMS if name != "dp-ope"):
         row: dict[str, Any] = {"mechanism": name, "rmse": None, "why": ""}
         try:
             other = study.replace(mechanism=name)

@@ -67,10 +67,11 @@ def estimate(
     return {"theta": theta, "tables": tables}
 
 
-def theta_of(study: Study, mechanism: Ssp | Lsw | Lsl, draw: Draw) -> Vector:
+def theta_of(study: Study, mechanism: Mechanism, draw: Draw) -> Vector:
     """Return theta of a draw without tables, for planning, which needs hundreds of them."""
     if isinstance(mechanism, Ssp):
         return fit_draw(study, mechanism, draw).fit.theta
+    assert isinstance(mechanism, Lsw | Lsl)
     return solve_theta(mechanism, draw["values"])
 
 

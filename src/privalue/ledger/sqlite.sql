@@ -1,5 +1,5 @@
 -- A ledger in SQLite. `body` is hashed, and the database generates the other columns from it, so
--- that they cannot differ from it. The rules hold for every writer, whatever SQL they send.
+-- that they cannot differ from it. The rules hold for every writer who leaves them in force.
 -- Statements end with a semicolon and an empty line. postgresql.sql has the same rules.
 
 CREATE TABLE ledger_entries (

@@ -1,8 +1,8 @@
 """Store entries in SQLite or PostgreSQL; the database itself enforces the rules of a ledger.
 
 The column ``body`` is hashed. The database generates the other columns from it (all but
-``sequence`` and ``hash``), so that they cannot differ from it. Its rules hold for every writer,
-whatever SQL they send:
+``sequence`` and ``hash``), so that they cannot differ from it. Its rules hold for whatever SQL a
+writer sends; in SQLite, whoever may write the file can also remove them, which ``verify`` finds:
 
 - an entry follows the last one, by its number and the previous hash (primary key, trigger);
 - spent = spent before + cost, and only a ``declare`` changes the total (trigger);

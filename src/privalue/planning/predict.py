@@ -131,7 +131,7 @@ def _error(deviations: Vector, mask: NDArray[np.bool_]) -> float:
     return float(np.sqrt(np.mean(np.square(deviations[mask]))))
 
 
-def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Statistics) -> Vector:
+def theta_before_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -> Vector:
     """Return theta, fitted without noise or shrinkage. PRIVATE if the statistics are real.
 
     Only plans and the curator use it: the core computes nothing that a release does not need.
@@ -140,7 +140,7 @@ def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Sta
         terms = mechanism.terms
         means = statistics.mean_returns(terms.unvisited, pseudo_count=terms.pseudo_count)
         return lsw(means, mechanism.design)
-    if not isinstance(mechanism, Ssp):
+    if isinstance(mechanism, Lsl):
         return mechanism.center(statistics)
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
     if ridge is None:
@@ -150,10 +150,10 @@ def theta_before_noise(study: Study, mechanism: Ssp | Lsw | Lsl, statistics: Sta
 
 def _without_noise(study: Study, mechanism: Mechanism, statistics: Statistics) -> Vector:
     """Return the values, fitted without noise or shrinkage."""
-    if isinstance(mechanism, Ssp | Lsw | Lsl):
-        theta = theta_before_noise(study, mechanism, statistics)
-        return np.asarray(mechanism.design.values(theta))
-    return _values(study, mechanism, _draw(mechanism, statistics, None))
+    if isinstance(mechanism, Ope):
+        return _values(study, mechanism, _draw(mechanism, statistics, None))
+    theta = theta_before_noise(study, mechanism, statistics)
+    return np.asarray(mechanism.design.values(theta))
 
 
 def _draw(
@@ -182,7 +182,6 @@ def _values(study: Study, mechanism: Mechanism, draw: Draw) -> Vector:
     """Return the values of a release."""
     if isinstance(mechanism, Ope):
         return _policy_values(study, mechanism, draw["values"])
-    assert isinstance(mechanism, Ssp | Lsw | Lsl)
     theta = theta_of(study, mechanism, draw)
     return np.clip(mechanism.design.values(theta), *_bounds(mechanism, draw))
 

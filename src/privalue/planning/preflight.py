@@ -184,7 +184,7 @@ def warn_caller(text: str, code: str = "note") -> None:
     warnings.warn(PrivalueWarning(text, code=code), stacklevel=level)
 
 
-def noise_factors(mechanism: Lsw | Lsl) -> Vector:
+def noise_factors(mechanism: Mechanism) -> Vector:
     """Return the standard deviation of each value, divided by sigma.
 
     It is ||W^{-T} phi_s|| with whitened features, and ||phi_s|| without.

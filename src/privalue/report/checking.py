@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import Ope, calibration
+from privalue.core import calibration
 from privalue.curator import Prepared, prepare
 from privalue.planning import (
     Setting,
@@ -201,7 +201,7 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
     states = None if study.is_off_policy else study.limits.max_states_per_trajectory
     yield fact("study.limits", limit, most=states, each="state" if study.pairs is None else "pair")
     alpha, more = None, dict.fromkeys(("sigma", "beta", "delta"))
-    if isinstance(mechanism, Ope):
+    if mechanism is not None and mechanism.law.law == "laplace":
         alpha = mechanism.calibration.alpha
         more["sigma"] = mechanism.public_noise({}).sigma
     elif mechanism is not None:
