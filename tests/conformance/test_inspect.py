@@ -87,7 +87,7 @@ def twin(study, data):
 
 def assert_equal(result, expected):
     assert result["trajectories"] == expected["trajectories"]
-    assert result["counts"] == expected["counts"]
+    assert list(result["counts"]) == expected["counts"]
     for key in ("mean_returns", "theta", "values"):
         assert result[key] == pytest.approx(expected[key], abs=1e-6)
     for key in ("alpha", "beta", "psi", "sigma"):

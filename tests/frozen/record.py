@@ -73,7 +73,8 @@ def loaded(name: str, folder: Path = KEPT) -> Record:
 def of_curator(diagnostics: Any) -> Record:
     """What ``inspect`` gives, and sums of returns in steps of the grid, which are whole numbers."""
     steps = diagnostics.statistics.return_steps.tolist()
-    fields = diagnostics.private_columns()
+    columns = diagnostics.private_columns().items()
+    fields = {name: x.tolist() if hasattr(x, "tolist") else x for name, x in columns}
     return named({**fields, "return_steps": steps}, "private")
 
 
