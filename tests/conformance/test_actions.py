@@ -165,7 +165,7 @@ def minari_of(folder):
     states = [[(state, reward) for state, _, reward in one] for one in EPISODES]
     actions = [[action for _, action, _ in one] for one in EPISODES]
     space = gymnasium.spaces.Discrete(2)
-    return minari_dataset(folder, states, "hdf5", space=space, final=1, acting=(space, actions))
+    return minari_dataset(folder, states, space=space, final=1, acting=(space, actions))
 
 
 FORMS = {

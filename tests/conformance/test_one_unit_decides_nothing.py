@@ -238,15 +238,11 @@ def as_sqlite(folder):
 def as_workbook(folder):
     def make(rows):
         workbook = openpyxl.Workbook()
-        workbook.active.append(HEADING)
-        for row in rows:
-            try:
-                workbook.active.append(row)
-            except (ValueError, TypeError) as problem:
-                raise CannotHoldError from problem
         try:
+            for row in (HEADING, *rows):
+                workbook.active.append(row)
             workbook.save(folder / "d.xlsx")
-        except TypeError as problem:  # a time with a zone
+        except (ValueError, TypeError) as problem:  # such as a time with a zone
             raise CannotHoldError from problem
         return folder / "d.xlsx"
 
@@ -304,7 +300,7 @@ def test_an_episode_with_other_observations_in_minari(tmp_path):
     )
     box = gymnasium.spaces.Box(-np.inf, np.inf, (2,), dtype=np.float64)
     episodes = [[((40.0, 9.0), 0.5)], [((60.0, 1.0), 0.5)], [((60.0, 9.0), 1.0)]]
-    dataset = minari_dataset(tmp_path, episodes, "hdf5", box, (0.0, 0.0))
+    dataset = minari_dataset(tmp_path, episodes, box, (0.0, 0.0))
     assert statistics(dataset, dropping).counts.tolist() == [0, 1, 1, 1]
     import h5py
 

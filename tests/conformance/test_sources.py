@@ -317,7 +317,7 @@ def test_a_server_that_stops_between_rows_is_unavailable(place):
 
 def test_a_minari_dataset_by_name_folder_and_object(monkeypatch, tmp_path):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    dataset = minari_dataset(tmp_path, EPISODES, "hdf5")
+    dataset = minari_dataset(tmp_path, EPISODES)
     for data in (
         f"minari:{dataset.id}",
         dataset,
@@ -332,7 +332,7 @@ def test_a_minari_dataset_by_name_folder_and_object(monkeypatch, tmp_path):
 def test_an_observation_of_one_number_is_a_state(tmp_path):
     single = [[([state], reward) for state, reward in episode] for episode in EPISODES]
     space = gymnasium.spaces.MultiDiscrete([STATES])
-    data = minari_dataset(tmp_path, single, "hdf5", space, final=[STATES - 1])
+    data = minari_dataset(tmp_path, single, space, final=[STATES - 1])
     assert sums(data) == twin(EPISODES)
 
 

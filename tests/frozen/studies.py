@@ -182,7 +182,7 @@ def as_minari(folder: Path, rows: Rows) -> Path:
     from oracles.sources import minari_dataset
 
     episodes = rows.episodes()
-    return minari_dataset(folder, episodes, "hdf5", final=3).storage.data_path.parent
+    return minari_dataset(folder, episodes, final=3).storage.data_path.parent
 
 
 def as_spark(folder: Path, rows: Rows) -> Any:

@@ -63,9 +63,6 @@ def test_states_or_labels_that_a_ledger_cannot_store_are_refused(
         release_anyway(study, PEOPLE, ledger=ledger)
     else:
         require_refusal(study, ledger)
-    monkeypatch.setattr(curator, "MOST_STORED", 250)
-    with pytest.raises(pv.UsageError):
-        pv.release(exact_study(), "no such file.csv", ledger=ledger)
 
 
 def test_a_study_with_a_unique_fit_is_released(ledger):

@@ -131,12 +131,10 @@ def as_minari(place, heading, rows):
         [(state, reward) for _, _, state, reward in steps]
         for _, steps in itertools.groupby(rows, key=lambda row: row[0])
     ]
-    return minari_dataset(place.folder, episodes, "hdf5").storage.data_path.parent
+    return minari_dataset(place.folder, episodes).storage.data_path.parent
 
 
-def minari_dataset(
-    folder, episodes, data_format, space=None, final=STATES - 1, observed=np.array, acting=None
-):
+def minari_dataset(folder, episodes, space=None, final=STATES - 1, observed=np.array, acting=None):
     """A dataset in the storage ``folder``; every episode ends with the observation ``final``.
 
     ``acting`` is the space of actions, and those of each episode; all are 0 where it is left out.
@@ -165,7 +163,7 @@ def minari_dataset(
             buffers,
             observation_space=gymnasium.spaces.Discrete(STATES) if space is None else space,
             action_space=actions,
-            data_format=data_format,
+            data_format="hdf5",
             algorithm_name="none",
             author="nobody",
             author_email="nobody@example.org",

@@ -12,37 +12,6 @@ gymnasium = pytest.importorskip("gymnasium")
 CLIFF = max(name for name in gymnasium.registry if name.startswith("CliffWalking-v"))
 
 
-def walk_table(env, discount, policy):
-    """V by sweeping over env.P as it stands, no row for the final observation."""
-    table = env.unwrapped.P
-    values = np.zeros(len(table))
-    for _ in range(20_000):
-        fresh = np.array(
-            [
-                sum(
-                    policy[s, a] * p * (r + discount * (0 if done else values[t]))
-                    for a in table[s]
-                    for p, t, r, done in table[s][a]
-                )
-                for s in table
-            ]
-        )
-        if np.abs(fresh - values).max() < 1e-11:
-            return fresh
-        values = fresh
-    raise AssertionError("no convergence")
-
-
-@pytest.mark.parametrize("options", [{}, {"is_slippery": False}])
-def test_values_agree_with_sweeps_over_the_table(options):
-    env = gymnasium.make("FrozenLake-v1", **options)
-    policy = np.random.default_rng(1).dirichlet(np.ones(4), size=16)
-    world = pv.world(env, policy=policy, discount=0.95)
-    exact = world.values
-    assert parse_world(world.under("uniform").text).value == world.under("uniform").value
-    assert exact == pytest.approx(walk_table(env, 0.95, policy), abs=1e-9)
-
-
 def test_a_terminated_transition_ends_after_its_row():
     # Right, right, down, down, down, right: the way to the goal without slipping.
     way = {0: 2, 1: 2, 2: 1, 6: 1, 10: 1, 14: 2}

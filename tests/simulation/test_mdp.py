@@ -131,37 +131,3 @@ def test_the_best_policy_is_that_of_plain_value_iteration():
         policy = np.eye(3)[list(choice)]
         assert np.all(SMALL.mdp.under(policy).values <= SMALL.mdp.under(best).values + 1e-9)
     assert np.all(SMALL.mdp.q(best).max(axis=1) <= SMALL.mdp.under(best).values + 1e-9)
-
-
-def gambler(n, discount=1.0):
-    """A fair walk on 0..n from 1; both ends are absorbing, and n pays 1."""
-    table = np.zeros((n + 1, n + 1))
-    table[0, 0] = table[n, n] = 1
-    for s in range(1, n):
-        table[s, s - 1] = table[s, s + 1] = 0.5
-    return MarkovRewardProcess.tabular(
-        transitions=table,
-        rewards=np.eye(1, n + 1, n)[0],
-        start=np.eye(1, n + 1, 1)[0],
-        discount=discount,
-        absorbing=[0, n],
-    )
-
-
-def test_gamblers_ruin():
-    # Feller, An Introduction to Probability Theory, vol. I, chapter XIV: from s the walk reaches n
-    # before 0 with probability s / n, after s (n - s) steps on average.
-    n = 10
-    process = gambler(n)
-    assert process.values == pytest.approx(np.arange(n + 1) / n)
-    visits = process.visits
-    # From 1, reaching s before 0: 1 / s.
-    assert visits.single[1:] == pytest.approx(1 / np.arange(1, n + 1))
-    assert visits.single[0] == pytest.approx(1 - 1 / n)
-    assert visits.expected_length == pytest.approx((n - 1) + 1)
-    # To visit both of two inner states.
-    for s in range(1, n):
-        for other in range(s + 1, n + 1):
-            assert visits.joint[s, other] == pytest.approx(1 / other)
-    # Ruin after s was seen: from s, 0 comes before n with probability 1 - s / n.
-    assert visits.joint[3, 0] == pytest.approx((1 / 3) * (7 / 10))

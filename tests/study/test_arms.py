@@ -75,7 +75,7 @@ def test_dropping_units_makes_sizes_private():
 
 def test_truncations_of_minari_need_a_rule(tmp_path):
     silent = study(4, mechanism=SSP)
-    minari = minari_dataset(tmp_path, [[(0, 1.0)]], "hdf5")
+    minari = minari_dataset(tmp_path, [[(0, 1.0)]])
     with refused("truncated-rows-missing"):
         pv.inspect(silent, minari)
     kept = pv.inspect(silent.replace(truncated_rows="keep"), minari).statistics
