@@ -51,7 +51,7 @@ from privalue.study import (
 )
 from privalue.version import VERSION
 
-MOST_STORED = 900_000_000  # bytes: about the longest text that SQLite and PostgreSQL store
+MAX_STORED_BYTES = 900_000_000  # bytes: about the longest text that SQLite and PostgreSQL store
 _COUNTERS = (
     "trajectories",
     "surplus_trajectories",
@@ -668,7 +668,7 @@ def _request(study: Study) -> ReleaseRequest:
     """Return the ledger request for a release of the study."""
     if study.study.dataset is None:
         raise errors.UsageError("a ledger needs the name of the dataset: set [study] dataset")
-    if _text_bytes(study, 100 if study.mechanism.name in SMOOTH else 560) > MOST_STORED:
+    if _text_bytes(study, 100 if study.mechanism.name in SMOOTH else 560) > MAX_STORED_BYTES:
         raise errors.UsageError(
             f"{study.key_count} states are too large for a ledger; use fewer, or shorter labels"
         )

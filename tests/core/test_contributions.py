@@ -18,7 +18,7 @@ from privalue.core import (
     ARRAYS,
     COUNTERS,
     GRID_STEPS,
-    MOST_LEVELS,
+    MAX_LEVELS,
     Contributions,
     Integers,
     Limits,
@@ -202,7 +202,7 @@ def test_other_types_are_refused(place, kind):
 
 
 @pytest.mark.parametrize("low", [0.0, -(2.0**29), -(2.0**28)])
-@pytest.mark.parametrize("levels", range(2, MOST_LEVELS + 1))
+@pytest.mark.parametrize("levels", range(2, MAX_LEVELS + 1))
 def test_a_return_has_the_first_level_that_holds_it(levels, low):
     """At both sides of every level's ends; a step of the grid is a return of 1 here."""
     bounds = (low, low + GRID_STEPS)

@@ -58,7 +58,7 @@ def test_states_or_labels_that_a_ledger_cannot_store_are_refused(
 ):
     (tmp_path / "states.csv").write_text("\n".join(f"{at:0{digits}}" for at in range(3)))
     study = exact_study().replace(states=str(tmp_path / "states.csv"))
-    monkeypatch.setattr(curator, "MOST_STORED", 100_000)
+    monkeypatch.setattr(curator, "MAX_STORED_BYTES", 100_000)
     if fits:
         release_anyway(study, PEOPLE, ledger=ledger)
     else:

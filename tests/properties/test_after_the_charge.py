@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import PROMISE, in_sections, mechanism_for
-from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, PublicSize, Ssp, Statistics
+from privalue.core import GRID_STEPS, MAX_TRAJECTORIES, PublicSize, Ssp, Statistics
 from privalue.curator import draw_release, prepare, rehearse
 from privalue.estimate import estimate, values
 
@@ -36,7 +36,7 @@ BOUNDS = [
 ]
 SIZES = [1e-30, 1e-9, 0.3, 1.0, 40.0, 1e9, 1e30]
 RIDGES = [1e-30, 1e-13, 1e-3, 1.0, 500.0, 1e12, 1e30]
-MANY = [1, 2, 500, 501, 10**6, MOST_TRAJECTORIES]
+MANY = [1, 2, 500, 501, 10**6, MAX_TRAJECTORIES]
 
 
 @st.composite
@@ -136,8 +136,8 @@ def made_up(study, draw):
     add_remove = study.privacy.neighbours == "add-remove"
     by_person = study.privacy.unit == "person"
     units = None if add_remove else m
-    most = MOST_TRAJECTORIES if add_remove else m * study.limits.max_trajectories_per_person
-    most = min(most, MOST_TRAJECTORIES)
+    most = MAX_TRAJECTORIES if add_remove else m * study.limits.max_trajectories_per_person
+    most = min(most, MAX_TRAJECTORIES)
     trajectories = min(m, most)
     count = st.sampled_from([0, 1, trajectories // 2, max(trajectories - 1, 0), trajectories])
     counts = np.array([draw(count) for _ in range(study.names.count)], dtype=np.int64)

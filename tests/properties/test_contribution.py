@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracles import contribution as slow
 from oracles.limits import smooth_lsl, smooth_lsw
 from oracles.ridge import smooth_ridge
-from privalue.core import MOST_TRAJECTORIES, Design
+from privalue.core import MAX_TRAJECTORIES, Design
 from privalue.core.sensitivity import TOLERANCE
 from privalue.study import aggregation
 
@@ -204,7 +204,7 @@ class Pair:
     @property
     def cap(self):
         """The public cap of a count: U L, or what the software takes where U is not public."""
-        return len(self.here) * self.persons if self.replaced else MOST_TRAJECTORIES
+        return len(self.here) * self.persons if self.replaced else MAX_TRAJECTORIES
 
     @property
     def reach(self):

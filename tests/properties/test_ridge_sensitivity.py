@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oracles import contribution
 from oracles.ridge import least_ridge_psi, most_ridge_psi, smooth_ridge
-from privalue.core import MOST_TRAJECTORIES, Design
+from privalue.core import MAX_TRAJECTORIES, Design
 from privalue.core.sensitivity import TOLERANCE
 from privalue.study import aggregation
 
@@ -84,13 +84,13 @@ def arguments(returns):
     **{**SETTINGS, "beta": st.floats(0.02, 2.0), "size": st.sampled_from([0, 1, 2, 3, 5])},
     per_person=st.sampled_from([1, 2, 7, 50]),
     touched=st.sampled_from([None, 1, 2, 3, 4, 5, 9]),
-    spare=st.sampled_from([0, 13, MOST_TRAJECTORIES]),
+    spare=st.sampled_from([0, 13, MAX_TRAJECTORIES]),
 )
 def test_steps_and_terms_against_brute_force(
     counts, rho, ridge, beta, returns, size, per_person, touched, spare
 ):
     built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.array(rho))
-    cap = min(max(*counts, 1) + spare, MOST_TRAJECTORIES)
+    cap = min(max(*counts, 1) + spare, MAX_TRAJECTORIES)
     public = {"ridge": ridge, "trajectories": cap, "per_person": per_person, "touched": touched}
     actual = smooth_ridge(np.array(counts), built, beta=beta, **public, **arguments(returns))
     if size == 0:

@@ -7,7 +7,7 @@ import pytest
 def little_memory():
     """Allow limits so small that small tables take several passes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privalue.readers.local.LEAST_MEMORY", 0)
+        patch.setattr("privalue.readers.local.MIN_MEMORY", 0)
         yield
 
 
@@ -19,4 +19,4 @@ def small_batches(monkeypatch):
     monkeypatch.setattr("privalue.readers.episodes.BATCH_ROWS", 5)
     monkeypatch.setattr("privalue.readers.files.READ_ROWS", 7)
     monkeypatch.setattr("privalue.readers.csv.BLOCK_BYTES", 100)
-    monkeypatch.setattr("privalue.readers.local.LEAST_BYTES", 2000)
+    monkeypatch.setattr("privalue.readers.local.MIN_ROW_BYTES", 2000)

@@ -13,7 +13,7 @@ from oracles.reading import statistics
 from oracles.refusals import refused
 from oracles.studies import study, study_file
 from privalue.cli import run
-from privalue.core import MOST_TRAJECTORIES
+from privalue.core import MAX_TRAJECTORIES
 from privalue.study import declared_size, public_size
 
 COLUMNS = ["person", "trajectory", "step", "state", "reward"]
@@ -116,7 +116,7 @@ def test_no_size_is_counted_where_units_may_be_dropped():
     assert one.trajectories != two.trajectories
     for result in (one, two):
         size = public_size(dropping, result)
-        assert (size.units, size.most_count, size.trajectories) == (None, MOST_TRAJECTORIES, None)
+        assert (size.units, size.most_count, size.trajectories) == (None, MAX_TRAJECTORIES, None)
     counted = study(3, data=data, study={"trajectories": 7})
     assert public_size(counted, one).trajectories == 7
     assert declared_size(study(3)).units is None

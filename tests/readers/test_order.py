@@ -120,7 +120,7 @@ def test_persons_are_whole_across_every_boundary(people, most, text, seed, part)
     ordered = pd.DataFrame(rows, columns=table.columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("privalue.readers.tables.BATCH_ROWS", part)
-        patch.setattr(local, "LEAST_BYTES", 1000)
+        patch.setattr(local, "MIN_ROW_BYTES", 1000)
         passes = record_passes(patch)
         result = [statistics(ordered, by_person), statistics(table, by_person, memory=1)]
         assert passes[0] == "in_order"

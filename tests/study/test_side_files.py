@@ -200,7 +200,7 @@ def test_sparse_matrices_are_checked_before_they_are_used(tmp_path, form, part, 
 
 def test_archives_are_held_to_what_they_may_unpack_to(tmp_path, monkeypatch):
     parts = parts_of("csr")
-    monkeypatch.setattr("privalue.study.side_files.MOST_ARRAY", 100_000)
+    monkeypatch.setattr("privalue.study.side_files.MAX_ARRAY", 100_000)
     load(tmp_path, parts)
     with refused("side-file-damaged"):
         load(tmp_path, {**parts, "more": np.zeros(20_000)})
@@ -263,7 +263,7 @@ def test_invalid_headers_of_arrays_are_refused_in_one_line(tmp_path, content, ca
 @pytest.mark.parametrize("most", [1_000_000, 100_000])
 def test_a_label_that_is_repeated_takes_its_bytes_once(tmp_path, most, monkeypatch):
     """A table that is small with a dictionary would take 200 MB as separate texts."""
-    monkeypatch.setattr("privalue.study.side_files.MOST_ARRAY", most)
+    monkeypatch.setattr("privalue.study.side_files.MAX_ARRAY", most)
     label = pa.array([" " + "x" * 10_000])
     column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), label)
     pq.write_table(pa.table({"state": column}), tmp_path / "table.parquet", store_schema=False)

@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 from privalue.cli.console import SafeConsole, print_line
 from privalue.report import Description, Listing, say_notice, sentence
 
-MOST_ROWS = 50
+MAX_ROWS = 50
 _STYLES = {"stop": "bold red", "warn": "bold yellow", "note": "yellow"}
 
 
@@ -41,9 +41,9 @@ def print_description(
         head = f"{sentence(description.verdict)} " if with_verdict and not number else ""
         console.print(head + say_notice(notice), style=_STYLES[notice.severity], soft_wrap=True)
     for table in description.tables:
-        print_listing(table.listing(description.level, MOST_ROWS), console)
-        if len(table) > MOST_ROWS:
-            console.print(sentence("more_rows", count=len(table) - MOST_ROWS))
+        print_listing(table.listing(description.level, MAX_ROWS), console)
+        if len(table) > MAX_ROWS:
+            console.print(sentence("more_rows", count=len(table) - MAX_ROWS))
     for name in sections:
         facts = [(fact.label, str(fact)) for fact in description.section(name)]
         if facts:

@@ -15,14 +15,14 @@ from privalue.core import calibration, mechanisms
 from privalue.core.contributions import ARRAYS, COUNTERS, BatchRange, Contributions, Statistics
 from privalue.core.design import Design, Matrix, lsl, lsw
 from privalue.core.kernel import GRID_STEPS, Integers, Vector, jit, unit_hash
-from privalue.core.limits import MOST_LEVELS, MOST_TRAJECTORIES, Limits, PublicSize
+from privalue.core.limits import MAX_LEVELS, MAX_TRAJECTORIES, Limits, PublicSize
 from privalue.core.mechanisms import MECHANISMS, Draw, Lsl, Lsw, Mechanism, Ope, Ssp, Terms, draw
 from privalue.core.noise import Entropy, OperatingSystemEntropy
 from privalue.core.private import Private, sealed
 from privalue.core.sensitivity import LslSensitivity, LswSensitivity, visit_sensitivity
 
 __all__ = [
-    "ARRAYS", "COUNTERS", "GRID_STEPS", "MECHANISMS", "MOST_LEVELS", "MOST_TRAJECTORIES",
+    "ARRAYS", "COUNTERS", "GRID_STEPS", "MAX_LEVELS", "MAX_TRAJECTORIES", "MECHANISMS",
     "BatchRange", "Contributions", "Design", "Draw", "Entropy", "Integers", "Limits", "Lsl",
     "LslSensitivity", "Lsw", "LswSensitivity", "Matrix", "Mechanism", "Ope",
     "OperatingSystemEntropy", "Private", "PublicSize", "Ssp", "Statistics", "Terms", "Vector",

@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 
 from privalue.core import kernel
 from privalue.core.kernel import GRID_STEPS, WHOLE_SPAN, Integers, Vector
-from privalue.core.limits import MOST_TRAJECTORIES, Limits
+from privalue.core.limits import MAX_TRAJECTORIES, Limits
 from privalue.core.private import Private, sealed
 from privalue.errors import BoundaryError, DataError
 
@@ -110,8 +110,8 @@ class Statistics(Private):
             array = np.array(getattr(self, name), dtype=np.int64)
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        if self.trajectories > MOST_TRAJECTORIES:
-            raise DataError(f"more than {MOST_TRAJECTORIES} trajectories: sums would not be exact")
+        if self.trajectories > MAX_TRAJECTORIES:
+            raise DataError(f"more than {MAX_TRAJECTORIES} trajectories: sums would not be exact")
         # For every source, also a merge: no key has more visits than there are trajectories, nor
         # larger returns.
         counts, steps, most = self.counts, self.return_steps, self.counts * GRID_STEPS

@@ -36,8 +36,8 @@ from typing import Literal
 from privalue.core.kernel import GRID_STEPS
 from privalue.errors import StudyError, read_texts
 
-MOST_LEVELS = 12
-MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
+MAX_LEVELS = 12
+MAX_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
 
 
 def refusal(code: str, **facts: object) -> StudyError:
@@ -78,7 +78,7 @@ class Limits:
             self.neighbours in ("replace-one", "add-remove"),
             min(self.keys, per_trajectory, self.max_trajectories_per_person) >= 1,
             self.arms >= 1 and self.keys % self.arms == 0,
-            1 <= self.levels <= MOST_LEVELS,
+            1 <= self.levels <= MAX_LEVELS,
             0 < self.discount <= 1,  # NaN would pass every later check
             -1e300 <= low < high <= 1e300,
             self.reward_bounds[0] <= self.reward_bounds[1],
@@ -179,7 +179,7 @@ class PublicSize:
         """
         if not limits.size_is_public:
             # Nothing may be counted: every count is bounded by the software's own limit.
-            return cls(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
+            return cls(units=None, most_count=MAX_TRAJECTORIES, trajectories=declared)
         if limits.counts_trajectories:
             return cls(units=trajectories, most_count=trajectories or 1, trajectories=trajectories)
         # U persons with at most L trajectories each: the data's own m would be a private cap.

@@ -15,7 +15,7 @@ from privalue.core import Draw, Ssp, Vector
 from privalue.estimate.ratios import Ratios, normal_quantile
 from privalue.releases import ReleasedStage, Restriction, Share, StageChoice
 
-_MOST_ODDS = 1e12
+_MAX_ODDS = 1e12
 _NO_NOISE = 1e-12  # of a public number, relatively
 
 
@@ -69,7 +69,7 @@ def _share_beyond(mechanism: Ssp, histogram: Vector, bound: int, level: float) -
         sum_noise=np.array([noise * len(beyond) ** 0.5]),
         count_noise=np.array([_NO_NOISE * base if is_public else noise * len(inside) ** 0.5]),
         centre=0.0,
-        bounds=(0.0, 1.0 if is_public else _MOST_ODDS),
+        bounds=(0.0, 1.0 if is_public else _MAX_ODDS),
     )
     ends = odds.intervals(normal_quantile(level, len(histogram) - 1))
     low, high = (float(end[0]) if is_public else float(end[0] / (1 + end[0])) for end in ends)

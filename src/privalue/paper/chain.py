@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privalue.core import GRID_STEPS, MOST_TRAJECTORIES, Integers, Vector
+from privalue.core import GRID_STEPS, MAX_TRAJECTORIES, Integers, Vector
 from privalue.errors import UsageError
 from privalue.simulation import World
 
@@ -64,10 +64,8 @@ def chain_statistics(
     """
     if world.name != "chain":
         raise UsageError(f"the world is {world.text!r}; direct statistics are for 'chain' only")
-    if not 1 <= trajectories <= MOST_TRAJECTORIES:
-        raise UsageError(
-            f"trajectories is {trajectories}; it must be from 1 to {MOST_TRAJECTORIES}"
-        )
+    if not 1 <= trajectories <= MAX_TRAJECTORIES:
+        raise UsageError(f"trajectories is {trajectories}; it must be from 1 to {MAX_TRAJECTORIES}")
     low, high = returns
     if not (np.isfinite([low, high]).all() and low < high):
         raise UsageError(f"returns is {returns!r}; it must be two finite numbers, the lower first")

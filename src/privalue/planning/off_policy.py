@@ -33,7 +33,7 @@ from privalue.simulation import World
 from privalue.study import Study
 
 CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-_WORK, _MOST_POINTS = 2**31, 2**15  # additions, and points of the grid of x
+_WORK, _MAX_POINTS = 2**31, 2**15  # additions, and points of the grid of x
 _LOG_RANGE = 14.0  # the grid of x ends where less than e^-14 of a weight is left
 _DRAWS = 2**17
 
@@ -71,7 +71,7 @@ def least_kept_mass(target: Vector, behaviour: Vector, clip: float, steps: int) 
     down = -float(shifts.min(initial=0.0))
     highest = math.log(clip) + _LOG_RANGE  # beyond it V is 0
     lowest = -min(steps * down, _LOG_RANGE) - 1.0  # smaller x are moved up to it
-    points = int(np.clip(_WORK // (steps * target.size), 512, _MOST_POINTS))
+    points = int(np.clip(_WORK // (steps * target.size), 512, _MAX_POINTS))
     step = (highest - lowest) / points
     zero = math.ceil(-lowest / step)
     moves = np.ceil(np.minimum(shifts / step, points)).astype(np.int64)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privalue.core import MOST_TRAJECTORIES, Vector
+from privalue.core import MAX_TRAJECTORIES, Vector
 from privalue.errors import StudyError, UsageError, plural
 from privalue.estimate import SUPPORTED, key_labels
 from privalue.planning import solve as solvers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 VISITS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 SHARES = (0.5, 0.1, 0.01)  # widths of intervals, as shares of the range of returns
-MOST_STATES = 100_000  # an overall error is predicted for at most this many states
+MAX_STATES = 100_000  # an overall error is predicted for at most this many states
 _EPSILONS = (0.25, 1.0, 4.0)  # in a plot, as multiples of the study's own
 _VARIES = 2.0  # a notice warns if one release in twenty exceeds this multiple of the mean error
 
@@ -238,7 +238,7 @@ def plan(
         quantity = solve or "trajectories"
         answer = solvers.solve_error(study, source, m, target_rmse, quantity)
         if m is None:  # plan with the number that the answer found
-            m = int(answer.value or MOST_TRAJECTORIES)
+            m = int(answer.value or MAX_TRAJECTORIES)
             setting = replace(setting, trajectories=m)
     has_bounds_stage = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
     relative = has_bounds_stage and setting.world is None
@@ -281,9 +281,9 @@ def _setting(
     """Check the arguments of a plan besides the study."""
     m = study.study.trajectories if trajectories is None else trajectories
     is_whole = isinstance(m, int) and not isinstance(m, bool)
-    if m is not None and not (is_whole and 1 <= m <= MOST_TRAJECTORIES):
+    if m is not None and not (is_whole and 1 <= m <= MAX_TRAJECTORIES):
         raise UsageError(
-            sentence("question", "trajectories", most=MOST_TRAJECTORIES),
+            sentence("question", "trajectories", most=MAX_TRAJECTORIES),
             code="trajectories-out-of-range",
             argument=("trajectories", m),
         )
@@ -341,7 +341,7 @@ def _useful(widths: HalfWidth) -> tuple[Threshold, ...]:
 def _prediction(study: Study, setting: Setting) -> Prediction | None:
     """Return the error of synthetic releases; None if nothing is known of visits."""
     m = setting.trajectories
-    if m is None or study.key_count > MOST_STATES:
+    if m is None or study.key_count > MAX_STATES:
         return None
     source = setting.synthetic(study)
     return None if source is None else predict(study, source, m)
@@ -419,8 +419,8 @@ def _notices(
         if unvisited:
             rest = f" and {len(unvisited) - 5:,} more" if len(unvisited) > 5 else ""
             yield notice("unvisited", names=", ".join(map(str, unvisited[:5])) + rest)
-    elif setting.has_visits and study.key_count > MOST_STATES:
-        yield notice("too-many-states", most=MOST_STATES)
+    elif setting.has_visits and study.key_count > MAX_STATES:
+        yield notice("too-many-states", most=MAX_STATES)
     yield from _release_notices(study, setting.trajectories)
 
 

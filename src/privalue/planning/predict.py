@@ -31,8 +31,8 @@ from privalue.planning.synthetic import SEED, Synthetic
 from privalue.study import Study, declared_size, resolve, ridge_of
 
 NOISES = 2  # draws of noise for each draw of statistics
-_FEWEST, _MOST = 16, 400  # synthetic data sets
-_MOST_VALUES = 3_000_000  # held in memory at once
+_MIN_DATA_SETS, _MAX_DATA_SETS = 16, 400  # synthetic data sets
+_MAX_VALUES = 3_000_000  # held in memory at once
 _PRECISE = 0.015  # sampling stops at this standard error, relative to the mean error
 
 
@@ -91,7 +91,7 @@ def predict(
     generator = np.random.default_rng(SEED)
     noisy, ranges = list[Vector](), list[float]()
     errors, noiseless_errors = list[float](), list[float]()
-    most = int(np.clip(_MOST_VALUES // len(source.values), _FEWEST, _MOST))
+    most = int(np.clip(_MAX_VALUES // len(source.values), _MIN_DATA_SETS, _MAX_DATA_SETS))
     # A stage's rare choices cause most of the uncertainty, and a few data sets do not show them.
     has_fixed_draws = draws is not None or len(mechanism.stages) > 1
     while len(noiseless_errors) < (draws or most) and (has_fixed_draws or not _is_precise(errors)):
@@ -119,7 +119,7 @@ def predict(
 
 def _is_precise(errors: list[float]) -> bool:
     """Return whether the standard error of the mean error is small enough to stop."""
-    if len(errors) < NOISES * _FEWEST:
+    if len(errors) < NOISES * _MIN_DATA_SETS:
         return False
     by_data_set = np.reshape(errors, (-1, NOISES)).mean(axis=1)
     deviation = float(by_data_set.std(ddof=1))

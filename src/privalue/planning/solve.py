@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import scipy
 
-from privalue.core import MOST_TRAJECTORIES
+from privalue.core import MAX_TRAJECTORIES
 from privalue.errors import UsageError
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.predict import mechanism_of_study, predict
@@ -14,7 +14,7 @@ from privalue.planning.sentences import sentence
 from privalue.planning.synthetic import Synthetic
 from privalue.study import Study
 
-LEAST_EPSILON, MOST_EPSILON = 0.001, 20.0
+MIN_EPSILON, MAX_EPSILON = 0.001, 20.0
 _FEW_DRAWS, _MANY_DRAWS = 16, 100  # for a search; and for its end
 _PRECISION = 0.01  # of a logarithm
 
@@ -70,7 +70,7 @@ def epsilon_for_half_width(
         widths = HalfWidth.of(candidate, mechanism_of_study(candidate, trajectories)).middle
         return float(widths.at(people)) / widths.reach
 
-    value = find_least(width, half_width / reach, LEAST_EPSILON, MOST_EPSILON)
+    value = find_least(width, half_width / reach, MIN_EPSILON, MAX_EPSILON)
     return Answer(quantity="epsilon", measure="half_width", target=half_width, value=value)
 
 
@@ -95,9 +95,9 @@ def solve_error(
             return predict(candidate, source, trajectories or 1, draws=draws).rmse
         return predict(study, source, math.ceil(value), draws=draws).rmse
 
-    ends = (LEAST_EPSILON, MOST_EPSILON)
+    ends = (MIN_EPSILON, MAX_EPSILON)
     if quantity == "trajectories":
-        ends = (1.0, float(MOST_TRAJECTORIES))
+        ends = (1.0, float(MAX_TRAJECTORIES))
     value = find_least(error, rmse, *ends, verify=lambda x: error(x, _MANY_DRAWS))
     return Answer(quantity=quantity, measure="rmse", target=rmse, value=value)
 

@@ -16,12 +16,12 @@ from privalue.errors import StudyError
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.predict import mechanism_of_study, predict
 from privalue.planning.sentences import sentence
-from privalue.planning.solve import MOST_EPSILON
+from privalue.planning.solve import MAX_EPSILON
 from privalue.planning.synthetic import FromVisits, FromWorld, Synthetic
 from privalue.simulation import World, return_range
 from privalue.study import Study, implied_returns
 
-MOST_SUGGESTIONS = 4
+MAX_SUGGESTIONS = 4
 _WORTHWHILE = 0.95  # a change that leaves more than this share of the error is not suggested
 _FEW_STATES = 2  # the suggested limit of states per trajectory if nothing else is known
 _DRAWS = 40
@@ -89,7 +89,7 @@ def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
         after = assess(change.study, setting, high - low, change.reach)
         if after <= _WORTHWHILE * before:
             result.append(Suggestion(change.code, change.text, measure, before, after))
-    return tuple(sorted(result, key=lambda suggestion: suggestion.after)[:MOST_SUGGESTIONS])
+    return tuple(sorted(result, key=lambda suggestion: suggestion.after)[:MAX_SUGGESTIONS])
 
 
 def _rmse(study: Study, setting: Setting, *_: float) -> float:
@@ -177,5 +177,5 @@ def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
 
 def _more_epsilon(study: Study, _: Setting) -> Iterator[_Change]:
     epsilon = 2 * study.privacy.epsilon
-    if epsilon <= MOST_EPSILON:
+    if epsilon <= MAX_EPSILON:
         yield _Change("epsilon", study.replace(epsilon=epsilon), epsilon=epsilon)

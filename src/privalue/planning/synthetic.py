@@ -29,9 +29,9 @@ from privalue.simulation import MDP, Episodes, MarkovRewardProcess, World, simul
 from privalue.study import Study
 
 SEED = 20160620
-_MOST_ROWS, _MOST_TRAJECTORIES, _PILOT = 4_000_000, 200_000, 500  # simulated
-_MOST_CELLS = 2**22  # numbers by batch, key and level, held in memory at once
-_FEWEST_BATCHES, _BATCHES_PER_SUM = 256, 64  # batches to draw from, and to add up for a data set
+_MAX_ROWS, _MAX_TRAJECTORIES, _PILOT = 4_000_000, 200_000, 500  # simulated
+_MAX_CELLS = 2**22  # numbers by batch, key and level, held in memory at once
+_MIN_BATCHES, _BATCHES_PER_SUM = 256, 64  # batches to draw from, and to add up for a data set
 _BY_KEY = (
     "counts",
     "return_steps",
@@ -84,8 +84,8 @@ class FromWorld:
     def _batch_size(self, trajectories: int) -> int:
         """Return the trajectories of a batch: a power of two, so that only a few sizes occur."""
         cells = self._rows.keys * (1 + 2 * self._study.limits.levels)
-        most = max(self._rows.trajectories // _FEWEST_BATCHES, 1)
-        least = -(-self._rows.trajectories * cells // _MOST_CELLS)
+        most = max(self._rows.trajectories // _MIN_BATCHES, 1)
+        least = -(-self._rows.trajectories * cells // _MAX_CELLS)
         target = min(max(trajectories // _BATCHES_PER_SUM, 1), most)
         return max(1 << (target.bit_length() - 1), 1 << max(least - 1, 0).bit_length())
 
@@ -150,7 +150,7 @@ def _simulate(world: World, has_actions: bool) -> Episodes:
         return simulate_episodes(world, trajectories=trajectories, seed=SEED, actions=has_actions)
 
     length = len(rows(_PILOT)) / _PILOT
-    return rows(int(np.clip(_MOST_ROWS / length, _PILOT, _MOST_TRAJECTORIES)))
+    return rows(int(np.clip(_MAX_ROWS / length, _PILOT, _MAX_TRAJECTORIES)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

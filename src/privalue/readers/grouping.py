@@ -16,7 +16,7 @@ from privalue.core import Integers, Private, jit, sealed, unit_hash
 from privalue.readers.rows import Rows
 
 PARTITIONS = 512
-_MOST_BITS = 63  # of ids and a step that are sorted as one number
+_MAX_KEY_BITS = 63  # of ids and a step that are sorted as one number
 
 
 def span_of(partition: int, partitions: int = PARTITIONS) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def sort(parts: Sequence[Rows]) -> Rows:
     columns = [*flat.T, rows.steps]
     lows = [int(column.min()) for column in columns]
     sizes = [(int(c.max()) - low).bit_length() for c, low in zip(columns, lows, strict=True)]
-    if sum(sizes) > _MOST_BITS:
+    if sum(sizes) > _MAX_KEY_BITS:
         return rows.select(np.lexsort(columns[::-1]))
     sort_keys = np.zeros(len(rows), np.uint64)
     for column, low, bits in zip(columns, lows, sizes, strict=True):

@@ -29,10 +29,10 @@ from privalue.readers.messages import data_error
 from privalue.readers.rows import Encoder, Rows
 from privalue.readers.source import Progress, Source, Task
 
-MOST_THREADS = 1024
-LEAST_MEMORY = 64_000_000  # bytes: the smallest limit that is accepted
+MAX_THREADS = 1024
+MIN_MEMORY = 64_000_000  # bytes: the smallest limit that is accepted
 RESERVED_BYTES = 608 << 20  # for the program itself, and for batches being read
-LEAST_BYTES = 1 << 24  # for rows, however small the limit is
+MIN_ROW_BYTES = 1 << 24  # for rows, however small the limit is
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 _Item = TypeVar("_Item")
@@ -62,8 +62,8 @@ def require_threads(threads: int | None) -> int:
     """Return a number of threads, or the number of cores for None; raise UsageError."""
     if threads is None:
         return usable_cores()
-    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
-        allowed = f"it must be a whole number from 1 to {MOST_THREADS}"
+    if type(threads) is not int or not 1 <= threads <= MAX_THREADS:
+        allowed = f"it must be a whole number from 1 to {MAX_THREADS}"
         raise UsageError(allowed, code="out-of-range", argument=("threads", threads))
     return threads
 
@@ -73,7 +73,7 @@ def require_memory(memory: int | str | None) -> int:
     if memory is None:
         return default_memory()
     with suppress(ValidationError):
-        if LEAST_MEMORY <= (size := TypeAdapter(ByteSize).validate_python(memory)) <= 2**50:
+        if MIN_MEMORY <= (size := TypeAdapter(ByteSize).validate_python(memory)) <= 2**50:
             return int(size)
     allowed = "it must be at least 64MB, such as 500MB or 2GB"
     raise UsageError(allowed, code="out-of-range", argument=("memory", memory))
@@ -178,7 +178,7 @@ class _Reading:
     def in_any_order(self, memory: int) -> Statistics:
         """Group rows by unit, in one pass over the source for as many units as fit into memory."""
         total, left_out, first, self.done = Contributions(self.limits), 0, 0, 0
-        capacity = max(memory - RESERVED_BYTES, memory // 8, LEAST_BYTES)
+        capacity = max(memory - RESERVED_BYTES, memory // 8, MIN_ROW_BYTES)
         while first < grouping.PARTITIONS:
             batches, last, left_out = self._gather(first, capacity)
             occupied = (p for p in range(first, last) if any(len(batch[p]) for batch in batches))

@@ -21,9 +21,9 @@ from privalue.report.tables import describe_tables
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_ROWS = 40  # with more values, these are columns
-_MOST_NAMES = 16  # the most columns with a label
-_MOST_LARGE = 300  # the most columns with large marks
+_MAX_ROWS = 40  # with more values, these are columns
+_MAX_LABELS = 16  # the most columns with a label
+_MAX_LARGE = 300  # the most columns with large marks
 # Okabe and Ito's colours, which most colour-blind people can distinguish
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 ENDINGS = (".png", ".svg", ".pdf")
@@ -78,7 +78,7 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
     names = [list(map(str, column)) for head, column in table.labels.items() if head != table.by]
     first = next(iter(groups.values()), [])
     labels = [", ".join(column[at] for column in names) for at in first]
-    is_rows = len(labels) <= _MOST_ROWS
+    is_rows = len(labels) <= _MAX_ROWS
     axes = _axes(ax, _size(table))
     lines = axes.hlines if is_rows else axes.vlines
     for number, (name, places) in enumerate(groups.items()):
@@ -89,7 +89,7 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
                 low, high = ends[0][places], ends[1][places]
                 lines(along, low, high, color=colour, lw=width, alpha=alpha)
         hollow, values = np.isin(places, table.flagged), table.value[places]
-        style = {"edgecolor": colour, "s": 24 if len(places) <= _MOST_LARGE else 4, "zorder": 3}
+        style = {"edgecolor": colour, "s": 24 if len(places) <= _MAX_LARGE else 4, "zorder": 3}
         for mask, face, label in ((~hollow, colour, name or "value"), (hollow, "white", "")):
             points = (values, along) if is_rows else (along, values)
             at = [end[mask] for end in points]
@@ -111,7 +111,7 @@ def plot_table(table: Table, ax: "Axes | None" = None, *, private: bool) -> "Axe
 
 
 def _label_rows(axes: Any, labels: list[str], *, is_rows: bool) -> None:
-    step = 1 if is_rows else -(-len(labels) // _MOST_NAMES)
+    step = 1 if is_rows else -(-len(labels) // _MAX_LABELS)
     at = np.arange(0, len(labels), step)
     texts = [_literal(textwrap.shorten(labels[place], 32, placeholder="…")) for place in at]
     if is_rows:
@@ -134,4 +134,4 @@ def _axes(ax: Any, size: tuple[float, float]) -> Any:
 
 
 def _size(table: Table) -> tuple[float, float]:
-    return 7.0, 1.6 + 0.28 * len(table) if len(table) <= 2 * _MOST_ROWS else 4.0
+    return 7.0, 1.6 + 0.28 * len(table) if len(table) <= 2 * _MAX_ROWS else 4.0

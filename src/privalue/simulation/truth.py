@@ -31,7 +31,7 @@ from privalue.simulation.episodes import CUT
 from privalue.simulation.mdp import MarkovRewardProcess, return_range
 from privalue.simulation.worlds import World
 
-MOST_STATES = 5_000  # the computation of visit probabilities takes seconds
+MAX_STATES = 5_000  # the computation of visit probabilities takes seconds
 
 
 def write_truth(
@@ -112,7 +112,7 @@ def _study(world: World, trajectories: int, *, actions: bool, truncated: bool) -
 def _max_states(world: World, *, actions: bool) -> int | None:
     """Return H: 1.5 times the expected distinct states (or rows); None if H would hardly limit."""
     process = world.process
-    if process.states > MOST_STATES or not process.surely_ends[process.reachable].all():
+    if process.states > MAX_STATES or not process.surely_ends[process.reachable].all():
         return None
     visits, keys = process.visits, process.states
     distinct = float(visits.single.sum())

@@ -22,7 +22,7 @@ from privalue.simulation.mdp import END, MDP, MarkovRewardProcess, Outcomes
 
 Parameter = str | int | float | bool
 
-MOST_STATES = 10_000_000  # what a machine of ordinary size can hold
+MAX_STATES = 10_000_000  # what a machine of ordinary size can hold
 KEYS = {"N": "states", "A": "actions", "p": "stay"}  # of a text, and their arguments
 POLICY_NAMES = "uniform, greedy (or optimal), optimal:SHARE with a share from 0 to 1"
 
@@ -202,7 +202,7 @@ def chain(
         start: "uniform" over the states, or "first".
         discount: gamma, in (0, 1].
     """
-    states = check_whole(states, "N", 1, MOST_STATES)
+    states = check_whole(states, "N", 1, MAX_STATES)
     if not 0 <= stay < 1:
         raise StudyError(f"p is {stay}; the probability of staying must be in [0, 1)")
     walking = np.arange(states - 1)
@@ -254,8 +254,8 @@ def garnet(
         start: "uniform" over the states, or "first".
         discount: gamma, in (0, 1].
     """
-    states = check_whole(states, "N", 1, MOST_STATES)
-    actions = check_whole(actions, "A", 1, MOST_STATES)
+    states = check_whole(states, "N", 1, MAX_STATES)
+    actions = check_whole(actions, "A", 1, MAX_STATES)
     branching = check_whole(branching, "branching", 1, states)
     seed = check_whole(seed, "seed", 0, math.inf)
     if not 0 < least_end <= most_end <= 1:

@@ -8,9 +8,9 @@ import codecs
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from privalue.study.heuristics import MOST_STAGE_KEYS
+from privalue.study.heuristics import MAX_STAGE_KEYS
 from privalue.study.messages import describe_key, format_value, refusal
-from privalue.study.sections import LARGEST, MOST_STATES, ROLES, SECTIONS, SMALLEST, Sections
+from privalue.study.sections import LARGEST, MAX_STATES, ROLES, SECTIONS, SMALLEST, Sections
 
 # An error code, and the values of its message if the study is refused; falsy if it is not.
 Check = tuple[str, object]
@@ -113,9 +113,9 @@ def _check_data(s: Sections) -> Iterator[Check]:
 def check_sizes(s: Sections, states: int, keys: int) -> Iterator[Check]:
     """Yield the checks that need the number of states, which may come from a side file."""
     yield "features-size-too-large", (s.features.size or 1) > states
-    yield "too-many-keys", keys > MOST_STATES and (keys,)
+    yield "too-many-keys", keys > MAX_STATES and (keys,)
     has_stage = s.mechanism.stages == ("bounds",)
-    yield "stage-too-large", has_stage and keys > MOST_STAGE_KEYS and (MOST_STAGE_KEYS, keys)
+    yield "stage-too-large", has_stage and keys > MAX_STAGE_KEYS and (MAX_STAGE_KEYS, keys)
 
 
 # Conditions of more than one line: some return the value for the message, or None

@@ -25,7 +25,7 @@ from privalue import core
 from privalue.core import Integers, Limits, Vector
 from privalue.study.sections import STAGE_SHARES, Sections
 
-_LEAST_SHARE = 0.1  # of an even split, for every state: a prior may be wrong
+_MIN_SHARE = 0.1  # of an even split, for every state: a prior may be wrong
 _CANDIDATES = 16  # shapes to compare for each variance
 # Variances of values across states, in units of R^2: from a uniform distribution to nearly equal.
 SPREADS = (1 / 12, 0.06**2, 0.012**2, 0.0024**2, 0.0005**2)
@@ -37,10 +37,10 @@ _SIGNIFICANT = 3.0  # standard deviations above which a bin counts
 _TYPICAL = 0.75  # of a level's reach: the typical size of its returns
 _VISITING = 0.5  # of all trajectories: the share that visits a typical state
 _WIDE = 0.8  # from this discount on, implied bounds are at least five times those of a reward
-_LEAST_SIGNAL = 4  # m over the noise of a bin, from which a histogram is informative
-_LEAST_STAGE_SHARE = 0.02  # of mu^2
+_MIN_SIGNAL = 4  # m over the noise of a bin, from which a histogram is informative
+_MIN_STAGE_SHARE = 0.02  # of mu^2
 # The most keys for a stage, by memory: each key has a count and a sum by level and side.
-MOST_STAGE_KEYS = 2_000_000 // (2 * core.MOST_LEVELS)
+MAX_STAGE_KEYS = 2_000_000 // (2 * core.MAX_LEVELS)
 
 
 def choose_beta(
@@ -153,7 +153,7 @@ def choose_shape(
             return _predict_errors(unit * delta**2 / (squares * p**2), spreads)
 
         even_errors = errors(even)
-        least = _LEAST_SHARE / (1 - _LEAST_SHARE) / limits.keys  # of squares, which sum to 1
+        least = _MIN_SHARE / (1 - _MIN_SHARE) / limits.keys  # of squares, which sum to 1
         for spread in CANDIDATE_SPREADS if shrinkage else SPREADS[:1]:
             squares = best_squares(p, unit / spread)
             for bound in np.geomspace(least, max(float(squares.max()), least), _CANDIDATES):
@@ -224,10 +224,10 @@ def decide_stages(study: Sections, keys: int, trajectories: int | None) -> tuple
     stages = study.mechanism.stages
     if stages != "auto":
         return () if stages == "one" else stages
-    if study.values.returns is not None or study.values.discount < _WIDE or keys > MOST_STAGE_KEYS:
+    if study.values.returns is not None or study.values.discount < _WIDE or keys > MAX_STAGE_KEYS:
         return ()
     m = math.inf if trajectories is None else trajectories
-    return ("bounds",) if m >= _LEAST_SIGNAL * bin_noise(study) else ()
+    return ("bounds",) if m >= _MIN_SIGNAL * bin_noise(study) else ()
 
 
 def bounds_share(trajectories: int | None, noise: float) -> float:
@@ -243,7 +243,7 @@ def bounds_share(trajectories: int | None, noise: float) -> float:
     usual = STAGE_SHARES["bounds"]
     if trajectories is None:
         return usual
-    return min(max(usual * (100 * noise / trajectories) ** 2, _LEAST_STAGE_SHARE), usual)
+    return min(max(usual * (100 * noise / trajectories) ** 2, _MIN_STAGE_SHARE), usual)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

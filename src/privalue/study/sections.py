@@ -26,16 +26,16 @@ from pydantic import (
     field_serializer,
 )
 
-from privalue.core import MOST_TRAJECTORIES
+from privalue.core import MAX_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.ledger import DATASET_NAME
 from privalue.study.messages import describe_key, format_value, refusal, suggest
 
 # Numbers are multiplied and squared: beyond these, doubles would over- or underflow.
 SMALLEST, LARGEST = 1e-30, 1e30
-MOST_STATES = 10_000_000  # the largest number that was tested: a minute, and 4 GB
-MOST_BIN_STATES = 1_000_000  # each has a label, which takes memory
-MOST_CLIP = 1e6  # weights are multiples of clip / 2^30
+MAX_STATES = 10_000_000  # the largest number that was tested: a minute, and 4 GB
+MAX_BIN_STATES = 1_000_000  # each has a label, which takes memory
+MAX_CLIP = 1e6  # weights are multiples of clip / 2^30
 STAGE_SHARES: dict[Literal["bounds"], float] = {"bounds": 0.10}
 SMOOTH = ("dp-lsw", "dp-lsl")  # the scale of their noise depends on the data
 ROLES = ("trajectory", "step", "state", "reward", "action", "probability", "person", "truncated")
@@ -101,8 +101,8 @@ def _check_order(edges: tuple[float, ...]) -> tuple[float, ...]:
 def _check_product(bins: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
     """Return the edges by column; raise ValueError if their product has too many states."""
     states = math.prod(len(edges) + 1 for edges in bins.values())
-    if not 2 <= states <= MOST_BIN_STATES:
-        raise ValueError(f"make {states:,} states; there may be from 2 to {MOST_BIN_STATES:,}")
+    if not 2 <= states <= MAX_BIN_STATES:
+        raise ValueError(f"make {states:,} states; there may be from 2 to {MAX_BIN_STATES:,}")
     return bins
 
 
@@ -116,7 +116,7 @@ Line = Annotated[str, AfterValidator(_check_line)]
 Number = Annotated[float, BeforeValidator(_to_number)]
 Whole = Annotated[int, BeforeValidator(_to_whole)]
 Positive = Annotated[Number, Field(gt=0)]
-Count = Annotated[Whole, Field(ge=1, le=MOST_STATES)]
+Count = Annotated[Whole, Field(ge=1, le=MAX_STATES)]
 Share = Annotated[Number, Field(gt=0, lt=1)]
 Magnitude = Annotated[Number, Field(ge=SMALLEST, le=LARGEST)]
 Bounds = tuple[Number, Number]
@@ -154,7 +154,7 @@ class About(Section):
     name: Text = "untitled"
     dataset: Annotated[str, Field(pattern=f"^{DATASET_NAME.pattern}$")] | None = None
     period: Line | None = None
-    trajectories: Annotated[Whole, Field(ge=1, le=MOST_TRAJECTORIES)] | None = None
+    trajectories: Annotated[Whole, Field(ge=1, le=MAX_TRAJECTORIES)] | None = None
 
 
 class Privacy(Section):
@@ -297,7 +297,7 @@ class TargetPolicy(Section):
 
     target: Any = None  # in any form that ``policy_table`` reads
     behaviour: Any = None
-    clip: Annotated[Number, Field(ge=1, le=MOST_CLIP)] | None = None
+    clip: Annotated[Number, Field(ge=1, le=MAX_CLIP)] | None = None
     by: Literal["start"] | None = None
 
     @property

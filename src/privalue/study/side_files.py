@@ -30,9 +30,9 @@ from privalue.study.messages import refusal
 from privalue.study.names import Label
 from privalue.study.sections import LARGEST, SMALLEST
 
-MOST_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, on the disk and unpacked
-MOST_TABLE = 250_000_000  # bytes of any other side file: text takes more memory than disk
-MOST_FEATURES = 10_000_000
+MAX_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, on the disk and unpacked
+MAX_TABLE = 250_000_000  # bytes of any other side file: text takes more memory than disk
+MAX_FEATURES = 10_000_000
 HEADINGS = {"state", "action", "label"}  # allowed above the last column of a table of labels
 _CELL_BYTES = 32  # memory for a cell of a table while it is read
 
@@ -140,11 +140,11 @@ def _read_parquet(content: bytes) -> list[tuple[str, ...]]:
         groups = [header.row_group(number) for number in range(header.num_row_groups)]
         size = sum(max(group.total_byte_size, 0) for group in groups)
         cells = max(header.num_rows, sum(group.num_rows for group in groups)) * header.num_columns
-        if max(size, _CELL_BYTES * cells) > MOST_ARRAY:
-            raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, the most")
+        if max(size, _CELL_BYTES * cells) > MAX_ARRAY:
+            raise ValueError(f"it unpacks to more than {MAX_ARRAY:,} bytes, the most")
         table = file.read(use_threads=False)
-        if table.nbytes > MOST_ARRAY or table.num_rows != header.num_rows:
-            raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, or is damaged")
+        if table.nbytes > MAX_ARRAY or table.num_rows != header.num_rows:
+            raise ValueError(f"it unpacks to more than {MAX_ARRAY:,} bytes, or is damaged")
     return _to_rows(table)
 
 
@@ -173,8 +173,8 @@ def _read_npz(content: bytes) -> Any:
     """Return the matrix that ``scipy.sparse.save_npz`` wrote; refuse indices out of range."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
-        if sum(member.file_size for member in members) > MOST_ARRAY:
-            raise ValueError(f"it unpacks to more than {MOST_ARRAY:,} bytes, the most that is read")
+        if sum(member.file_size for member in members) > MAX_ARRAY:
+            raise ValueError(f"it unpacks to more than {MAX_ARRAY:,} bytes, the most that is read")
         for member in members:
             with archive.open(member) as stream:
                 _check_header(stream, member.file_size)
@@ -215,7 +215,7 @@ class SideFiles:
         Raises:
             StudyError: it is missing, outside of the folders, not a regular file, or too large.
         """
-        most = MOST_ARRAY if name.lower().endswith((".npy", ".npz", ".parquet")) else MOST_TABLE
+        most = MAX_ARRAY if name.lower().endswith((".npy", ".npz", ".parquet")) else MAX_TABLE
         try:
             content = read_whole(self._find(key, name), most)
         except FileNotFoundError:
@@ -257,8 +257,8 @@ def to_matrix(key: str, matrix: Any, rows: int, noun: str) -> Matrix:
         phi = phi if is_sparse else phi.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise refusal("features-not-real", key) from None
-    if phi.ndim != 2 or phi.shape[0] != rows or not 1 <= phi.shape[1] <= MOST_FEATURES:
-        raise refusal("features-shape", key, tuple(phi.shape), rows, noun, MOST_FEATURES)
+    if phi.ndim != 2 or phi.shape[0] != rows or not 1 <= phi.shape[1] <= MAX_FEATURES:
+        raise refusal("features-shape", key, tuple(phi.shape), rows, noun, MAX_FEATURES)
     parts = [phi]
     if is_sparse:  # after the check of its shape: CSR takes memory for every row
         phi = sp.csr_array(phi, dtype=np.float64, copy=True)

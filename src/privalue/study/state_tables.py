@@ -24,13 +24,13 @@ from privalue.study.names import (
     order_rows,
 )
 from privalue.study.policies import read_policy
-from privalue.study.sections import LARGEST, MOST_STATES, SMALLEST, Sections
+from privalue.study.sections import LARGEST, MAX_STATES, SMALLEST, Sections
 from privalue.study.side_files import SideFile, SideFiles, hash_matrix, to_matrix
 
 # Limits of features to shrink towards: every fit solves dense d x d systems.
-MOST_TARGETS, MOST_ENTRIES = 1_000, 4_000_000
+MAX_TARGETS, MAX_ENTRIES = 1_000, 4_000_000
 ROUNDING = 1e-9  # of a feature's size: smaller differences between states are ignored
-LEAST_SHARE = 0.03  # components below this share of the largest singular value are dropped
+MIN_SHARE = 0.03  # components below this share of the largest singular value are dropped
 DOMINANCE = 0.9  # the first component dominates if the second is smaller than this share
 
 
@@ -115,7 +115,7 @@ def _read_pairs(section: Any, states: StateNames, files: SideFiles) -> PairNames
     if not section.is_declared:
         return None
     actions = _read_names("action", section, files)
-    if states.count * actions.count > MOST_STATES:
+    if states.count * actions.count > MAX_STATES:
         raise refusal("too-many-keys", states.count * actions.count)
     pairs = PairNames(states=states, actions=actions)
     if section.allowed is None:
@@ -274,8 +274,8 @@ def _shrink_targets(section: Any, matrix: Matrix | None, keys: int | PairNames) 
         return None
     features = aggregation(keys, section.size) if matrix is None else matrix
     states, dimension = features.shape
-    if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
-        raise refusal("shrink-too-large", dimension, states, MOST_TARGETS, MOST_ENTRIES)
+    if dimension > MAX_TARGETS or states * dimension > MAX_ENTRIES:
+        raise refusal("shrink-too-large", dimension, states, MAX_TARGETS, MAX_ENTRIES)
     phi = features if isinstance(features, np.ndarray) else features.toarray()
     phi = phi / np.maximum(np.abs(phi).max(axis=0), np.finfo(float).tiny)
     spreads = phi.std(axis=0)
@@ -283,16 +283,16 @@ def _shrink_targets(section: Any, matrix: Matrix | None, keys: int | PairNames) 
     # A column that is constant, or nearly so, is dropped. Its distance from 0 does not matter:
     # degrees may be Kelvin.
     reach = np.minimum(np.abs(phi).max(axis=0), 1.0)
-    varies = (reach > ROUNDING) & (spreads > LEAST_SHARE**2 * reach)
+    varies = (reach > ROUNDING) & (spreads > MIN_SHARE**2 * reach)
     phi = phi[:, varies] / spreads[varies]
     basis, sizes, _ = np.linalg.svd(phi, full_matrices=False)
     shares = sizes / sizes.max(initial=1.0)
-    large = shares > LEAST_SHARE
+    large = shares > MIN_SHARE
     components = basis[:, large] * (np.sqrt(states) * np.square(shares[large]))
     if len(shares) and shares[:2].sum() < 1 + DOMINANCE:
         curve = np.square(components[:, :1])
         curve -= curve.mean()
-        curve = 0.5 * curve / max(float(curve.std()), LEAST_SHARE)
+        curve = 0.5 * curve / max(float(curve.std()), MIN_SHARE)
         components = np.column_stack([components, curve])
     return _read_only(np.asarray(components))
 

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import MOST_LEVELS, Limits, Vector
+from privalue.core import MAX_LEVELS, Limits, Vector
 from privalue.errors import StudyError, one_line
 from privalue.ledger.files import read_whole
 from privalue.study.checks import check_sections, check_sizes, require
@@ -44,7 +44,7 @@ from privalue.study.sections import SECTIONS, Section, Sections, Values, build_s
 from privalue.study.side_files import SideFiles
 from privalue.study.state_tables import Tables, read_tables
 
-MOST_STUDY = 64_000_000  # bytes of a study file
+MAX_STUDY_BYTES = 64_000_000  # bytes of a study file
 # Keys whose presence has an effect, even at their default.
 _EFFECTIVE = {"person", "trajectory", "ridge", "ridge_scale", "stage_shares"}
 # Keys that every description has, explicit or not; and sections that it has only if not empty.
@@ -157,7 +157,7 @@ class Study(Sections, Tables):
             if not folders[1].is_dir():
                 raise refusal("side-files-missing", argument=("side_files", str(side_files)))
         try:
-            text = read_whole(path, MOST_STUDY).decode("utf-8-sig")
+            text = read_whole(path, MAX_STUDY_BYTES).decode("utf-8-sig")
             return cls.parse(text, *folders)
         except FileNotFoundError:
             raise refusal("study-missing", path) from None
@@ -331,7 +331,7 @@ class Study(Sections, Tables):
             discount=self.values.discount,
             return_bounds=self.values.return_bounds,
             reward_bounds=self.values.rewards,
-            levels=MOST_LEVELS if self.stages else 1,
+            levels=MAX_LEVELS if self.stages else 1,
             clip=float(self.policy.clip or 0.0),
             has_ends=self.states.ends is not None,
             drop_invalid=drop_invalid,
