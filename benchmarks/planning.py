@@ -28,7 +28,7 @@ from benchmarks.worlds import draw_seed, gather
 from benchmarks.worlds import settings as random_settings
 from privalue.core import draw
 from privalue.estimate import estimate
-from privalue.planning import NOISES, FromWorld, HalfWidth, mechanism_of_study, predict
+from privalue.planning import NOISE_DRAWS, FromWorld, HalfWidth, mechanism_of_study, predict
 from privalue.simulation import (
     END,
     MDP,
@@ -97,7 +97,7 @@ def widths_of_states(drawn, releases=4):
     for setting in drawn:
         described, m = setting.study(), sizes(setting)
         widths = HalfWidth.of(described, mechanism_of_study(described, m))
-        widths = widths.scale_range(1 / widths.reach)
+        widths = widths.scale_range(1 / widths.range)
         found = []
         for rows, release in of_releases(setting, described, m, releases):
             visits = first_visits(rows, setting.states, setting.most_states)
@@ -198,7 +198,7 @@ def world_table(seed, settings) -> Table:
     ratios, doubts = [], []
     for setting, m, predicted, errors in error_of_worlds(settings):
         ratios.append(predicted.mean() / errors.mean())
-        doubts.append(np.hypot(doubt(predicted, NOISES), doubt(errors)))
+        doubts.append(np.hypot(doubt(predicted, NOISE_DRAWS), doubt(errors)))
         medians = np.median(predicted) / np.median(errors)
         table.add_row(
             setting.kind, f"{m:,}", f"{setting.epsilon:g}", f"{predicted.mean():.3g}",

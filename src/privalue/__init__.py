@@ -59,8 +59,8 @@ if TYPE_CHECKING:  # type checkers do not follow ``__getattr__``; ``as`` marks e
     from privalue.ledger import Outbox as Outbox, open_ledger as open_ledger
     from privalue.planning import Plan as Plan, plan as plan
     from privalue.report import (
-        Checked as Checked,
-        Published as Published,
+        ReleaseFiles as ReleaseFiles,
+        StudyCheck as StudyCheck,
         check as check,
         publish as publish,
     )
@@ -95,7 +95,7 @@ _NAMES = {
     "ledger": ("Outbox", "open_ledger"),
     "planning": ("Plan", "plan"),
     "releases": ("Release",),
-    "report": ("Checked", "Published", "check", "publish"),
+    "report": ("ReleaseFiles", "StudyCheck", "check", "publish"),
     "simulation": ("SeededForExperimentsOnly", "rollout", "simulate", "world"),
     "study": ("Study",),
 }

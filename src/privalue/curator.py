@@ -38,7 +38,7 @@ from privalue.ledger import (
     study_hash,
 )
 from privalue.readers import Progress, is_query_result, read_statistics
-from privalue.releases import Accepted, Guarantee, PublicNoise, Release
+from privalue.releases import Guarantee, PublicNoise, Release, WarningCode
 from privalue.study import (
     SMOOTH,
     Study,
@@ -69,7 +69,7 @@ NOISE_SHAPES: dict[str, Any] = {"dp-ope": "weights", "dp-ssp": "statistics"}  # 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
+class PreparedStudy:
     """A study with its design and mechanism, before any data is opened.
 
     ``mechanism`` is None if its constants depend on an m that the study does not declare.
@@ -88,7 +88,7 @@ class Prepared:
 
 def prepare(
     study: Study, columns: Mapping[str, str] | None = None, *, on_ledger: bool = False
-) -> Prepared:
+) -> PreparedStudy:
     """Check everything that can be checked without data.
 
     Args:
@@ -113,7 +113,7 @@ def prepare(
     except errors.StudyError as problem:
         if problem.code != "trajectories-missing" or not study.limits.counts_trajectories:
             raise  # m cannot be counted either
-    return Prepared(study=study, design=public_design, mechanism=mechanism)
+    return PreparedStudy(study=study, design=public_design, mechanism=mechanism)
 
 
 def _mechanism(terms: core.Terms) -> core.Mechanism:
@@ -459,7 +459,7 @@ def _accept(
     size: core.PublicSize,
     accept_large_delta: bool,
     accept_useless: bool,
-) -> tuple[Accepted, ...]:
+) -> tuple[WarningCode, ...]:
     """Refuse a useless release and a delta of 1/m or more; return the codes of accepted ones."""
     large = planning.require_small_delta(study, size, accepted=accept_large_delta)
     useless = planning.require_useful(study, mechanism, size.trajectories, accepted=accept_useless)
@@ -490,7 +490,7 @@ def draw_release(
     study: Study,
     mechanism: core.Mechanism,
     statistics: core.Statistics,
-    accepted: tuple[Accepted, ...],
+    accepted: tuple[WarningCode, ...],
     source: core.Entropy,
     head: str | None = None,
 ) -> Release:

@@ -304,7 +304,7 @@ Numbers = Annotated[
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Accepted = Literal["useless", "large-delta"]
+WarningCode = Literal["useless", "large-delta"]
 
 
 class Part(BaseModel):
@@ -542,7 +542,7 @@ class Release(Columns, Part):
     stages: tuple[ReleasedStage, ...] = ()
     gaussian_mu: Positive | None = None
     zcdp_rho: Positive | None = None
-    accepted: list[Accepted] = []
+    accepted: list[WarningCode] = []
     refit_of: Hash | None = None
     pooled_from: tuple[PooledSource, ...] = ()
     releases_per_person: Annotated[int, Field(ge=2)] | None = None

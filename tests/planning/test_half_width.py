@@ -24,7 +24,7 @@ def laws(draw):
     return HalfWidth(
         sum_noise=draw(noises),
         count_noise=draw(noises),
-        reach=draw(st.floats(0.1, 100)),
+        range=draw(st.floats(0.1, 100)),
         trajectories_per_unit=draw(st.integers(1, 9)),
         z=draw(st.floats(0.5, 4)),
     )
@@ -32,7 +32,7 @@ def laws(draw):
 
 def literal(law, visits):
     """Half the interval of a state with n visits whose returns are 0 less the middle."""
-    half = law.reach / 2
+    half = law.range / 2
     low, high = ssp.total(
         0.0,
         visits,
@@ -50,7 +50,7 @@ def literal(law, visits):
 
 @given(laws(), visit_numbers)
 def test_the_half_width_is_that_of_the_slow_twin(law, visits):
-    assert law.at(visits) == pytest.approx(literal(law, visits), rel=1e-6, abs=1e-9 * law.reach)
+    assert law.at(visits) == pytest.approx(literal(law, visits), rel=1e-6, abs=1e-9 * law.range)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_the_half_width_is_that_of_the_slow_twin(law, visits):
     [
         lambda law: replace(law, count_noise=0.0),
         lambda law: replace(law, trajectories_per_unit=1),
-        lambda law: replace(law, reach=law.reach / 2),
+        lambda law: replace(law, range=law.range / 2),
         lambda law: replace(law, sum_noise=law.sum_noise / 2),
     ],
     ids=["no noise of counts", "alike left out", "half the range", "half the noise"],
 )
 def test_a_planted_mistake_is_seen(mistake):
-    law = HalfWidth(sum_noise=20.0, count_noise=30.0, reach=2.0, trajectories_per_unit=3, z=1.96)
+    law = HalfWidth(sum_noise=20.0, count_noise=30.0, range=2.0, trajectories_per_unit=3, z=1.96)
     wrong = mistake(law)
     assert any(abs(float(wrong.at(n)) / literal(law, n) - 1) > 0.02 for n in (80.0, 200.0, 1000.0))
 
@@ -88,7 +88,7 @@ def test_the_half_width_is_the_one_that_a_release_publishes(middle):
 
 @given(laws(), st.floats(0.001, 0.999))
 def test_the_number_of_visits_is_the_inverse(law, share):
-    half_width = share * law.reach / 2
+    half_width = share * law.range / 2
     visits = float(law.visits_for(half_width))
     assert law.at(visits * (1 + 1e-9)) <= half_width * (1 + 1e-6)
     assert law.at(visits * 0.99) > half_width

@@ -48,14 +48,14 @@ def record_passes(monkeypatch):
     """Return a list to which each finished pass over a source adds its name."""
     passes = []
     for name in ("in_order", "in_any_order"):
-        whole = getattr(local._Reading, name)
+        whole = getattr(local._SourceReader, name)
 
         def record(self, *arguments, name=name, whole=whole, **keywords):
             result = whole(self, *arguments, **keywords)
             passes.append(name)
             return result
 
-        monkeypatch.setattr(local._Reading, name, record)
+        monkeypatch.setattr(local._SourceReader, name, record)
     return passes
 
 
@@ -149,7 +149,7 @@ def test_a_trajectory_that_continues_later_is_not_split(small_batches, monkeypat
     returned = [rows[0], *rows[len(data[0]) :], *rows[1 : len(data[0])]]
     assert statistics(frame(returned), STUDY) == statistics(data, STUDY)
 
-    monkeypatch.setattr(local._Reading, "_require_order", lambda *_: None)
+    monkeypatch.setattr(local._SourceReader, "_require_order", lambda *_: None)
     with refused("boundary-twice"):
         statistics(frame(returned), STUDY)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from privalue.cli.app import discard_unprinted, explain
+from privalue.cli.app import discard_output, explain
 from privalue.cli.console import log
 from privalue.cli.options import ADDRESS
 from privalue.errors import ChargedError, DataError, UsageError
@@ -63,13 +63,13 @@ def open_outbox(out: Path, *, study: Path, justification: str | None) -> Iterato
 
 
 @contextmanager
-def tolerate_unprinted() -> Iterator[None]:
+def tolerate_output_errors() -> Iterator[None]:
     """Log that results cannot be printed, which is no error: the charge or the files remain."""
     try:
         yield
         print(end="", flush=True)
     except OSError as problem:
-        discard_unprinted()
+        discard_output()
         why = problem.strerror or "the pipe is closed"
         log.warn("not-printed", sentence("not_printed", why=why))
 

@@ -187,12 +187,12 @@ def run(arguments: list[str]) -> int:
     except (Exception, KeyboardInterrupt) as problem:
         return _fail(problem, debug="--debug" in arguments)
     finally:
-        discard_unprinted()
+        discard_output()
         if "privalue.cli.console" in sys.modules:
             _log().reset()  # options are for one command only
 
 
-def discard_unprinted() -> None:
+def discard_output() -> None:
     """Discard what cannot be printed, so that it does not fail again at the exit."""
     for stream in (sys.stdout, sys.stderr):
         try:

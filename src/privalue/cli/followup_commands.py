@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from privalue.cli.after_charge import require_unused, tolerate_unprinted
+from privalue.cli.after_charge import require_unused, tolerate_output_errors
 from privalue.cli.console import log, print_json
 from privalue.cli.inputs import load_release, load_study
 from privalue.cli.options import (
@@ -150,7 +150,7 @@ def publish_and_log(
     return account
 
 
-@tolerate_unprinted()
+@tolerate_output_errors()
 def print_release(
     release: Release, folder: Path, account: Account | None = None, *, as_json: bool
 ) -> None:

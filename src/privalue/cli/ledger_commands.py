@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from privalue.cli.after_charge import remove_partial_outboxes, tolerate_unprinted
+from privalue.cli.after_charge import remove_partial_outboxes, tolerate_output_errors
 from privalue.cli.console import log, print_json, print_line
 from privalue.cli.inputs import load_ledger
 from privalue.cli.options import ADDRESS, DEFAULT_LEDGER, Json, argument, option
@@ -82,7 +82,7 @@ def declare(
         replace=replace,
         reason=reason,
     )
-    with tolerate_unprinted():
+    with tolerate_output_errors():
         _print_account(account, ledger.place, as_json)
 
 
@@ -112,7 +112,7 @@ def spend(
         neighbours=neighbours,
         what=what,
     )
-    with tolerate_unprinted():
+    with tolerate_output_errors():
         _print_account(account, ledger.place, as_json)
 
 
@@ -163,11 +163,11 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Verify that no entry was changed, removed or reordered; exit 5 if one was."""
-    earlier = [] if heads_file is None else _heads_in(heads_file)
+    earlier = [] if heads_file is None else _read_heads(heads_file)
     releases = release_files or []
     ledger = open_ledger(address)
     result = ledger.verify(
-        heads=[*earlier, *map(_hash_in, heads or ())],
+        heads=[*earlier, *map(_parse_head, heads or ())],
         releases={str(path): Release.load(path).to_json() for path in releases},
     )
     if heads_file is not None and not earlier:
@@ -182,14 +182,14 @@ def verify(
         print_sentence("verified", entries=result.entries, head=result.head, releases=releases)
 
 
-def _hash_in(line: str) -> str:
+def _parse_head(line: str) -> str:
     """Return the hash in a line of ``ledger head``: its last word."""
     if not line.split():
         raise UsageError("--head is empty; give a line of `privalue ledger head`, or its hash")
     return line.rsplit(maxsplit=1)[-1]
 
 
-def _heads_in(path: Path) -> list[str]:
+def _read_heads(path: Path) -> list[str]:
     """Return the hashes in a file of lines of ``ledger head``; none if there is no such file."""
     try:
         text = read_whole(path, _LONGEST).decode()
@@ -198,7 +198,7 @@ def _heads_in(path: Path) -> list[str]:
     except (OSError, UnicodeError) as problem:
         why = getattr(problem, "strerror", None) or "it is not text"
         raise DataError(f"--heads {path} cannot be read: {why}") from None
-    return [_hash_in(line) for line in text.splitlines() if line.strip()]
+    return [_parse_head(line) for line in text.splitlines() if line.strip()]
 
 
 @ledger.command()

@@ -7,7 +7,7 @@ tables of a release; ``refit``, ``pool``, ``verdict`` and ``improve`` reuse its 
 
 from privalue.estimate.flags import WORDS, flags_of_release
 from privalue.estimate.improvements import Improvement, StateChange, improve
-from privalue.estimate.off_policy import SUPPORTED, importance_sums
+from privalue.estimate.off_policy import MIN_KEPT_MASS, importance_sums
 from privalue.estimate.pooling import difference, pool
 from privalue.estimate.ratios import Ratios, normal_quantile
 from privalue.estimate.refits import Verdict, refit, verdict
@@ -15,7 +15,7 @@ from privalue.estimate.shrinkage import shrink
 from privalue.estimate.values import Estimates, estimate, fit_draw, key_labels, theta_of
 
 __all__ = [
-    "SUPPORTED",
+    "MIN_KEPT_MASS",
     "WORDS",
     "Estimates",
     "Improvement",

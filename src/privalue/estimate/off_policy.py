@@ -35,7 +35,7 @@ from privalue.estimate.intervals import Ends, name_ends, widen
 from privalue.releases import ReleasedWeights
 from privalue.study import Study
 
-SUPPORTED = 0.8  # a value is supported if the lower end of its kept mass is above this
+MIN_KEPT_MASS = 0.8  # a value is supported if the lower end of its kept mass is above this
 _NODES = 64  # of the search for a confidence set, on either side of the estimate
 _HALVINGS = 48  # of the gap between two nodes that contains an end
 _NO_SCALE = 1e-200  # replaces a scale of 0, of noise or sampling
@@ -241,7 +241,7 @@ def policy_columns(
         # R tau: the target's value is a mixture of the kept mass and the rest.
         "largest_clipping_bias": width * lost_mass,
         "refuted": above_1 & (band_low > 1),
-        "supported": (kept_low > SUPPORTED) & ~above_1,
+        "supported": (kept_low > MIN_KEPT_MASS) & ~above_1,
     }
     return {
         "policy": columns(middle, target.value, target_ends) | reliability,

@@ -38,7 +38,7 @@ class Verification:
 
 
 @dataclass(kw_only=True)
-class _Dataset:
+class _DatasetState:
     """The state of a dataset after the entries so far."""
 
     terms: BudgetTerms
@@ -47,12 +47,12 @@ class _Dataset:
 
 
 @dataclass
-class _Walk:
+class _LedgerState:
     """The state of the ledger after the entries so far."""
 
     number: int = 0
     head: str = GENESIS
-    datasets: dict[str, _Dataset] = field(default_factory=dict)
+    datasets: dict[str, _DatasetState] = field(default_factory=dict)
     uncommitted: dict[int, str] = field(default_factory=dict)  # datasets of charges, by number
 
     def check(self, entry: LedgerEntry) -> None:
@@ -87,7 +87,7 @@ def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> V
         heads: hashes that the ledger must contain.
         releases: texts that the ledger must contain, by their names in messages.
     """
-    walk, has_more = _Walk(), True
+    walk, has_more = _LedgerState(), True
     while has_more:
         with store.transaction() as execute:
             page = entries.select_entries(execute, "sequence > ?", walk.number, limit=_PAGE)
@@ -132,10 +132,10 @@ def _check_form(entry: LedgerEntry) -> None:
         raise ValueError("its time has another format")
 
 
-def _apply_declaration(entry: LedgerEntry, previous: _Dataset | None) -> _Dataset:
+def _apply_declaration(entry: LedgerEntry, previous: _DatasetState | None) -> _DatasetState:
     """Return the state of a dataset after a declaration."""
     terms, promise = BudgetTerms.of(entry.body), entry.promise()
-    state = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
+    state = _DatasetState(terms=terms, largest=promise, balance=Balance(entry.balance.total))
     if previous is not None:
         state.balance = previous.balance._replace(total=entry.balance.total)
         if terms.accounting != previous.terms.accounting:

@@ -20,8 +20,8 @@ from privalue.paper import methods
 from privalue.paper.methods import DP_LSW, EXACT_LSW, LSW, Features, Method
 
 BOUNDS = (methods.WIDE, methods.TIGHT)
-SIZES = (1, 2, 4, 8)  # states that share a value
-TARGETS = (0.05, 0.01)
+GROUP_SIZES = (1, 2, 4, 8)  # states that share a value
+TARGET_ERRORS = (0.05, 0.01)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,17 +92,17 @@ def _with_schedules(
     return [make(methods.scheduled_ridge(text, m), text) for text in schedules]
 
 
-CONVERGENCE = ("1", "sqrt(m)", "100 sqrt(m)")  # the paper does not say which lambda it used
+PANEL_1_SCHEDULES = ("1", "sqrt(m)", "100 sqrt(m)")  # the paper does not say which lambda it used
 
 
 def panel_1(effort: Effort) -> Iterator[Case]:
     """LSL and LSW without privacy, RMSE against m."""
     for aggregation, m in product((1, 2), effort.sizes()):
-        for method in (LSW, *_with_schedules(methods.plain_lsl, CONVERGENCE, m)):
+        for method in (LSW, *_with_schedules(methods.plain_lsl, PANEL_1_SCHEDULES, m)):
             yield Case(method=method, features=Features(aggregation=aggregation), trajectories=m)
 
 
-REGULARISED = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 8 * 10**9)  # up to the core's limit of m
+PANEL_2_SIZES = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 8 * 10**9)  # up to the core's limit of m
 
 
 def panel_2(effort: Effort) -> Iterator[Case]:
@@ -110,21 +110,20 @@ def panel_2(effort: Effort) -> Iterator[Case]:
     # The paper's DP-LSL needs lambda > ||Phi||^2 = 1.
     lambdas = _lambdas(2.0, 8, 2 * effort.per_decade)
     ridges = [*map(methods.plain_lsl, lambdas), *map(methods.dp_lsl, lambdas)]
-    for bound, m, method in product(BOUNDS, REGULARISED, [LSW, DP_LSW, *ridges]):
+    for bound, m, method in product(BOUNDS, PANEL_2_SIZES, [LSW, DP_LSW, *ridges]):
         yield Case(method=method, features=Features(bound=bound), trajectories=m)
 
 
 # lambda grows as sqrt(m), as in the paper, which does not give the constant.
-AGGREGATED = ("10 sqrt(m)", "100 sqrt(m)", "1000 sqrt(m)")
-BEST_AGGREGATED = {methods.WIDE: "1000 sqrt(m)", methods.TIGHT: "100 sqrt(m)"}
+PANEL_3_SCHEDULES = ("10 sqrt(m)", "100 sqrt(m)", "1000 sqrt(m)")
 
 
 def panel_3(effort: Effort) -> Iterator[Case]:
     """All four algorithms with pairs aggregated, RMSE against m."""
     for bound, m in product(BOUNDS, effort.sizes()):
         ridges = (
-            *_with_schedules(methods.plain_lsl, AGGREGATED, m),
-            *_with_schedules(methods.dp_lsl, AGGREGATED, m),
+            *_with_schedules(methods.plain_lsl, PANEL_3_SCHEDULES, m),
+            *_with_schedules(methods.dp_lsl, PANEL_3_SCHEDULES, m),
         )
         for method in (LSW, DP_LSW, *ridges):
             features = Features(bound=bound, aggregation=2)
@@ -137,7 +136,7 @@ SQRT, LINEAR = "100 sqrt(m)", "10 m"  # the paper's recommendation; the optimum 
 def panel_4(effort: Effort) -> Iterator[Case]:
     """Excess empirical risk against m, for several aggregations."""
     # m goes a decade further than in the other panels, so that asymptotic rates are visible.
-    for bound, size, m in product(BOUNDS, SIZES, effort.sizes(10**8)):
+    for bound, size, m in product(BOUNDS, GROUP_SIZES, effort.sizes(10**8)):
         features = Features(bound=bound, aggregation=size)
         case = Case(method=DP_LSW, features=features, trajectories=m, measure="excess")
         yield case
@@ -147,8 +146,8 @@ def panel_4(effort: Effort) -> Iterator[Case]:
                 yield replace(case, method=method, features=replace(features, normalised=True))
 
 
-PUBLISHED = ("DP-LSW", "DP-LSL")
-EXACT, PSEUDO, SSP_PLAIN, SSP, SSP_PRIOR = OURS = (
+PAPER_NAMES = ("DP-LSW", "DP-LSL")
+EXACT, PSEUDO, SSP_PLAIN, SSP, SSP_PRIOR = OUR_NAMES = (
     "exact",
     "exact + pseudo-count",
     "DP-SSP, plain",
@@ -195,7 +194,7 @@ def panels_exact(effort: Effort) -> Iterator[Case]:
             ridges += [methods.dp_lsl(ridge)] if ridge > 1 else []
         for method in (EXACT_LSW, DP_LSW, *ridges):
             yield Case(method=method, features=Features(), trajectories=m)
-    for size, m in product(SIZES, reduced.sizes()):
+    for size, m in product(GROUP_SIZES, reduced.sizes()):
         exact = _with_schedules(methods.exact_lsl, ["sqrt(m)"], m)
         published = _with_schedules(methods.dp_lsl, [LINEAR], m)
         for method in (EXACT_LSW, DP_LSW, *exact, *published):

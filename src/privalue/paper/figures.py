@@ -9,7 +9,7 @@ import numpy as np
 
 from privalue.errors import read_texts
 from privalue.paper.evidence import settling_point
-from privalue.paper.experiments import PUBLISHED, SSP, TARGETS, Curve, Results
+from privalue.paper.experiments import PAPER_NAMES, SSP, TARGET_ERRORS, Curve, Results
 from privalue.paper.methods import rmse, truth
 from privalue.report.drawing import Axes, Figure, LogLocator, NullLocator, mpl
 
@@ -80,7 +80,7 @@ def _decorate(axes: Axes, table: Results, part: Mapping[str, Any], spec: Mapping
     axes.set(title=part["title"], **{key: part[key] for key in ("xlim", "ylim") if key in part})
     levels = {
         "zero": {"0 for every state": rmse(np.zeros(len(truth())))},
-        "targets": {f"{target:g}": target for target in TARGETS},
+        "targets": {f"{target:g}": target for target in TARGET_ERRORS},
     }
     for text, level in levels.get(spec.get("reference", ""), {}).items():
         axes.axhline(level, color=GREY, linewidth=1, linestyle=":", zorder=1)
@@ -105,10 +105,12 @@ def _tick(y: float, _: object = None) -> str:
 
 def _draw_savings(axes: Axes, table: Results, keys: Mapping[str, Any]) -> None:
     """Draw an arrow at each target from our curve to the better of the paper's two."""
-    curves = {name: table.curve(best="ridge", algorithm=name, **keys) for name in (*PUBLISHED, SSP)}
-    for target in TARGETS:
+    curves = {
+        name: table.curve(best="ridge", algorithm=name, **keys) for name in (*PAPER_NAMES, SSP)
+    }
+    for target in TARGET_ERRORS:
         sizes = {name: settling_point(c.at, c.mean, target) for name, c in curves.items()}
-        our_size, paper_size = sizes[SSP], min(sizes[name] for name in PUBLISHED)
+        our_size, paper_size = sizes[SSP], min(sizes[name] for name in PAPER_NAMES)
         if not (math.isfinite(our_size) and math.isfinite(paper_size)):
             continue
         arrow = {"arrowstyle": "<->", "color": "0.1", "linewidth": 1.5}

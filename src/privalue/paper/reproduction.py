@@ -99,11 +99,11 @@ def savings(table: Results) -> list[dict[str, Any]]:
         case: dict[str, Any] = {"bound": features.bound, "aggregation": features.aggregation}
         curves = {
             name: table.curve(best="ridge", algorithm=name, **case)
-            for name in (*experiments.PUBLISHED, *experiments.OURS, "LSW")
+            for name in (*experiments.PAPER_NAMES, *experiments.OUR_NAMES, "LSW")
         }
-        for target in experiments.TARGETS:
+        for target in experiments.TARGET_ERRORS:
             sizes = {name: settling_point(c.at, c.mean, target) for name, c in curves.items()}
-            least = min(sizes[name] for name in experiments.PUBLISHED)
+            least = min(sizes[name] for name in experiments.PAPER_NAMES)
             for name, m in sizes.items():
                 finite = math.isfinite(m)
                 rows.append(

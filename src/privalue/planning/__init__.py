@@ -14,7 +14,7 @@ from privalue.planning.half_width import HalfWidth
 from privalue.planning.off_policy import least_kept_mass
 from privalue.planning.plans import Plan, plan, usefulness_notices
 from privalue.planning.predict import (
-    NOISES,
+    NOISE_DRAWS,
     mechanism_of_study,
     predict,
     theta_before_noise,
@@ -31,7 +31,7 @@ from privalue.planning.suggestions import Setting, suggestions
 from privalue.planning.synthetic import FromVisits, FromWorld
 
 __all__ = [
-    "NOISES",
+    "NOISE_DRAWS",
     "FromVisits",
     "FromWorld",
     "HalfWidth",

@@ -22,7 +22,7 @@ import scipy
 from privalue import core
 from privalue.study import Study, resolve
 
-PLANTED = 0.95  # the planted mistake: this share of the noise, which the audit must reject
+PLANTED_SHARE = 0.95  # the planted mistake: this share of the noise, which the audit must reject
 DRAWS = 60_000  # of either data set; enough to detect that a twentieth of the noise is missing
 SEPARATION = 3.0  # the distance of the data sets, in standard deviations, that this takes
 _EXTRA_ROWS, _FEW_KEYS = 1000, 20  # rows after which a return stops growing; keys whose sums differ
@@ -112,7 +112,7 @@ def audit_study(
                 stage=stage,
                 people=people,
                 sound=distant.audit(1.0, draws, source),
-                planted=distant.audit(PLANTED, draws, source),
+                planted=distant.audit(PLANTED_SHARE, draws, source),
                 promised=promise.delta,
                 worst=max(item.least_delta(promise.epsilon) for item in neighbours),
             )

@@ -5,7 +5,7 @@
 | n      | ``visits``       | yes    | first visits within H and L; per arm, per pair        |
 | s_T    | ``sum_noise``    | yes    | standard deviation of the noise of a sum of returns   |
 | s_n    | ``count_noise``  | yes    | standard deviation of the noise of a count            |
-| R      | ``reach``        | yes    | range of returns                                      |
+| R      | ``range``        | yes    | range of returns                                      |
 | L      | ``trajectories_per_unit`` | yes | most trajectories of one unit, possibly identical |
 | z      | ``z``            | yes    | normal quantile of the study's level                  |
 | h(n)   | ``HalfWidth.at`` | yes    | half the width of the interval                        |
@@ -40,7 +40,7 @@ class HalfWidth:
 
     sum_noise: Vector
     count_noise: Vector
-    reach: float
+    range: float
     trajectories_per_unit: int
     z: float
 
@@ -52,7 +52,7 @@ class HalfWidth:
         return cls(
             sum_noise=noise.step_noise * noise.step,
             count_noise=noise.count_noise,
-            reach=high - low,
+            range=high - low,
             trajectories_per_unit=study.limits.max_trajectories_per_person,
             z=normal_quantile(study.report.level),
         )
@@ -61,11 +61,11 @@ class HalfWidth:
         """Return h(n), for any n, also below 0."""
         n = np.asarray(visits, dtype=np.float64)
         people = self.trajectories_per_unit * np.maximum(n, 0.0)
-        above = np.square(self.sum_noise) + people * self.reach**2 / 4
+        above = np.square(self.sum_noise) + people * self.range**2 / 4
         below = n * np.abs(n) + self.z**2 * (people - np.square(self.count_noise))
         with np.errstate(divide="ignore"):
             half = np.where(below > 0, self.z * np.sqrt(above / np.abs(below)), np.inf)
-        return np.minimum(half, self.reach / 2)
+        return np.minimum(half, self.range / 2)
 
     def at_95(self, visits: ArrayLike) -> Vector:
         """Return h(n - 1.645 s_n): in 95% of releases the interval is no wider."""
@@ -77,7 +77,7 @@ class HalfWidth:
         h falls with n, and h(n) = h is a quadratic equation in n, with one root above 0.
         """
         z2, h2 = self.z**2, half_width**2
-        linear = z2 * self.trajectories_per_unit * (h2 - self.reach**2 / 4)
+        linear = z2 * self.trajectories_per_unit * (h2 - self.range**2 / 4)
         constant = z2 * (h2 * np.square(self.count_noise) + np.square(self.sum_noise))
         return np.asarray((np.sqrt(linear**2 + 4 * h2 * constant) - linear) / (2 * h2))
 
@@ -90,7 +90,7 @@ class HalfWidth:
 
     def scale_range(self, share: float) -> "HalfWidth":
         """Return the half-widths if a stage chooses this share of the range; noise shrinks too."""
-        return replace(self, sum_noise=self.sum_noise * share, reach=self.reach * share)
+        return replace(self, sum_noise=self.sum_noise * share, range=self.range * share)
 
     @property
     def without_privacy(self) -> "HalfWidth":

@@ -26,7 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from privalue.core import GRID_STEPS, Ope, Vector
-from privalue.estimate import SUPPORTED
+from privalue.estimate import MIN_KEPT_MASS
 from privalue.planning.predict import mechanism_of_study, predict
 from privalue.planning.synthetic import SEED, FromWorld
 from privalue.simulation import World
@@ -54,7 +54,7 @@ class ClipRow:
     @property
     def supported(self) -> bool:
         """Return whether the kept mass is enough for a release to call the value supported."""
-        return self.kept > SUPPORTED
+        return self.kept > MIN_KEPT_MASS
 
 
 def least_kept_mass(target: Vector, behaviour: Vector, clip: float, steps: int) -> float:
@@ -105,18 +105,18 @@ def bound_row(study: Study, trajectories: float, clip: float, steps: int | None)
         steps: the most rows of a trajectory; None if there is no public bound.
     """
     low, high = study.values.return_bounds
-    reach, policies, pairs = high - low, study.policies, study.pairs
+    width, policies, pairs = high - low, study.policies, study.pairs
     assert pairs is not None
     if steps is None or "behaviour" not in policies:
-        return ClipRow(clip=clip, kept=0.0, bias=reach, noise=reach, error=reach)
+        return ClipRow(clip=clip, kept=0.0, bias=width, noise=width, error=width)
     shape = (pairs.states.count, pairs.actions.count)
     target, behaviour = np.zeros(shape), np.zeros(shape)
     target[pairs.state_of, pairs.action_of] = policies["target"]
     behaviour[pairs.state_of, pairs.action_of] = policies["behaviour"]
     mass = least_kept_mass(target, behaviour, clip, steps)
-    noise = reach * _noise_and_sampling(with_clip(study, clip), trajectories, mass)
-    bias = reach * (1 - mass)
-    return ClipRow(clip=clip, kept=mass, bias=bias, noise=noise, error=min(bias + noise, reach))
+    noise = width * _noise_and_sampling(with_clip(study, clip), trajectories, mass)
+    bias = width * (1 - mass)
+    return ClipRow(clip=clip, kept=mass, bias=bias, noise=noise, error=min(bias + noise, width))
 
 
 def _noise_and_sampling(study: Study, trajectories: float, kept_mass: float) -> float:

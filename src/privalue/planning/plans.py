@@ -16,7 +16,7 @@ import numpy as np
 
 from privalue.core import MAX_TRAJECTORIES, Vector
 from privalue.errors import StudyError, UsageError, plural
-from privalue.estimate import SUPPORTED, key_labels
+from privalue.estimate import MIN_KEPT_MASS, key_labels
 from privalue.planning import solve as solvers
 from privalue.planning.half_width import ONE_IN_TWENTY, HalfWidth
 from privalue.planning.off_policy import CLIPS, ClipRow, bound_row, world_row
@@ -75,7 +75,7 @@ class Plan:
         study: the study.
         trajectories: m, planned or declared; None if unknown.
         relative: whether widths and errors are shares of the range that a stage will choose.
-        reach: the range of returns that widths refer to; a half-width of half of it is useless.
+        range: R, which widths refer to; a half-width of R/2 is useless.
         by_visits: half-widths by the number of visits; empty if the mechanism has no intervals.
         useful: the least visits for narrow intervals.
         states: a row for every state, if visits or a world are known.
@@ -90,7 +90,7 @@ class Plan:
     study: Study
     trajectories: int | None
     relative: bool
-    reach: float
+    range: float
     by_visits: tuple[VisitsRow, ...] = ()
     useful: tuple[Threshold, ...] = ()
     states: tuple[StateRow, ...] = ()
@@ -247,19 +247,19 @@ def plan(
     widths = _widths(study, m, relative=relative)
     prediction = _prediction(study, setting)
     if prediction is not None and widths is not None and setting.world is not None:
-        widths = widths.scale_range(prediction.reach / widths.reach)
+        widths = widths.scale_range(prediction.range / widths.range)
     if half_width is not None:
         assert widths is not None
         answer = (
             solvers.people_for(widths.middle, half_width)
             if people is None
-            else solvers.epsilon_for_half_width(study, m, people, half_width, widths.reach)
+            else solvers.epsilon_for_half_width(study, m, people, half_width, widths.range)
         )
     return Plan(
         study=study,
         trajectories=m,
         relative=relative,
-        reach=(high - low) / unit if widths is None else widths.reach,
+        range=(high - low) / unit if widths is None else widths.range,
         by_visits=() if widths is None else _by_visits(widths.middle),
         useful=() if widths is None else _useful(widths.middle),
         states=() if prediction is None else _states(study, prediction, widths, unit),
@@ -318,7 +318,7 @@ def _widths(study: Study, trajectories: int | None, *, relative: bool) -> HalfWi
     if study.mechanism.name != "dp-ssp":
         return None
     widths = HalfWidth.of(study, mechanism_of_study(study, trajectories))
-    return widths.scale_range(1 / widths.reach) if relative else widths
+    return widths.scale_range(1 / widths.range) if relative else widths
 
 
 def _by_visits(widths: HalfWidth) -> tuple[VisitsRow, ...]:
@@ -331,7 +331,7 @@ def _by_visits(widths: HalfWidth) -> tuple[VisitsRow, ...]:
 
 def _useful(widths: HalfWidth) -> tuple[Threshold, ...]:
     margin = ONE_IN_TWENTY * float(widths.count_noise)
-    least_visits = [float(widths.visits_for(share / 2 * widths.reach)) for share in SHARES]
+    least_visits = [float(widths.visits_for(share / 2 * widths.range)) for share in SHARES]
     return tuple(
         Threshold(share=share, visits=math.ceil(visits), visits_95=math.ceil(visits + margin))
         for share, visits in zip(SHARES, least_visits, strict=True)
@@ -464,7 +464,7 @@ def _policy_plan(study: Study, setting: Setting) -> Plan:
         study=study,
         trajectories=m,
         relative=False,
-        reach=high - low,
+        range=high - low,
         clips=rows,
         rmse=None if world is None else next(row.error for row in rows if row.clip == study_clip),
         setting=setting,
@@ -496,6 +496,6 @@ def _policy_notices(result: Plan, setting: Setting, starts: int) -> Iterator[Pla
     elif setting.world is None and setting.steps is None:
         yield notice("no-length-bound")
     elif not current.supported:
-        yield notice("little-kept", clip=current.clip, kept=current.kept, supported=SUPPORTED)
+        yield notice("little-kept", clip=current.clip, kept=current.kept, supported=MIN_KEPT_MASS)
     if starts > 1:
         yield notice("by-start", starts=starts)

@@ -30,10 +30,10 @@ from privalue.planning.sentences import sentence
 from privalue.planning.synthetic import SEED, Synthetic
 from privalue.study import Study, declared_size, resolve, ridge_of
 
-NOISES = 2  # draws of noise for each draw of statistics
+NOISE_DRAWS = 2  # draws of noise for each draw of statistics
 _MIN_DATA_SETS, _MAX_DATA_SETS = 16, 400  # synthetic data sets
 _MAX_VALUES = 3_000_000  # held in memory at once
-_PRECISE = 0.015  # sampling stops at this standard error, relative to the mean error
+_STANDARD_ERROR = 0.015  # sampling stops at this standard error, relative to the mean error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,7 +47,7 @@ class Prediction:
     worst: float  # 95% of releases have at most this error
     visits: Vector  # expected visits of every key
     by_key: Vector  # quantile of |released value - V| at the study's level, for every key
-    reach: float  # range between the bounds of returns, which a stage may have chosen
+    range: float  # range between the bounds of returns, which a stage may have chosen
 
 
 def mechanism_of_study(study: Study, trajectories: int | None) -> Mechanism:
@@ -98,7 +98,7 @@ def predict(
         statistics = source.statistics(m, generator)
         noiseless = _without_noise(study, mechanism, statistics)
         noiseless_errors.append(_error(noiseless - source.values, mask))
-        for _ in range(NOISES):
+        for _ in range(NOISE_DRAWS):
             draw = _draw(mechanism, statistics, generator)
             noisy.append(_values(study, mechanism, draw))
             errors.append(_error(noisy[-1] - source.values, mask))
@@ -113,17 +113,17 @@ def predict(
         worst=float(np.quantile(errors, 0.95)),
         visits=m * source.visits,
         by_key=np.quantile(deviations, study.report.level, axis=0),
-        reach=float(np.median(ranges)),
+        range=float(np.median(ranges)),
     )
 
 
 def _is_precise(errors: list[float]) -> bool:
     """Return whether the standard error of the mean error is small enough to stop."""
-    if len(errors) < NOISES * _MIN_DATA_SETS:
+    if len(errors) < NOISE_DRAWS * _MIN_DATA_SETS:
         return False
-    by_data_set = np.reshape(errors, (-1, NOISES)).mean(axis=1)
+    by_data_set = np.reshape(errors, (-1, NOISE_DRAWS)).mean(axis=1)
     deviation = float(by_data_set.std(ddof=1))
-    return deviation <= _PRECISE * math.sqrt(len(by_data_set)) * float(by_data_set.mean())
+    return deviation <= _STANDARD_ERROR * math.sqrt(len(by_data_set)) * float(by_data_set.mean())
 
 
 def _error(deviations: Vector, mask: NDArray[np.bool_]) -> float:

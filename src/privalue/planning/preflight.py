@@ -30,7 +30,7 @@ from privalue.errors import PrivalueWarning, StudyError, plural
 from privalue.estimate import normal_quantile
 from privalue.planning.half_width import HalfWidth
 from privalue.planning.sentences import sentence
-from privalue.releases import Accepted
+from privalue.releases import WarningCode
 from privalue.study import Study
 
 USEFUL_WIDTH = 0.5  # an interval narrower than this share of the range of returns is useful
@@ -83,7 +83,7 @@ def usefulness(study: Study, mechanism: Mechanism | None, trajectories: int | No
     visits, useless = None, False
     if isinstance(mechanism, Ssp):
         widths = HalfWidth.of(study, mechanism)
-        visits = float(widths.visits_for(USEFUL_WIDTH / 2 * widths.reach).min())
+        visits = float(widths.visits_for(USEFUL_WIDTH / 2 * widths.range).min())
     elif isinstance(mechanism, Ope):
         # At the middle of the bounds, with all of the weight kept and all people in one group.
         scale = mechanism.scales[0] * mechanism.terms.limits.clip / GRID_STEPS
@@ -117,7 +117,7 @@ def require_useful(
     trajectories: int | None,
     *,
     accepted: bool,
-) -> list[Accepted]:
+) -> list[WarningCode]:
     """Refuse a release that is certainly useless; return the code of an accepted one.
 
     Raises:
@@ -159,7 +159,7 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
     return LargeDelta(code=code, text=text, refused=refused)
 
 
-def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[Accepted]:
+def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[WarningCode]:
     """Refuse delta >= 1/m: it would allow one whole trajectory to be published outright."""
     large = large_delta(study, size)
     if large is None:

@@ -46,13 +46,13 @@ def _require_target(target: float, most: float) -> None:
 
 def people_for(widths: HalfWidth, half_width: float) -> Answer:
     """Return how many visits give a state an interval of this half-width."""
-    _require_target(half_width, widths.reach / 2)
+    _require_target(half_width, widths.range / 2)
     visits = math.ceil(float(widths.visits_for(half_width)))
     return Answer(quantity="people", measure="half_width", target=half_width, value=visits)
 
 
 def epsilon_for_half_width(
-    study: Study, trajectories: int | None, people: int, half_width: float, reach: float
+    study: Study, trajectories: int | None, people: int, half_width: float, return_range: float
 ) -> Answer:
     """Return the least epsilon at which this many people give an interval of this half-width.
 
@@ -61,16 +61,16 @@ def epsilon_for_half_width(
         trajectories: m, if it is known.
         people: how many people visit a state.
         half_width: of the interval.
-        reach: the range of returns that the half-width refers to.
+        return_range: the range of returns that the half-width refers to.
     """
-    _require_target(half_width, reach / 2)
+    _require_target(half_width, return_range / 2)
 
     def width(epsilon: float) -> float:
         candidate = study.replace(epsilon=epsilon)
         widths = HalfWidth.of(candidate, mechanism_of_study(candidate, trajectories)).middle
-        return float(widths.at(people)) / widths.reach
+        return float(widths.at(people)) / widths.range
 
-    value = find_least(width, half_width / reach, MIN_EPSILON, MAX_EPSILON)
+    value = find_least(width, half_width / return_range, MIN_EPSILON, MAX_EPSILON)
     return Answer(quantity="epsilon", measure="half_width", target=half_width, value=value)
 
 

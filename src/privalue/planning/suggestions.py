@@ -47,10 +47,10 @@ class Suggestion:
 class _Change:
     """A candidate: a study with one change, and the sentence that suggests it."""
 
-    def __init__(self, code: str, study: Study, *, reach: float = 1.0, **values: Any) -> None:
+    def __init__(self, code: str, study: Study, *, range_share: float = 1.0, **values: Any) -> None:
         self.code = code
         self.study = study
-        self.reach = reach  # the share of the range of returns that a stage is assumed to choose
+        self.range_share = range_share  # of returns, that a stage is assumed to choose
         self.text = sentence("suggestions", code, **values)
 
 
@@ -86,7 +86,7 @@ def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
     before = assess(study, setting, high - low)
     result = []
     for change in _candidate_changes(study, setting):
-        after = assess(change.study, setting, high - low, change.reach)
+        after = assess(change.study, setting, high - low, change.range_share)
         if after <= _WORTHWHILE * before:
             result.append(Suggestion(change.code, change.text, measure, before, after))
     return tuple(sorted(result, key=lambda suggestion: suggestion.after)[:MAX_SUGGESTIONS])
@@ -100,10 +100,10 @@ def _rmse(study: Study, setting: Setting, *_: float) -> float:
     return predict(study, source, m, draws=_DRAWS).rmse
 
 
-def _people(study: Study, setting: Setting, width: float, reach: float = 1.0) -> float:
+def _people(study: Study, setting: Setting, width: float, range_share: float = 1.0) -> float:
     """Return how many people a state needs for an interval of a tenth of this range."""
     mechanism = mechanism_of_study(study, setting.trajectories)
-    widths = HalfWidth.of(study, mechanism).middle.scale_range(reach)
+    widths = HalfWidth.of(study, mechanism).middle.scale_range(range_share)
     return math.ceil(widths.visits_for(width / 20))
 
 
@@ -172,7 +172,7 @@ def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
         and (r_high - r_low) <= _FAR_TOO_WIDE * (high - low)
     ):
         candidate = study.replace(stages=["bounds"])
-        yield _Change("stage-for-bounds", candidate, reach=_FAR_TOO_WIDE, low=low, high=high)
+        yield _Change("stage-for-bounds", candidate, range_share=_FAR_TOO_WIDE, low=low, high=high)
 
 
 def _more_epsilon(study: Study, _: Setting) -> Iterator[_Change]:

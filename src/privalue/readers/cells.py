@@ -42,7 +42,7 @@ NO_TEXT = b"\xff"  # stands for an object without a text; not UTF-8, and so inva
 
 Status = NDArray[np.uint8]
 
-_FEW = 32  # parts of at most this many cells are parsed in Python instead of being halved
+_MAX_IN_PYTHON = 32  # parts of at most this many cells are parsed in Python instead of being halved
 _LONGEST_NUMBER = 400  # characters
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)  # in linear time
 _NOT_FINITE = re.compile(r"[+-]?(nan(\(\w*\))?|inf(inity)?)", re.ASCII | re.IGNORECASE)  # as Arrow
@@ -227,7 +227,7 @@ def _cast(
         kind: the type to cast to.
         parse: parses one text, once a cast of many has failed; None if cells are not texts.
     """
-    if parse is not None and len(column) <= _FEW:
+    if parse is not None and len(column) <= _MAX_IN_PYTHON:
         numbers = [parse(_text(cell)) for cell in column]
         valid = np.array([number is not None for number in numbers], np.bool_)
         numbers = [0 if number is None else number for number in numbers]

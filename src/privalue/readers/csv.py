@@ -61,12 +61,12 @@ class CsvFile:
     @property
     def parts(self) -> int:
         """Return the number of parts that can be read independently."""
-        return len(self._begins()) if self.divisible else 1
+        return len(self._block_offsets()) if self.divisible else 1
 
     def tasks(self, types: Types, first: int = 0, last: int | None = None) -> Iterator[Task]:
         """Yield tasks that read a few megabytes of lines each, of all parts or of some."""
         if self.divisible:
-            for begin in self._begins()[first:last]:
+            for begin in self._block_offsets()[first:last]:
                 yield partial(self._block, types, begin)
             return
         line = 1
@@ -75,7 +75,7 @@ class CsvFile:
             yield partial(self._batch, types, rows, partial(int, max(line, 2)))
             line += text.count(b"\n")
 
-    def _begins(self) -> range:
+    def _block_offsets(self) -> range:
         """Return the offsets at which blocks of the file begin."""
         return range(self.heading_bytes, self.path.stat().st_size, BLOCK_BYTES)
 

@@ -91,7 +91,7 @@ def read_locally(
     """Return the first-visit statistics of a source. They are private."""
     for place, schema in source.schemas:
         declaration.require_columns(place, schema)
-    reading = _Reading(source, declaration, limits, threads, progress)
+    reading = _SourceReader(source, declaration, limits, threads, progress)
     if declaration.study.data.sorted:
         return reading.in_order()
     if source.rereadable:
@@ -101,7 +101,7 @@ def read_locally(
 
 
 @dataclass
-class _Reading:
+class _SourceReader:
     """The reading of one source into the core."""
 
     source: Source

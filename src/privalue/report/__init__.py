@@ -10,7 +10,7 @@ from privalue.report.accounts import (
     describe_statement,
     statement_rows,
 )
-from privalue.report.checking import Checked, check
+from privalue.report.checking import StudyCheck, check
 from privalue.report.description import Description, Listing
 from privalue.report.files import read_answers, write_text
 from privalue.report.guarantee import detection
@@ -24,14 +24,14 @@ from privalue.report.private_page import (
     require_private_place,
     write_private_page,
 )
-from privalue.report.publishing import Published, publish, write_report
+from privalue.report.publishing import ReleaseFiles, publish, write_report
 from privalue.report.release_facts import describe
 
 __all__ = [
-    "Checked",
     "Description",
     "Listing",
-    "Published",
+    "ReleaseFiles",
+    "StudyCheck",
     "check",
     "describe",
     "describe_account",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from privalue.core import calibration
-from privalue.curator import Prepared, prepare
+from privalue.curator import PreparedStudy, prepare
 from privalue.planning import (
     Setting,
     large_delta,
@@ -23,7 +23,7 @@ from privalue.study import SMOOTH, Study, declared_size, implied_returns, ridge_
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Checked:
+class StudyCheck:
     """A valid study, and what follows from it.
 
     Attributes:
@@ -32,7 +32,7 @@ class Checked:
     """
 
     notices: tuple[Notice, ...]
-    prepared: Prepared
+    prepared: PreparedStudy
 
     @property
     def study(self) -> Study:
@@ -77,14 +77,14 @@ class Checked:
 
     def __repr__(self) -> str:
         notes = "".join(f"\n- {note}" for note in self.notes)
-        name = self.study.study.name
-        return f"Checked({name!r}: complete and valid, states={self.prepared.design.states}){notes}"
+        name, states = self.study.study.name, self.prepared.design.states
+        return f"StudyCheck({name!r}: complete and valid, states={states}){notes}"
 
     def _repr_html_(self) -> str:
         return notebook_html(self.description, study="The study")
 
 
-def check(study: Study, *, columns: Mapping[str, str] | None = None) -> Checked:
+def check(study: Study, *, columns: Mapping[str, str] | None = None) -> StudyCheck:
     """Check everything about a study that can be checked without data.
 
     Args:
@@ -101,13 +101,13 @@ def check(study: Study, *, columns: Mapping[str, str] | None = None) -> Checked:
     >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
     ...                  delta=1e-6, unit="trajectory", trajectories=5000)
     >>> pv.check(study)
-    Checked('untitled': complete and valid, states=2)
+    StudyCheck('untitled': complete and valid, states=2)
     """
     prepared = prepare(study, columns)
-    return Checked(notices=tuple(_notices(prepared)), prepared=prepared)
+    return StudyCheck(notices=tuple(_notices(prepared)), prepared=prepared)
 
 
-def _notices(prepared: Prepared) -> Iterator[Notice]:
+def _notices(prepared: PreparedStudy) -> Iterator[Notice]:
     study, mechanism = prepared.study, prepared.mechanism
     size = declared_size(study)
     delta = large_delta(study, size)
@@ -190,7 +190,7 @@ def _return_notices(study: Study) -> Iterator[Notice]:
         yield Notice("returns-wide", "note", about)
 
 
-def _facts(prepared: Prepared) -> Iterator[Fact]:
+def _facts(prepared: PreparedStudy) -> Iterator[Fact]:
     study, design, mechanism = prepared.study, prepared.design, prepared.mechanism
     yield from section_facts(study.public_description())
     yield fact("study.return_bounds", study.values.return_bounds)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-class Formatted(NamedTuple):
+class FormattedNumber(NamedTuple):
     """A number as text, and its interval."""
 
     value: str
@@ -25,7 +25,7 @@ class Formatted(NamedTuple):
 
 def format_interval(
     value: float | None, low: float | None = None, high: float | None = None
-) -> Formatted:
+) -> FormattedNumber:
     """Return a number and its interval, all to the same decimal place.
 
     >>> str(format_interval(0.873456, 0.861111, 0.885432)), str(format_interval(0.123456))
@@ -34,10 +34,10 @@ def format_interval(
     ('0.0504 (0.0004 to 0.1004)', '2.0e-9 (1.0e-9 to 3.5e-9)')
     """
     if value is None or math.isnan(value):
-        return Formatted("unknown", "")
+        return FormattedNumber("unknown", "")
     ends = [end for end in (low, high) if end is not None and math.isfinite(end)]
     if not ends or not math.isfinite(value):
-        return Formatted(format_number(value), "")
+        return FormattedNumber(format_number(value), "")
     width = ends[1] - ends[0] if len(ends) > 1 else 2 * abs(value - ends[0])
     size = _exponent(max(map(abs, (value, *ends))))
     place = max(_exponent(width or value or 1.0) - (1 if width else 6), size - 9)
@@ -47,7 +47,7 @@ def format_interval(
         "unbounded" if end is None or not math.isfinite(end) else _at_place(end, place, size)
         for end in (low, high)
     )
-    return Formatted(_at_place(value, place, size), f"{low_text} to {high_text}")
+    return FormattedNumber(_at_place(value, place, size), f"{low_text} to {high_text}")
 
 
 def format_row(row: Any) -> str:

@@ -41,13 +41,13 @@ def _listings(plan: Plan, mechanisms: Sequence[Mapping[str, Any]]) -> Iterator[L
             "without_privacy": "without privacy",
         }
         title = f"How wide a state's interval will be{unit}"
-        yield _listing("by-visits", title, heads, plan.by_visits, plan.reach / 2)
+        yield _listing("by-visits", title, heads, plan.by_visits, plan.range / 2)
     if plan.states:
         keys = [name for name in ("state", "arm", "action") if getattr(plan.states[0], name)]
         heads = {name: name for name in keys}
         heads |= {"visits": "expected visits", "half_width": half}
         title = f"By state{unit}"
-        yield _listing("states", title, heads, plan.states, plan.reach / 2)
+        yield _listing("states", title, heads, plan.states, plan.range / 2)
     if plan.clips:
         heads = {"clip": "clip", "kept": "kept mass", "bias": "clipping bias"}
         heads |= {"noise": "noise and sampling", "error": "error"}

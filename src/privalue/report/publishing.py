@@ -19,7 +19,7 @@ from privalue.study import Study
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class ReleaseFiles:
     """The paths of the files of a release; None for files that were not written."""
 
     release: Path
@@ -37,7 +37,7 @@ def publish(
     account: Account | None = None,
     answers: Mapping[str, str] | None = None,
     page: bool = True,
-) -> Published:
+) -> ReleaseFiles:
     """Write a release and its report into a folder; a release is never overwritten.
 
     Args:
@@ -71,7 +71,7 @@ def publish(
     require_publishable(folder)
     path = release.save(folder)
     files = write_report(release, Path(folder), account=account, answers=answers, page=page)
-    return Published(release=path, **files)
+    return ReleaseFiles(release=path, **files)
 
 
 def write_report(
@@ -86,7 +86,7 @@ def write_report(
     """Write or rewrite the files beside release.json, which are made from the release alone.
 
     Returns:
-        The paths of the files, by the fields of ``Published``.
+        The paths of the files, by the fields of ``ReleaseFiles``.
     """
     description = describe(release, study, account)
     texts: dict[str, tuple[str, str | Iterable[str]]] = {

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, Release, ValueTable
 from privalue.report.description import Table
 from privalue.report.meaning import axis_label_of, heading_of, name_restriction, return_bounds_of
-from privalue.report.numbers import Formatted, format_interval
+from privalue.report.numbers import FormattedNumber, format_interval
 
 OVERALL = "overall"
 _BY = {"arm": "by state and arm", "action": "by state and action"}
@@ -144,7 +144,7 @@ def _numbers(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {"value": columns["value"], "total": total, "privacy": privacy, "flags": flags}
 
 
-def kept_mass(table: ValueTable, at: int) -> Formatted:
+def kept_mass(table: ValueTable, at: int) -> FormattedNumber:
     """Return the kept mass of a row, with its interval."""
     row = table.row(at)
     return format_interval(row.kept_mass, row.kept_low, row.kept_high)

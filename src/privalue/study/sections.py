@@ -148,7 +148,7 @@ class Section(BaseModel):
         return field.get_default(call_default_factory=True, validated_data=vars(self))
 
 
-class About(Section):
+class StudySection(Section):
     """``[study]``: the name of the study, and the people it is about."""
 
     name: Text = "untitled"
@@ -374,7 +374,7 @@ class Columns(Section):
 class Sections:
     """The sections of a study, in the order of the file."""
 
-    study: About
+    study: StudySection
     privacy: Privacy
     values: Values
     states: States
