@@ -39,7 +39,7 @@ def init(
     """Write a short study file, which runs on the built-in chain."""
     require_absent(path, force)
     if data is None:
-        write_text(path, study_template(every=full))
+        write_text(path, study_template(full=full))
         if as_json:
             print_json({"study": path})
         else:
@@ -48,7 +48,7 @@ def init(
     names, heading = column_names(data)
     guesses = guess(names, heading)
     comments = {**guesses.questions, **guesses.hints}
-    write_text(path, study_template(guesses.values, comments, every=full))
+    write_text(path, study_template(guesses.values, comments, full=full))
     questions, hints = (
         {f"[{section}] {key}": text for (section, key), text in texts.items()}
         for texts in (guesses.questions, guesses.hints)

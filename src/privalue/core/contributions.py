@@ -219,9 +219,9 @@ class Contributions(Private):
     def __init__(self, limits: Limits) -> None:
         self._limits, self._refused = limits, False
         self._batch_ranges: list[BatchRange] = []
-        keys, of_weights = limits.keys, limits.keys if limits.clip else 0
+        keys, weight_keys = limits.keys, limits.keys if limits.clip else 0
         cells = (keys if limits.levels > 1 else 0, 2 * limits.levels)
-        arrays = (keys, keys, cells, cells, limits.levels, of_weights, of_weights)
+        arrays = (keys, keys, cells, cells, limits.levels, weight_keys, weight_keys)
         shapes = (*arrays, *(1 for _ in COUNTERS), keys, 1)
         self._sums = Sums(*(np.zeros(shape, dtype=np.int64) for shape in shapes))
 

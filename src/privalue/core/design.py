@@ -69,7 +69,7 @@ class Features:
         return int(np.bincount(sp.csr_array(self.matrix).indices, minlength=1).max())
 
     def scaled(self, by: Vector) -> "Features":
-        """Return diag(by) times it."""
+        """Return diag(by) times the matrix."""
         if isinstance(self.matrix, np.ndarray):
             return Features(by[:, None] * self.matrix)
         return Features(sp.csr_array(self.matrix.multiply(by[:, None])))

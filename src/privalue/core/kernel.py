@@ -72,7 +72,7 @@ def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma:
         span_of_hashes: the units' range.
         layout: of ``rules`` and ``sums``, for the cache of compiled code.
         rules: the attributes of ``Limits``, by name.
-        sums: what is added to: an array for each name in ``NUMBERS``; besides, for each key, the
+        sums: the sums so far: an array for each name in ``NUMBERS``; besides, for each key, the
             number of the last trajectory that visits it. These numbers go on from batch to batch.
 
     Returns:

@@ -48,7 +48,7 @@ _ROUNDING = 0.1e-9  # more than the floating-point error of phi and of e^{-beta 
 def block_sensitivity(
     limits: Limits, shape: Vector, max_sq_norm: float, max_sq_distance: float
 ) -> float:
-    """Return Delta: the most that the sums of neighbours differ by, in the norm of Euclid.
+    """Return Delta: the most that the sums of neighbours differ by, in the Euclidean norm.
 
     With m_k = omega_k^2 M_k, d_k = omega_k^2 D_k, m'_k = max(m_k, d_k/2), e_k = (d_k - m'_k)_+,
 
@@ -342,10 +342,10 @@ class _Groups:
     """
 
     def __init__(self, design: Design, changed: int) -> None:
-        of_state, self.changed = design.entries.indices, changed
-        self.order = np.lexsort((-design.weights, of_state))
+        group_of_state, self.changed = design.entries.indices, changed
+        self.order = np.lexsort((-design.weights, group_of_state))
         self.rho = design.weights[self.order]
-        self.first = np.flatnonzero(np.diff(of_state[self.order], prepend=-1))
+        self.first = np.flatnonzero(np.diff(group_of_state[self.order], prepend=-1))
         self.sizes = np.diff(self.first, append=len(self.order))
         rank = np.arange(len(self.rho)) - np.repeat(self.first, self.sizes)
         largest = self.sums(np.where(rank < changed, self.rho, 0.0))  # P_g

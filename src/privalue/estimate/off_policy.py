@@ -156,8 +156,8 @@ def importance_sums(mechanism: Ope, numbers: Vector) -> NoisyImportanceSums:
         numbers: sums in steps: weighted returns, weights, returns, and sizes if they are private.
     """
     limits = mechanism.terms.limits
-    of_weights = limits.clip / GRID_STEPS
-    steps = np.array([of_weights, of_weights, 1 / GRID_STEPS, 1.0])[: len(mechanism.scales)]
+    weight_step = limits.clip / GRID_STEPS
+    steps = np.array([weight_step, weight_step, 1 / GRID_STEPS, 1.0])[: len(mechanism.scales)]
     sums = [*(numbers.reshape(len(steps), limits.keys) * steps[:, None])]
     scales = (np.array(mechanism.scales) * steps).tolist()
     if len(sums) == 3:  # the size is public

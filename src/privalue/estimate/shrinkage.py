@@ -194,9 +194,9 @@ def _fit(scaled: Ratios, target: _Target, taus: Vector, sampling: float) -> tupl
     y = np.clip(mu + gain * residual, -1, 1)
     # The share of the spread and of the target's uncertainty that the state's own ratio leaves.
     remaining = 1 - gains * divisor
-    of_mu = target.base_variance + (columns * (np.linalg.inv(precision) @ columns)).sum(axis=1)
-    of_y = np.square((gains - gain) * residual) + spreads * remaining + np.square(remaining) * of_mu
-    return evidence, np.array([y, y * y + (responsibility * of_y).sum(axis=0), gain * divisor])
+    v_mu = target.base_variance + (columns * (np.linalg.inv(precision) @ columns)).sum(axis=1)
+    v_y = np.square((gains - gain) * residual) + spreads * remaining + np.square(remaining) * v_mu
+    return evidence, np.array([y, y * y + (responsibility * v_y).sum(axis=0), gain * divisor])
 
 
 def _visits(scaled: Ratios, y: Vector) -> Vector:

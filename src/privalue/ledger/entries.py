@@ -142,12 +142,11 @@ def parse_object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def check_name(dataset: str) -> str:
-    """Return the name, or raise UsageError if it is not a valid name of a dataset."""
+def check_name(dataset: str) -> None:
+    """Raise UsageError unless the text is a valid name of a dataset."""
     if not isinstance(dataset, str) or DATASET_NAME.fullmatch(dataset) is None:
         allowed = "up to 100 of a-z, 0-9, - and ., beginning with a letter or a digit"
         raise UsageError(f"dataset = {dataset!r}: a name is {allowed}")
-    return dataset
 
 
 def check_hash(text: str) -> str:
@@ -157,13 +156,12 @@ def check_hash(text: str) -> str:
     return text
 
 
-def check_text(name: str, text: str) -> str:
-    """Return the text, or raise UsageError if it is too long for an entry or not printable."""
+def check_text(name: str, text: str) -> None:
+    """Raise UsageError if a text is too long for an entry, blank or not printable."""
     fits = isinstance(text, str) and len(text) <= _LONGEST_TEXT and text.isprintable()
     if not (fits and text.strip()):
         allowed = f"it must be one line of 1 to {_LONGEST_TEXT} printable characters"
         raise UsageError(allowed, argument=(name, text))
-    return text
 
 
 def select_entries(

@@ -95,7 +95,7 @@ def covers_pure(mu2: int, epsilon: int) -> bool:
     """
     with localcontext(Context(prec=50, rounding=ROUND_CEILING)):
         odds = (Decimal(epsilon) / EPSILON).exp().next_plus()  # exp rounds to the nearest
-        needed = (odds - 1) / (odds + 1).next_minus() / 2
+        bound = (odds - 1) / (odds + 1).next_minus() / 2
     with localcontext(Context(prec=50, rounding=ROUND_FLOOR)):
         square = Decimal(mu2) / (4 * MU2)
         term = total = square.sqrt().next_minus()  # sqrt rounds to the nearest, too
@@ -106,7 +106,7 @@ def covers_pure(mu2: int, epsilon: int) -> bool:
             total += term
         with localcontext(Context(prec=50, rounding=ROUND_CEILING)):
             above = (Decimal(mu2) / (8 * MU2)).exp().next_plus() * (2 * _PI).sqrt().next_plus()
-        return total / above >= needed
+        return total / above >= bound
 
 
 def mu2_total(epsilon: float, delta: float) -> int:

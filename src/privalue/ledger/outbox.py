@@ -97,14 +97,12 @@ class Outbox:
             why = f"of up to {size:,} bytes: {problem.strerror}; nothing was charged"
             raise UsageError(f"{folder} cannot take the release, {why}") from None
 
-    def fill(self, envelope: Envelope) -> bool:
+    def fill(self, envelope: Envelope) -> None:
         """Write the release to the disk, and wait until it is there.
 
         If the folder fails nevertheless, a temporary folder takes the file, and ``path`` changes.
-
-        Returns:
-            Whether the release is on the disk, at ``path``. Nothing is raised, since the ledger
-            still has to store the release.
+        Nothing is raised, since the ledger still has to store the release: ``is_filled`` says
+        whether the release is on the disk, at ``path``.
         """
         header = {**asdict(envelope), **self._pages, "privalue_outbox": _FORMAT}
         header["text"] = sha256(envelope.text)
@@ -117,7 +115,6 @@ class Outbox:
                 spare = Path(tempfile.mkdtemp(prefix="privalue-")) / "spare.outbox"
                 atomic_write(spare, parts, mode=0o600)
                 self.path, self.is_filled = spare, True
-        return self.is_filled
 
     @classmethod
     def read(cls, path: str | Path) -> Envelope:

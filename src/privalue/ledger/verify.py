@@ -80,31 +80,31 @@ class _LedgerState:
 
 
 def verify(store: Store, heads: Iterable[str], releases: Mapping[str, str]) -> Verification:
-    """Walk the whole ledger; raise LedgerError with the first fault.
+    """Check the whole ledger; raise LedgerError with the first fault.
 
     Args:
         store: the store of the ledger.
         heads: hashes that the ledger must contain.
         releases: texts that the ledger must contain, by their names in messages.
     """
-    walk, has_more = _LedgerState(), True
+    ledger, has_more = _LedgerState(), True
     while has_more:
         with store.transaction() as execute:
-            page = entries.select_entries(execute, "sequence > ?", walk.number, limit=_PAGE)
+            page = entries.select_entries(execute, "sequence > ?", ledger.number, limit=_PAGE)
         for entry in page:
             try:
-                walk.check(entry)
+                ledger.check(entry)
             except (ValueError, KeyError, TypeError, ArithmeticError, PrivalueError) as problem:
                 raise _failure(store, f"entry {entry.number}: {problem}") from None
         has_more = len(page) == _PAGE
-    if walk.number == 0:
+    if ledger.number == 0:
         raise _failure(store, "entry 1 is missing")
     _check_releases(store)
     fault = store.find_fault()
     if fault is not None:
         raise _failure(store, fault)
     _check_evidence(store, heads, releases)
-    return Verification(entries=walk.number, head=walk.head)
+    return Verification(entries=ledger.number, head=ledger.head)
 
 
 def _failure(store: Store, why: str) -> LedgerError:

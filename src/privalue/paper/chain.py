@@ -89,20 +89,20 @@ def chain_statistics(
     return ChainStatistics(counts, return_steps)
 
 
-def _add_waits(arriving: Integers, leave: float, generator: np.random.Generator) -> Integers:
+def _add_waits(histogram: Integers, leave: float, generator: np.random.Generator) -> Integers:
     """Draw the histogram of T + W, given the histogram of T."""
-    leaving = [0]
+    result = [0]
     waiting = 0
-    for newcomers in arriving:
+    for newcomers in histogram:
         waiting += int(newcomers)
         count = int(generator.binomial(waiting, leave))
-        leaving.append(count)
+        result.append(count)
         waiting -= count
     while waiting:
         count = int(generator.binomial(waiting, leave))
-        leaving.append(count)
+        result.append(count)
         waiting -= count
-    return np.array(leaving)
+    return np.array(result)
 
 
 def _powers(discount: float, count: int) -> Vector:

@@ -224,9 +224,9 @@ def outcome(method: Method, features: Features, trajectories: int, run: int) -> 
     if not method.keys:
         return Outcome(phi.values(noiseless), noiseless, noiseless)
     study, mechanism = _mechanism(method, features, trajectories)
-    perturbed = mechanism.perturb(statistics, "values", {})
-    noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
-    theta = theta_of(study, mechanism, {"values": perturbed.center + noise})
+    perturbation = mechanism.perturb(statistics, "values", {})
+    noise = perturbation.deviations * normals(trajectories, run, len(perturbation.center))
+    theta = theta_of(study, mechanism, {"values": perturbation.center + noise})
     return Outcome(phi.values(theta), theta, noiseless)
 
 

@@ -62,7 +62,7 @@ def reproduce(
     start = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     tables = experiments.run_all(effort, processes=processes, progress=progress)
-    claims, needed = decide(tables), savings(tables["surpassed"])
+    claims, sizes = decide(tables), savings(tables["surpassed"])
     for name, table in tables.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             rows = list(table.rows())
@@ -72,8 +72,8 @@ def reproduce(
     pictures = draw_all(tables, folder)
     texts = {
         "claims.json": json.dumps({"private": False, "claims": claims}, indent=1) + "\n",
-        "savings.json": json.dumps({"private": False, "savings": needed}, indent=1) + "\n",
-        "report.md": _report(effort, claims, needed, pictures),
+        "savings.json": json.dumps({"private": False, "savings": sizes}, indent=1) + "\n",
+        "report.md": _report(effort, claims, sizes, pictures),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -81,7 +81,7 @@ def reproduce(
         folder=folder,
         effort=effort,
         claims=claims,
-        savings=needed,
+        savings=sizes,
         pictures=[file for files in pictures.values() for file in files],
         files=[folder / name for name in (*texts, *(f"{name}.csv" for name in tables))],
         seconds=time.monotonic() - start,
@@ -122,19 +122,19 @@ def _report(
     effort: Effort, claims: Sequence[Any], savings: Sequence[Any], pictures: Iterable[str]
 ) -> str:
     """Return the summary in Markdown: verdicts with their tests, trajectories needed, figures."""
-    needed: dict[str, dict[str, str]] = {}  # by algorithm, then by case and target
+    sizes: dict[str, dict[str, str]] = {}  # by algorithm, then by case and target
     for saving in savings:
-        size = "tabular" if saving["aggregation"] == 1 else "pairs"
-        column = f"[0, {saving['bound']:g}], {size}: {saving['rmse']:g}"
-        needed.setdefault(saving["algorithm"], {})[column] = _cell(saving)
+        kind = "tabular" if saving["aggregation"] == 1 else "pairs"
+        column = f"[0, {saving['bound']:g}], {kind}: {saving['rmse']:g}"
+        sizes.setdefault(saving["algorithm"], {})[column] = _cell(saving)
     environment = Environment(
         loader=PackageLoader("privalue.paper", ""), keep_trailing_newline=True, autoescape=False
     )
     return environment.get_template("report.md.j2").render(
         effort=effort,
         claims=claims,
-        columns=list(next(iter(needed.values()))),
-        needed={name: list(row.values()) for name, row in needed.items()},
+        columns=list(next(iter(sizes.values()))),
+        sizes={name: list(row.values()) for name, row in sizes.items()},
         labels=LABELS,
         pictures=pictures,
     )
@@ -143,8 +143,8 @@ def _report(
 def _cell(saving: dict[str, Any]) -> str:
     if saving["trajectories"] is None:
         return "never"
-    needed, factor = float(f"{saving['trajectories']:.2g}"), saving["factor"]
-    text = f"{needed:,.0f}"
+    size, factor = float(f"{saving['trajectories']:.2g}"), saving["factor"]
+    text = f"{size:,.0f}"
     return text if factor is None or factor <= 1.001 else f"{text} ({factor_text(factor)})"
 
 

@@ -27,7 +27,7 @@ DRAWS = 60_000  # of either data set; enough to detect that a twentieth of the n
 SEPARATION = 3.0  # the distance of the data sets, in standard deviations, that this takes
 _EXTRA_ROWS, _FEW_KEYS = 1000, 20  # rows after which a return stops growing; keys whose sums differ
 _DEFAULT_TRAJECTORIES = 1000  # trajectories, if the study declares none
-_PEOPLE = [2**k for k in range(25)]  # with different returns, until the data sets are far apart
+_PEOPLE = [2**k for k in range(25)]  # how many differ: tried until the data sets are far apart
 
 _People: TypeAlias = tuple[int, int]  # how many have the smallest returns, how many the largest
 
@@ -166,9 +166,9 @@ def _extreme_statistics(limits: core.Limits, people: _People, keys: int) -> core
     for number, reward in zip(people, limits.reward_bounds, strict=True):
         sums, rewards = core.Contributions(limits), np.full(len(step), float(reward))
         sums.add(ids[:, :, None], step, path[step].astype(np.int32), rewards, ratios)
-        of_one = sums.finish()
+        one_person = sums.finish()
         for name in (*core.ARRAYS, "trajectories"):
-            totals[name] = totals[name] + number * getattr(of_one, name)  # not +=: read-only
+            totals[name] = totals[name] + number * getattr(one_person, name)  # not +=: read-only
     return core.Statistics(limits=limits, **totals)
 
 

@@ -164,18 +164,18 @@ def _draw(
     The distribution of returns is known from a world only: without one the stage for bounds is left
     out, and results are relative to the range that it would choose.
     """
-    released: dict[str, Vector] = {}
+    numbers: dict[str, Vector] = {}
     for name in mechanism.stages:
         if name == "bounds" and not statistics.level_counts.size:
             continue
-        perturbation = mechanism.perturb(statistics, name, released)
+        perturbation = mechanism.perturb(statistics, name, numbers)
         noise = np.zeros(len(perturbation.center))
         if generator is not None and perturbation.laplace:
             noise = generator.laplace(scale=0.5**0.5, size=len(noise))
         elif generator is not None:
             noise = generator.standard_normal(len(noise))
-        released[name] = np.asarray(perturbation.center + perturbation.deviations * noise)
-    return released
+        numbers[name] = np.asarray(perturbation.center + perturbation.deviations * noise)
+    return numbers
 
 
 def _values(study: Study, mechanism: Mechanism, draw: Draw) -> Vector:

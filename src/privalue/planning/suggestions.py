@@ -77,11 +77,11 @@ class Setting:
 
 def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
     """Return at most four changes that help by 5% or more, the most helpful first."""
-    in_people = setting.trajectories is None or not setting.has_visits
-    if in_people and study.mechanism.name != "dp-ssp":
+    counts_people = setting.trajectories is None or not setting.has_visits
+    if counts_people and study.mechanism.name != "dp-ssp":
         return ()
-    measure = "people" if in_people else "rmse"
-    assess = _people if in_people else _rmse
+    measure = "people" if counts_people else "rmse"
+    assess = _people if counts_people else _rmse
     low, high = study.values.return_bounds
     before = assess(study, setting, high - low)
     result = []

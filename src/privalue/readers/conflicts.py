@@ -17,7 +17,7 @@ class ConflictError(DataError):
 
 
 def add_to_core(rows: Rows, total: Contributions, declaration: Declaration, **span: Any) -> None:
-    """Add whole units in order, with importance ratios if the study values another policy."""
+    """Add whole units in order, with importance ratios if the study evaluates another policy."""
     columns: list[Any] = [rows.ids, rows.steps, rows.keys, rows.rewards]
     if declaration.ratios is not None:
         columns[2], ratios = declaration.ratios.apply(rows.keys, rows.probabilities)

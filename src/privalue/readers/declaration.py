@@ -27,7 +27,7 @@ class Declaration:
     keys: int  # how many keys rows may have: states of each arm, or pairs of state and action
     # The name of each column to read, by role; the columns of a state's bins are "bin 0", ...
     columns: Mapping[str, str]
-    ratios: ImportanceRatios | None  # if the study values another policy
+    ratios: ImportanceRatios | None  # if the study evaluates another policy
 
     @classmethod
     def of(cls, study: Study, keys: int) -> "Declaration":

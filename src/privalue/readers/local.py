@@ -109,7 +109,7 @@ class _SourceReader:
     limits: Limits
     threads: int
     progress: Progress | None
-    done: int = 0  # rows read so far
+    rows_read: int = 0
 
     def __post_init__(self) -> None:
         self.encoder = Encoder(self.declaration)
@@ -119,9 +119,9 @@ class _SourceReader:
         return closing(self.source.tasks(self.declaration.text_types))
 
     def _report(self, rows: int) -> None:
-        self.done += rows
+        self.rows_read += rows
         if self.progress is not None:
-            self.progress(self.done, self.source.rows)
+            self.progress(self.rows_read, self.source.rows)
 
     def _encode(self, task: Task) -> Rows:
         return self.encoder(task())
@@ -177,7 +177,7 @@ class _SourceReader:
 
     def in_any_order(self, memory: int) -> Statistics:
         """Group rows by unit, in one pass over the source for as many units as fit into memory."""
-        total, left_out, first, self.done = Contributions(self.limits), 0, 0, 0
+        total, left_out, first, self.rows_read = Contributions(self.limits), 0, 0, 0
         capacity = max(memory - RESERVED_BYTES, memory // 8, MIN_ROW_BYTES)
         while first < grouping.PARTITIONS:
             batches, last, left_out = self._gather(first, capacity)

@@ -26,7 +26,7 @@ class ImportanceRatios:
 
     @classmethod
     def of(cls, study: Study, keys: int) -> "ImportanceRatios | None":
-        """Return the keys and ratios of a study's pairs; None if it values no other policy."""
+        """Return the keys and ratios of a study's pairs; None without a target policy."""
         if not study.is_off_policy:
             return None
         policies, pairs = study.policies, study.pairs

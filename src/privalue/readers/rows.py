@@ -30,7 +30,7 @@ from privalue.readers.messages import data_error, list_some, render
 from privalue.readers.source import Batch, state_roles
 
 _Mask = NDArray[np.bool_]
-_NOT_OF_ENDS = {"action", "arm", "probability"}  # a row that ends its trajectory has none of these
+_IGNORED_IN_ENDS = {"action", "arm", "probability"}  # of rows that end a trajectory
 
 
 @sealed
@@ -112,7 +112,7 @@ class Encoder:
         keys, forbidden = self._keys(by_role)
         ends, rewards = self._ends(by_role)
         failures = {
-            role: _clear_ends(ends, column.failed) if role in _NOT_OF_ENDS else column.failed
+            role: _clear_ends(ends, column.failed) if role in _IGNORED_IN_ENDS else column.failed
             for role, column in by_role.items()
         }
         invalid = _combine([_clear_ends(ends, forbidden), *failures.values()])

@@ -357,8 +357,8 @@ class MDP(_Process):
         A table may leave out states where every action ends the trajectory and earns nothing: in an
         improved policy they are ends, and not states.
         """
-        following, rewards = self.outcomes.transitions.sum(axis=1), self.outcomes.expected_rewards
-        ends = (following == 0) & (rewards == 0)
+        chances, rewards = self.outcomes.transitions.sum(axis=1), self.outcomes.expected_rewards
+        ends = (chances == 0) & (rewards == 0)
         idle = np.flatnonzero(ends.reshape(self.states, self.actions).all(axis=1))
         table = policy_table(policy, states=self.states, actions=self.actions, idle=idle)
         return read_only(table / table.sum(axis=1, keepdims=True))
@@ -390,8 +390,8 @@ class MDP(_Process):
         return self._action_values(self.under(policy).values)
 
     def _action_values(self, values: Vector) -> Vector:
-        following = self.outcomes.transitions @ values
-        table = self.outcomes.expected_rewards + self.discount * following
+        next_values = self.outcomes.transitions @ values
+        table = self.outcomes.expected_rewards + self.discount * next_values
         return read_only(table.reshape(self.states, self.actions))
 
     def value(self, policy: Any) -> float:
@@ -459,8 +459,8 @@ def _largest_return(process: MarkovRewardProcess, sign: float) -> float:
     tolerance = 1e-12 * float(np.abs(rewards).max()) if gamma < 1 else 0.0
     values = np.full(process.states, 0.0 if gamma < 1 else -np.inf)
     for _ in range(RETURN_SWEEPS if gamma < 1 else min(process.states + 1, RETURN_SWEEPS)):
-        following = np.where(continues, values[outcomes.successors], 0.0)
-        largest = np.maximum.reduceat(rewards + gamma * following, first_of_row)
+        next_values = np.where(continues, values[outcomes.successors], 0.0)
+        largest = np.maximum.reduceat(rewards + gamma * next_values, first_of_row)
         with np.errstate(invalid="ignore"):  # no path has ended, before or after
             change = float(np.abs(largest - values)[process.reachable].max())
         values = largest

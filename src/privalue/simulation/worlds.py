@@ -205,15 +205,15 @@ def chain(
     states = check_whole(states, "N", 1, MAX_STATES)
     if not 0 <= stay < 1:
         raise StudyError(f"p is {stay}; the probability of staying must be in [0, 1)")
-    walking = np.arange(states - 1)
+    stages = np.arange(states - 1)
     last = states - 1
     process = MarkovRewardProcess(
         outcomes=Outcomes(
             states=states,
             actions=1,
-            rows=np.concatenate([walking, walking, [last]]),
+            rows=np.concatenate([stages, stages, [last]]),
             probabilities=np.concatenate([np.full(last, stay), np.full(last, 1 - stay), [1.0]]),
-            successors=np.concatenate([walking, walking + 1, [END]]),
+            successors=np.concatenate([stages, stages + 1, [END]]),
             rewards=np.concatenate([np.zeros(2 * last), [1.0]]),
         ),
         start=_start_of(start, states),

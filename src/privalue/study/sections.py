@@ -184,7 +184,7 @@ def implied_returns(rewards: tuple[float, float], discount: float) -> tuple[floa
     """Return the bounds of returns that follow from those of rewards; infinite at discount 1.
 
     A trajectory may be one row long, so the bounds include the reward itself as well as its
-    infinite discounted sum, and need not include 0 (math: section 4).
+    infinite discounted sum, and need not include 0.
     """
     low, high = rewards
     if discount == 1:

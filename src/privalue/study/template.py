@@ -16,14 +16,14 @@ def study_template(
     changes: Mapping[Key, str] | None = None,
     questions: Mapping[Key, str] | None = None,
     *,
-    every: bool = False,
+    full: bool = False,
 ) -> str:
     """Return a study file with its keys explained; unchanged, it describes the built-in chain.
 
     Args:
         changes: TOML values by (section, key), in place of those of a new study.
         questions: comments by (section, key), written above the key, for a person to answer.
-        every: whether to add all other keys as comments, and the allowed values.
+        full: whether to add all other keys as comments, and the allowed values.
     """
     sections: dict[str, list[Mapping[str, Any]]] = {}
     for section, model in SECTIONS.items():
@@ -32,9 +32,9 @@ def study_template(
             begin = entry["example"] if "begin" in entry else None
             value = (changes or {}).get((section, name), begin)
             question = (questions or {}).get((section, name))
-            if value or ("example" in entry and (every or question)):
+            if value or ("example" in entry and (full or question)):
                 key = {**entry, "name": name, "value": value, "question": question}
                 sections.setdefault(section, []).append(key)
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
     environment = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    return environment.from_string(text).render(sections=sections, every=every)
+    return environment.from_string(text).render(sections=sections, full=full)

@@ -91,8 +91,8 @@ def _ssp(study: Study, **common: Any) -> core.mechanisms.SspTerms:
         share = heuristics.bounds_share(m, heuristics.bin_noise(study))
     shares = dict.fromkeys(heuristics.decide_stages(study, study.key_count, m), share)
     shrinkage = mechanism.shrinkage and not mechanism.has_ridge  # a ridge replaces it
-    to_one = shrinkage and study.features.kind == "tabular"
-    shape = heuristics.choose_shape(limits, study.key_visits, m, alpha, shrinkage=to_one)
+    has_common_value = shrinkage and study.features.kind == "tabular"
+    shape = heuristics.choose_shape(limits, study.key_visits, m, alpha, shrinkage=has_common_value)
     values_alpha = core.mechanisms.stage_alphas(alpha, shares)["values"]
     rules = heuristics.BoundRule.of(limits, shape, values_alpha, shrinkage=shrinkage)
     return core.mechanisms.SspTerms(
