@@ -268,10 +268,6 @@ class ValueTable(Columns):
         return pa.table({name: pa.array(cells, from_pandas=True) for name, cells in columns})
 
 
-def _read_table(columns: Any) -> ValueTable:
-    return columns if isinstance(columns, ValueTable) else ValueTable(columns)
-
-
 _JSON_TYPES = {str: ["string", "null"], float: ["number", "null"], bool: ["boolean"]}
 
 
@@ -288,7 +284,7 @@ _TABLE_SCHEMA = {
 }
 Table = Annotated[
     ValueTable,
-    PlainValidator(_read_table),
+    PlainValidator(lambda item: item if isinstance(item, ValueTable) else ValueTable(item)),
     WithJsonSchema(_TABLE_SCHEMA),
 ]
 Numbers = Annotated[

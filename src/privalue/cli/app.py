@@ -154,9 +154,8 @@ def _listen(handler: Callable[..., object]) -> None:
 
     Signals that the parent ignores, as under nohup, stay ignored.
     """
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
 
 

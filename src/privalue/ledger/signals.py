@@ -20,10 +20,9 @@ def defer_signals() -> Iterator[None]:
     if _handlers or threading.current_thread() is not threading.main_thread():
         yield
         return
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) not in {None, signal.SIG_IGN}:
-            _handlers[number] = signal.signal(number, lambda number, _: _deferred.append(number))
+    for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(kind) not in {None, signal.SIG_IGN}:
+            _handlers[kind] = signal.signal(kind, lambda number, _: _deferred.append(number))
     try:
         yield
     except BaseException:

@@ -37,7 +37,7 @@ class Declaration:
             study: the study.
             keys: the number of keys that the core counts.
         """
-        data, pairs = study.data, study.pairs
+        data = study.data
         columns: dict[str, str] = {}
         for role in ROLES:
             if role == "state" and study.states.bins:
@@ -47,7 +47,7 @@ class Declaration:
         unused = {
             "person": study.privacy.unit != "person" and "person" not in data.explicit_keys,
             "trajectory": data.one_trajectory_per_person,
-            "action": pairs is None,
+            "action": study.pairs is None,
             "reward": study.fixed_rewards is not None,
             "probability": not study.policy.is_logged,
         }
@@ -56,9 +56,7 @@ class Declaration:
             columns["arm"] = study.arms.column
         if data.truncated_rows is not None:
             columns["truncated"] = data.truncated
-        arms = max(len(study.arms.names), 1)
-        row_keys = study.names.count * arms if pairs is None else pairs.count
-        return cls(study, row_keys, columns, ImportanceRatios.of(study, keys))
+        return cls(study, study.key_count, columns, ImportanceRatios.of(study, keys))
 
     @property
     def dialect(self) -> Dialect:

@@ -17,11 +17,6 @@ from privalue.readers.tables import open_columns
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 
 
-def is_workbook(path: Path) -> bool:
-    """Return whether a file's name has the ending of a workbook."""
-    return path.name.lower().endswith(ENDINGS)
-
-
 def open_excel(path: Path, sheet: str | None, decimal: str) -> Source:
     """Return the rows of a sheet; its name may be left out if the workbook has only one."""
     place, rows = _read_sheet(path, sheet)

@@ -5,6 +5,7 @@ from os.path import isdir
 from pathlib import Path
 from typing import Any
 
+from privalue.readers import excel
 from privalue.readers.csv import EncodingError
 from privalue.readers.databases import open_database
 from privalue.readers.episodes import (
@@ -14,7 +15,6 @@ from privalue.readers.episodes import (
     require_no_rewards_of_ends,
     require_truncated,
 )
-from privalue.readers.excel import is_workbook, open_excel
 from privalue.readers.files import open_files
 from privalue.readers.messages import data_error
 from privalue.readers.minari import open_minari
@@ -38,7 +38,10 @@ def open_source(data: Any, dialect: Dialect, *, threads: int = 1, memory: int = 
     if minari is not None:
         return minari
     if isinstance(data, str | Path):
-        return _open_name(data, dialect, threads, memory)
+        path, request = split_query(str(data))
+        if path.name.lower().endswith(excel.ENDINGS) and not isdir(path) and not is_on_server(data):
+            return excel.open_excel(path, request, dialect.decimal)
+        return open_database(data, dialect.decimal, threads, memory) or open_files(data, dialect)
     names = set(dialect.columns.values())
     if isinstance(data, Mapping) and is_recording(data) and not names <= set(map(str, data)):
         return open_recording(data, dialect)
@@ -54,14 +57,6 @@ def open_source(data: Any, dialect: Dialect, *, threads: int = 1, memory: int = 
         rereadable = isinstance(elements, Sequence)
         return open_elements(lambda: enumerate(elements), dialect, rereadable=rereadable)
     raise data_error("data-unknown", kind=type(data).__name__)
-
-
-def _open_name(data: str | Path, dialect: Dialect, threads: int, memory: int) -> Source:
-    """Return the rows of the workbook, database or files of this name."""
-    path, request = split_query(str(data))
-    if is_workbook(path) and not isdir(path) and not is_on_server(data):
-        return open_excel(path, request, dialect.decimal)
-    return open_database(data, dialect.decimal, threads, memory) or open_files(data, dialect)
 
 
 def column_names(data: str | Path) -> tuple[list[str], Mapping[str, str]]:

@@ -74,7 +74,10 @@ def _errors() -> Any:
 def translate_errors() -> Iterator[None]:
     """Translate Spark's own errors into one line, without tracebacks."""
     failures = (_errors().PySparkException, import_module("py4j.protocol").Py4JError)
-    silence_loggers()
+    # Two loggers of PySpark would log private values when a query fails.
+    get_logger = import_module("pyspark.logger").PySparkLogger.getLogger
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        get_logger(name).disabled = True
     try:
         yield
     except failures as problem:
@@ -82,13 +85,6 @@ def translate_errors() -> Iterator[None]:
         if "No module named" in reason or "PYTHON_VERSION_MISMATCH" in reason:
             raise MissingComponentError(render("spark-workers", problem=reason)) from None
         raise data_error("spark-failure", problem=reason) from None
-
-
-def silence_loggers() -> None:
-    """Silence two loggers of PySpark, which would log private values when a query fails."""
-    get = import_module("pyspark.logger").PySparkLogger.getLogger
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        get(name).disabled = True
 
 
 def _reason(problem: BaseException) -> str:
