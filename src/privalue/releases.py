@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "release.json"
 NOT_PRIVATE = "NOT PRIVATE"  # the mark of seeded experiments, in every output
-FLAGS_BETWEEN = "; "  # separates the flags of a row
+FLAG_SEPARATOR = "; "  # separates the flags of a row
 KEYS = ("arm", "start", "state", "action")
 _MAX_BYTES = 1 << 36  # bytes of a release: there may be very many states
 _MAX_LABELS_SEARCHED = 5_000  # for labels similar to an unknown one

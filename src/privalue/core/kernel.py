@@ -24,7 +24,7 @@ _HAS_HOME = os.path.isabs(os.path.expanduser("~"))
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Return the function, compiled on its first call; other threads run beside it."""
+    """Return the function, compiled on its first call; other Python threads run meanwhile."""
     try:
         return njit(cache=_HAS_HOME, nogil=True)(function)
     except RuntimeError:  # there is no folder that Numba can write to

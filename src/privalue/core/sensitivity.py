@@ -135,7 +135,7 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
 
 @dataclass(frozen=True, eq=False)
 class LswSensitivity:
-    """That of LSW, in units of R^2 ||A^+||^2: [BGP16] equation 9 and line 3 of Algorithm 1.
+    """The squared sensitivity of LSW, in units of R^2 ||A^+||^2: [BGP16] equation 9, Algorithm 1.
 
     psi^w = max_k e^{-k beta} top_q_s [w_s L^2 / (max(n_s - k L, L) + kappa)^2], where top_q adds
     the q largest, chosen anew at every k. The paper has L = 1, kappa = 0 and all terms.
@@ -186,7 +186,7 @@ class LswSensitivity:
 
 @dataclass(frozen=True, eq=False)
 class LslSensitivity:
-    """That of LSL by the paper: psi^lambda = max_k e^{-k beta} (slope sqrt(A(k)) + offset)^2.
+    """The squared sensitivity of LSL: psi^lambda = max_k e^{-k beta} (slope sqrt(A(k)) + offset)^2.
 
     [BGP16] Algorithm 2. A(k) = sum_s rho_s min(n_s + k L, cap) grows with k up to k = cap/L, and
     then no more: later k need not be tried.
@@ -199,7 +199,7 @@ class LslSensitivity:
     offset: float  # the norm of the q largest rho_s
 
     def smooth(self, counts: Integers, beta: float) -> float:
-        """Return psi^lambda, with the arguments and the precision of the others. PRIVATE."""
+        """Return psi^lambda, as ``LswSensitivity.smooth`` returns psi^w. PRIVATE."""
         per_person = self.limits.max_trajectories_per_person
         weighted_visits = sum_of_capped_counts(counts, self.weights, self.cap, self.limits)
 

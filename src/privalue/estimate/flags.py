@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from privalue.core import Vector
 from privalue.errors import read_texts
-from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, ValueTable
+from privalue.releases import FLAG_SEPARATOR, NOT_PRIVATE, ValueTable
 from privalue.study import Study
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's prior
@@ -39,10 +39,10 @@ def flagged_table(
     >>> flagged_table({"value": [0.5, 1.0]}, [("weightless", np.array([True, False]))]).flags
     array(['weight 0', ''], dtype=object)
     """
-    texts = np.full(len(columns["value"]), FLAGS_BETWEEN.join(common), dtype=object)
+    texts = np.full(len(columns["value"]), FLAG_SEPARATOR.join(common), dtype=object)
     for code, mask in flags:
         label = WORDS["flags"][code]
-        texts[mask] = [text + FLAGS_BETWEEN + label if text else label for text in texts[mask]]
+        texts[mask] = [text + FLAG_SEPARATOR + label if text else label for text in texts[mask]]
     return ValueTable({**columns, "flags": texts})
 
 

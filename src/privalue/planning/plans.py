@@ -34,7 +34,7 @@ VISITS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 SHARES = (0.5, 0.1, 0.01)  # widths of intervals, as shares of the range of returns
 MAX_STATES = 100_000  # an overall error is predicted for at most this many states
 _EPSILONS = (0.25, 1.0, 4.0)  # in a plot, as multiples of the study's own
-_VARIES = 2.0  # a notice warns if one release in twenty exceeds this multiple of the mean error
+_MAX_SPREAD = 2.0  # a notice warns if one release in twenty exceeds this multiple of the mean error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,7 +412,7 @@ def _notices(
             yield notice("assumes-a-world", world=setting.world.text)
         else:
             yield notice("assumes-visits")
-        if prediction.worst > _VARIES * prediction.rmse:
+        if prediction.worst > _MAX_SPREAD * prediction.rmse:
             unit = share_of or 1.0
             yield notice("varies", rmse=prediction.rmse / unit, worst=prediction.worst / unit)
         unvisited = [study.key_label(int(at)) for at in np.flatnonzero(prediction.visits == 0)]

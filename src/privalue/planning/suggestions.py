@@ -22,10 +22,10 @@ from privalue.simulation import World, return_range
 from privalue.study import Study, implied_returns
 
 MAX_SUGGESTIONS = 4
-_WORTHWHILE = 0.95  # a change that leaves more than this share of the error is not suggested
+_MAX_RATIO = 0.95  # a change that leaves more than this share of the error is not suggested
 _FEW_STATES = 2  # the suggested limit of states per trajectory if nothing else is known
 _DRAWS = 40
-_FAR_TOO_WIDE = 0.25  # returns may need only this share of their declared bounds
+_STAGE_RANGE = 0.25  # returns may need only this share of their declared bounds
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def suggestions(study: Study, setting: Setting) -> tuple[Suggestion, ...]:
     result = []
     for change in _candidate_changes(study, setting):
         after = assess(change.study, setting, high - low, change.range_share)
-        if after <= _WORTHWHILE * before:
+        if after <= _MAX_RATIO * before:
             result.append(Suggestion(change.code, change.text, measure, before, after))
     return tuple(sorted(result, key=lambda suggestion: suggestion.after)[:MAX_SUGGESTIONS])
 
@@ -159,7 +159,7 @@ def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
         least, most = min(r_low, r_low * rows), max(r_high, r_high * rows)
         condition = sentence("conditions", "steps", steps=setting.steps)
     least, most = max(low, least), min(high, most)
-    if least < most and most - least < _WORTHWHILE * (high - low):
+    if least < most and most - least < _MAX_RATIO * (high - low):
         unvisited = study.values.unvisited
         if unvisited is not None:
             unvisited = min(max(unvisited, least), most)
@@ -169,10 +169,10 @@ def _tighter_returns(study: Study, setting: Setting) -> Iterator[_Change]:
         has_both
         and study.mechanism.name == "dp-ssp"
         and "bounds" not in study.stages
-        and (r_high - r_low) <= _FAR_TOO_WIDE * (high - low)
+        and (r_high - r_low) <= _STAGE_RANGE * (high - low)
     ):
         candidate = study.replace(stages=["bounds"])
-        yield _Change("stage-for-bounds", candidate, range_share=_FAR_TOO_WIDE, low=low, high=high)
+        yield _Change("stage-for-bounds", candidate, range_share=_STAGE_RANGE, low=low, high=high)
 
 
 def _more_epsilon(study: Study, _: Setting) -> Iterator[_Change]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.releases import FLAGS_BETWEEN, NOT_PRIVATE, Release, ValueTable
+from privalue.releases import FLAG_SEPARATOR, NOT_PRIVATE, Release, ValueTable
 from privalue.report.description import Table
 from privalue.report.meaning import axis_label_of, heading_of, name_restriction, return_bounds_of
 from privalue.report.numbers import FormattedNumber, format_interval
@@ -152,4 +152,4 @@ def kept_mass(table: ValueTable, at: int) -> FormattedNumber:
 
 def split_flags(text: str) -> tuple[str, ...]:
     """Return the flags of a row, without the mark of a seeded experiment."""
-    return tuple(flag for flag in text.split(FLAGS_BETWEEN) if flag not in {"", NOT_PRIVATE})
+    return tuple(flag for flag in text.split(FLAG_SEPARATOR) if flag not in {"", NOT_PRIVATE})

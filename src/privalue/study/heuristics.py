@@ -33,9 +33,9 @@ CANDIDATE_SPREADS = (SPREADS[0], SPREADS[2])  # candidates suit these, and are c
 _MAX_LOSS = 1.05  # the most that errors may grow over those of an even shape, at any spread
 _USUAL_ERROR = 1e-3  # of the first of SPREADS: the assumed noise at a typical state if m is unknown
 BETA_LOSS = 0.05  # the share of noise that a larger beta may add if visits are unknown
-_SIGNIFICANT = 3.0  # standard deviations above which a bin counts
+_MIN_BIN_Z = 3.0  # standard deviations above which a bin counts
 _TYPICAL = 0.75  # of a level's reach: the typical size of its returns
-_VISITING = 0.5  # of all trajectories: the share that visits a typical state
+_VISIT_SHARE = 0.5  # of all trajectories: the share that visits a typical state
 _WIDE = 0.8  # from this discount on, implied bounds are at least five times those of a reward
 _MIN_SIGNAL = 4  # m over the noise of a bin, from which a histogram is informative
 _MIN_STAGE_SHARE = 0.02  # of mu^2
@@ -301,12 +301,12 @@ class BoundRule:
         Returns:
             j, from 0 to J - 1.
         """
-        counts = np.where(histogram > _SIGNIFICANT * deviation, histogram, 0.0)
+        counts = np.where(histogram > _MIN_BIN_Z * deviation, histogram, 0.0)
         if not counts.any():
             return len(counts) - 1
         excess = np.maximum(_TYPICAL * self.reach - self.reach[:, None], 0.0)  # of i, clamped at j
-        visits = _VISITING * float(counts.sum())
-        bias = _VISITING * (np.triu(excess, 1) @ counts) / visits
+        visits = _VISIT_SHARE * float(counts.sum())
+        bias = _VISIT_SHARE * (np.triu(excess, 1) @ counts) / visits
         spread = SPREADS[0] * float(self.width[np.flatnonzero(counts)[-1]]) ** 2
         variance = np.square(self.noise * self.width / visits)
         if self.shrinkage:
