@@ -47,7 +47,7 @@ def numbers(result):
 @example(texts=["0\x1f", "7\x85", "7\xa0", "\u20037", "1e3\x1c"])  # white space, but not of ASCII
 def test_texts_as_whole_numbers(few, texts):
     expected = [literal.whole(text) for text in texts]
-    with patch.object(cells, "_FEW", few):
+    with patch.object(cells, "_MAX_IN_PYTHON", few):
         assert outcome(cells.whole_numbers(column(texts))) == expected
 
 
@@ -56,7 +56,7 @@ def test_texts_as_whole_numbers(few, texts):
 @example(texts=["0.1234567890123456789", "1e400", "-1e400", "1e-400", "123456789012345678901234"])
 @example(texts=["9007199254740993", "0.30000000000000004", "2.2250738585072011e-308"])
 def test_texts_as_doubles(few, texts):
-    with patch.object(cells, "_FEW", few):
+    with patch.object(cells, "_MAX_IN_PYTHON", few):
         result = cells.numbers(column(texts))
     assert outcome(result) == [literal.double(t) for t in texts]
 
