@@ -145,7 +145,7 @@ def read(source, place, case, cells):
     results = []
     for part in encode(source, place, heading, rows, study):
         for at in range(len(part)):
-            if part.keys[at] == declaration.keys:
+            if part.keys[at] == study.key_count:
                 results.append(INVALID)
                 continue
             number = [int(word) for word in part.ids[at, 0]]

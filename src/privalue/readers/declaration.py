@@ -14,9 +14,7 @@ from privalue.readers import cells
 from privalue.readers.messages import data_error, list_some
 from privalue.readers.ratios import ImportanceRatios
 from privalue.readers.source import Dialect
-from privalue.study import Study
-
-ROLES = ("person", "trajectory", "step", "state", "action", "reward", "probability")
+from privalue.study import Study, column_key
 
 
 @dataclass(frozen=True)
@@ -24,9 +22,7 @@ class Declaration:
     """The rules by which a row is encoded as numbers, from that row alone."""
 
     study: Study
-    keys: int  # how many keys rows may have: states of each arm, or pairs of state and action
-    # The name of each column to read, by role; the columns of a state's bins are "bin 0", ...
-    columns: Mapping[str, str]
+    columns: Mapping[str, str]  # the name of each column to read, by role
     ratios: ImportanceRatios | None  # if the study evaluates another policy
 
     @classmethod
@@ -37,26 +33,7 @@ class Declaration:
             study: the study.
             keys: the number of keys that the core counts.
         """
-        data = study.data
-        columns: dict[str, str] = {}
-        for role in ROLES:
-            if role == "state" and study.states.bins:
-                columns |= {f"bin {at}": name for at, name in enumerate(study.states.bins)}
-            else:
-                columns[role] = getattr(data, role)
-        unused = {
-            "person": study.privacy.unit != "person" and "person" not in data.explicit_keys,
-            "trajectory": data.one_trajectory_per_person,
-            "action": study.pairs is None,
-            "reward": study.fixed_rewards is not None,
-            "probability": not study.policy.is_logged,
-        }
-        columns = {role: name for role, name in columns.items() if not unused.get(role)}
-        if study.arms.names:
-            columns["arm"] = study.arms.column
-        if data.truncated_rows is not None:
-            columns["truncated"] = data.truncated
-        return cls(study, study.key_count, columns, ImportanceRatios.of(study, keys))
+        return cls(study, study.columns, ImportanceRatios.of(study, keys))
 
     @property
     def dialect(self) -> Dialect:
@@ -111,9 +88,8 @@ class Declaration:
         for role, name in self.columns.items():
             positions = schema.get_all_field_indices(name)
             if not positions:
-                key = "[arms] column" if role == "arm" else f"[data] {role}"
-                key = "[states] bins" if role.startswith("bin ") else key
-                raise data_error("column-absent", place=place, name=name, columns=names, key=key)
+                about = {"columns": names, "key": column_key(role)}
+                raise data_error("column-absent", place=place, name=name, **about)
             if len(positions) > 1:
                 raise data_error("column-twice", place=place, name=name)
             kind = cells.value_type(schema.types[positions[0]])

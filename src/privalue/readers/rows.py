@@ -105,7 +105,8 @@ class Encoder:
             DataError: a row is invalid and the study refuses such rows; the message names the first
                 one and its value.
         """
-        declaration, limits = self._declaration, self._declaration.study.limits
+        declaration, study = self._declaration, self._declaration.study
+        limits, key_count = study.limits, study.key_count
         if batch.problem is not None and not limits.drop_invalid:
             raise batch.problem
         by_role = {role: self._cells(role, batch) for role in declaration.columns}
@@ -122,11 +123,11 @@ class Encoder:
             raise self._error(batch, at, roles, by_role)
         truncated = by_role["truncated"].values if limits.drop_truncated else None
         dropped = _combine([invalid, truncated])
-        keys = keys if ends is None else np.where(ends, np.int32(declaration.keys + 1), keys)
+        keys = keys if ends is None else np.where(ends, np.int32(key_count + 1), keys)
         rows = Rows(
             _stack_ids([by_role[role].values for role in declaration.id_roles]),
             by_role["step"].values,
-            keys if dropped is None else np.where(dropped, np.int32(declaration.keys), keys),
+            keys if dropped is None else np.where(dropped, np.int32(key_count), keys),
             rewards,
             by_role["probability"].values if "probability" in by_role else None,
             left_out=batch.left_out,

@@ -10,7 +10,7 @@ from privalue.study.keywords import place_keywords
 from privalue.study.messages import describe_key
 from privalue.study.names import aggregation
 from privalue.study.policies import policy_table
-from privalue.study.sections import SECTIONS, SMOOTH, implied_returns
+from privalue.study.sections import SECTIONS, SMOOTH, column_key, implied_returns
 from privalue.study.side_files import hash_matrix
 from privalue.study.study import Study, described_values
 from privalue.study.template import study_template
@@ -21,6 +21,7 @@ __all__ = [
     "SMOOTH",
     "Study",
     "aggregation",
+    "column_key",
     "declared_size",
     "describe_key",
     "described_values",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from privalue.study.heuristics import MAX_STAGE_KEYS
 from privalue.study.messages import describe_key, format_value, refusal
-from privalue.study.sections import LARGEST, MAX_STATES, ROLES, SECTIONS, SMALLEST, Sections
+from privalue.study.sections import LARGEST, MAX_STATES, SECTIONS, SMALLEST, Sections, column_key
 
 # An error code, and the values of its message if the study is refused; falsy if it is not.
 Check = tuple[str, object]
@@ -142,20 +142,8 @@ def _idle_key(s: Sections) -> str | None:
 
 def _shared_column(s: Sections) -> str | None:
     """Return two keys that name the same column, if both are read."""
-    unread = {
-        "person": s.privacy.unit != "person" and "person" not in s.data.explicit_keys,
-        "trajectory": s.data.one_trajectory_per_person,
-        "action": not s.actions.is_declared,
-        "probability": not s.policy.is_logged,
-        "state": s.states.bins is not None,
-        "reward": s.fixed_rewards is not None,
-        "truncated": s.data.truncated_rows is None,
-    }
-    columns = {f"[data] {role}": getattr(s.data, role) for role in ROLES if not unread.get(role)}
-    columns |= {f"[states] bins {column}": column for column in s.states.bins or ()}
-    columns |= {"[arms] column": s.arms.column} if s.arms.labels else {}
-    column, times = Counter(columns.values()).most_common(1)[0]
-    keys = [key for key, name in columns.items() if name == column]
+    column, times = Counter(s.columns.values()).most_common(1)[0]
+    keys = [column_key(role) for role, name in s.columns.items() if name == column]
     return f'{keys[0]} and {keys[1]} both name the column "{column}"' if times > 1 else None
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from privalue import core
 from privalue.core import Integers, Limits, Vector
+from privalue.study.names import read_only
 from privalue.study.sections import STAGE_SHARES, Sections
 
 _MIN_SHARE = 0.1  # of an even split, for every state: a prior may be wrong
@@ -162,9 +163,7 @@ def choose_shape(
                 error = float(np.exp(np.log(ratios).mean()))
                 if error < least_error and ratios.max() <= _MAX_LOSS**2:
                     best, least_error = candidate, error
-    shape = np.sqrt(best / best.max())
-    shape.setflags(write=False)
-    return np.asarray(shape)
+    return read_only(np.sqrt(best / best.max()))
 
 
 def _predict_errors(noise: Vector, spreads: Vector) -> Vector:

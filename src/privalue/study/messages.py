@@ -13,8 +13,7 @@ from privalue.errors import StudyError, read_texts
 
 def describe_key(section: str, key: str) -> Mapping[str, Any]:
     """Return the entry of a key in ``keys.toml``: "about", "allowed", mostly "example"."""
-    entry: Mapping[str, Any] = read_texts(__file__, "keys.toml")[section][key]
-    return entry
+    return dict(read_texts(__file__, "keys.toml")[section][key])
 
 
 def refusal(code: str, /, *values: object, s: object = None, **details: Any) -> StudyError:

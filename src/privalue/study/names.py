@@ -115,6 +115,12 @@ class PairNames:
 KeyNames = StateNames | PairNames
 
 
+def read_only(array: Vector) -> Vector:
+    """Return the array, made read-only."""
+    array.setflags(write=False)
+    return array
+
+
 def find_keys(key: str, labels: Iterable[Label], names: KeyNames) -> Integers:
     """Return the positions of labels; refuse one that is unknown or appears twice."""
     positions = list[int]()

@@ -12,7 +12,7 @@ import numpy as np
 
 from privalue.core import Integers, Vector
 from privalue.study.messages import refusal
-from privalue.study.names import PairNames, StateNames, order_rows
+from privalue.study.names import PairNames, StateNames, order_rows, read_only
 from privalue.study.side_files import SideFiles
 
 COLUMNS = ["state", "action", "probability"]
@@ -73,8 +73,7 @@ def policy_table(
     worst = int(np.argmax(np.abs(sums - 1)))
     if abs(sums[worst] - 1) > SUM_TOLERANCE:
         raise refusal("policy-sum", name, pairs.states.label(worst), sums[worst])
-    table.setflags(write=False)
-    return table
+    return read_only(table)
 
 
 def read_policy(
@@ -88,9 +87,7 @@ def read_policy(
     if outside.any():
         state, action = divmod(int(np.argmax(outside)), pairs.actions.count)
         raise refusal("policy-not-allowed", key, pairs.actions.label(action), states[state])
-    probabilities = table.ravel()[pairs.codes]
-    probabilities.setflags(write=False)
-    return np.asarray(probabilities)
+    return read_only(np.asarray(table.ravel()[pairs.codes]))
 
 
 def describe_policy(policy: Any, probabilities: Vector | None, pairs: PairNames | None) -> Any:

@@ -38,7 +38,7 @@ MAX_BIN_STATES = 1_000_000  # each has a label, which takes memory
 MAX_CLIP = 1e6  # weights are multiples of clip / 2^30
 STAGE_SHARES: dict[Literal["bounds"], float] = {"bounds": 0.10}
 SMOOTH = ("dp-lsw", "dp-lsl")  # the scale of their noise depends on the data
-ROLES = ("trajectory", "step", "state", "reward", "action", "probability", "person", "truncated")
+ROLES = ("person", "trajectory", "step", "state", "action", "reward", "probability", "truncated")
 
 
 def _to_number(value: object) -> float:
@@ -117,8 +117,6 @@ Number = Annotated[float, BeforeValidator(_to_number)]
 Whole = Annotated[int, BeforeValidator(_to_whole)]
 Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Whole, Field(ge=1, le=MAX_STATES)]
-Share = Annotated[Number, Field(gt=0, lt=1)]
-Magnitude = Annotated[Number, Field(ge=SMALLEST, le=LARGEST)]
 Bounds = tuple[Number, Number]
 Text = Annotated[str, Field(min_length=1)]
 # Of a side file: a release names it without its folder, which may say of whom it is.
@@ -316,12 +314,12 @@ class Mechanism(Section):
 
     name: Literal["dp-ssp", "dp-lsw", "dp-lsl", "dp-ope"] = "dp-ssp"
     stages: Literal["auto", "one"] | tuple[Literal["bounds"]] = _default_of("dp-ssp", "auto", "one")
-    stage_shares: dict[Literal["bounds"], Share] = STAGE_SHARES
+    stage_shares: dict[Literal["bounds"], Annotated[Number, Field(gt=0, lt=1)]] = STAGE_SHARES
     calibration: Literal["exact", "nissim", "appendix"] = "exact"
     noise: Literal["whitened", "isotropic"] = _default_of("dp-lsw", "whitened", "isotropic")
     beta: Literal["auto"] | Positive = "auto"
     pseudo_count: Annotated[Number, Field(ge=0, le=1e15)] = 0.0
-    ridge: Literal["sqrt"] | Magnitude = "sqrt"
+    ridge: Literal["sqrt"] | Annotated[Number, Field(ge=SMALLEST, le=LARGEST)] = "sqrt"
     ridge_scale: Annotated[Number, Field(ge=SMALLEST, le=1e20)] = 100.0
     shrinkage: StrictBool = _default_of("dp-ssp", True, False)
 
@@ -370,6 +368,12 @@ class Columns(Section):
         return "person" in self.explicit_keys and "trajectory" not in self.explicit_keys
 
 
+def column_key(role: str) -> str:
+    """Return the key of the study that names the column of a role, for a message."""
+    keys = {"arm": "[arms] column", "bin": "[states] bins"}
+    return keys.get(role.partition(" ")[0], f"[data] {role}")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sections:
     """The sections of a study, in the order of the file."""
@@ -391,6 +395,22 @@ class Sections:
     def is_off_policy(self) -> bool:
         """Return whether the release is the value of a target policy, without values by state."""
         return self.mechanism.name == "dp-ope"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Return the names of the columns that are read, by role; of bins "bin 0", "bin 1", ..."""
+        unread = {
+            "person": self.privacy.unit != "person" and "person" not in self.data.explicit_keys,
+            "trajectory": self.data.one_trajectory_per_person,
+            "state": self.states.bins is not None,
+            "action": not self.actions.is_declared,
+            "reward": self.fixed_rewards is not None,
+            "probability": not self.policy.is_logged,
+            "truncated": self.data.truncated_rows is None,
+        }
+        names = {role: getattr(self.data, role) for role in ROLES if not unread.get(role)}
+        names |= {f"bin {at}": name for at, name in enumerate(self.states.bins or ())}
+        return names | ({"arm": self.arms.column} if self.arms.labels else {})
 
     @property
     def fixed_rewards(self) -> tuple[float, tuple[float, ...]] | None:

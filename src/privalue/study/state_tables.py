@@ -22,6 +22,7 @@ from privalue.study.names import (
     bin_labels,
     find_keys,
     order_rows,
+    read_only,
 )
 from privalue.study.policies import read_policy
 from privalue.study.sections import LARGEST, MAX_STATES, SMALLEST, Sections
@@ -173,13 +174,13 @@ def _read_numbers(
     if isinstance(value, list):
         if len(value) != names.count:
             raise refusal("numbers-missing", key, len(value), names.count)
-        return _read_only(np.array(value, dtype=np.float64))
+        return read_only(np.array(value, dtype=np.float64))
     if isinstance(value, str):
         labels, numbers = files.open(key, value).entries(1, 1)
     else:
         labels = [(label,) for label in value]
         numbers = np.array(list(value.values()), dtype=np.float64)
-    return _read_only(order_rows(key, labels, numbers.ravel(), names, fill=fill))
+    return read_only(order_rows(key, labels, numbers.ravel(), names, fill=fill))
 
 
 def _read_start(value: Any, names: StateNames, files: SideFiles) -> Vector | None:
@@ -208,7 +209,7 @@ def _read_visits(
     if pairs is None:
         return visits
     action_counts = np.bincount(pairs.state_of, minlength=names.count)
-    return _read_only((visits / action_counts)[pairs.state_of])
+    return read_only((visits / action_counts)[pairs.state_of])
 
 
 def _read_weights(section: Any, names: StateNames, files: SideFiles) -> Vector:
@@ -216,7 +217,7 @@ def _read_weights(section: Any, names: StateNames, files: SideFiles) -> Vector:
     key = "values" if section.file is None else "file"
     value = getattr(section, key)
     if value is None:
-        return _read_only(np.ones(names.count))
+        return read_only(np.ones(names.count))
     weights = _read_numbers(f"[weights] {key}", value, names, files)
     invalid = ~((weights == 0) | ((weights >= SMALLEST) & (weights <= LARGEST)))
     if invalid.any() or not weights.any():
@@ -294,10 +295,4 @@ def _shrink_targets(section: Any, matrix: Matrix | None, keys: int | PairNames) 
         curve -= curve.mean()
         curve = 0.5 * curve / max(float(curve.std()), MIN_SHARE)
         components = np.column_stack([components, curve])
-    return _read_only(np.asarray(components))
-
-
-def _read_only(array: Vector) -> Vector:
-    """Return the array, made read-only."""
-    array.setflags(write=False)
-    return array
+    return read_only(np.asarray(components))
