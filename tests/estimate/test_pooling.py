@@ -179,10 +179,11 @@ def test_the_same_people_have_the_sum_of_all_costs(sites):
     assert pooled.privacy.epsilon > 1.5 * sites[0].privacy.epsilon
     assert pooled.gaussian_mu >= 3**0.5 * sites[0].gaussian_mu
     assert pooled.releases_per_person == 3
+    nested = pv.pool([pv.pool(sites[:2], same_people=True), sites[2]])
+    assert (nested.privacy, nested.releases_per_person) == (pooled.privacy, 3)
     apart = pv.pool(sites)
     assert (pooled.total_high - pooled.total_low > 1.1 * (apart.total_high - apart.total_low)).all()
-    refitted = pv.refit(pooled)
-    assert np.allclose(refitted.total_high, pooled.total_high)
+    assert np.allclose(pv.refit(pooled).total_high, pooled.total_high)
 
 
 def test_gains_of_the_same_people_are_no_clearer_for_being_counted_twice():
