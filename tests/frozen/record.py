@@ -86,7 +86,7 @@ def of_release(text: str, path: str = "release") -> Record:
 
 
 ENDS = ("low", "high", "total_low", "total_high")
-TRUST = ("largest_clipping_bias",)
+KEPT_MASS = {"value": "kept_mass", "low": "kept_low", "high": "kept_high", "supported": "supported"}
 
 
 def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
@@ -95,11 +95,8 @@ def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
     release = {name: part for name, part in release.items() if name not in {"actions", "zcdp_rho"}}
     if release["noise"]["law"] == "gaussian":
         del release["noise"]["law"]
-    values, policy, arms = (
-        tables.get("values", {}),
-        tables.get("policy", {}),
-        tables.get("differences"),
-    )
+    values, policy = (tables.get(name, {}) for name in ("values", "policy"))
+    arms = tables.get("differences")
     release |= {"values": values, "state_values": tables.get("states")}
     if release["mechanism"] == "dp-ssp":
         release.setdefault("theta", values["value"])
@@ -119,35 +116,29 @@ def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
             name: {key: column[0] for key, column in table.items()}
             for name, table in tables.items()
         }
-        compared = {
-            name: {"value": row["value"], "interval": {end: row.get(end) for end in ENDS}}
-            for name, row in one.items()
-        }
+        for row in one.values():
+            row["interval"] = {end: row.pop(end, None) for end in ENDS}
         policy = one["policy"]
-        release |= {
-            "policy_value": policy["value"],
-            "policy_interval": compared["policy"]["interval"],
-        }
+        release |= {f"policy_{name}": policy[name] for name in ("value", "interval")}
         if release["mechanism"] == "dp-ope":
-            kept_mass = {part: policy[name] for part, name in KEPT_MASS.items()}
-            trust = {name: policy[name] for name in TRUST}
+            trust = {"largest_clipping_bias": policy["largest_clipping_bias"]}
             trust["behaviour_contradicted"] = policy["refuted"] or None
+            kept_mass = {part: policy[name] for part, name in KEPT_MASS.items()}
             release |= {"kept_mass": kept_mass, "policy_trust": trust}
-            release["behaviour_value"] = compared["behaviour"]
-            release["policy_difference"] = compared["differences"]
+            release |= {
+                "behaviour_value": one["behaviour"],
+                "policy_difference": one["differences"],
+            }
     elif policy:
         for table in tables.values():
             table["state"] = table.pop("start")
-        trusts = {name: policy.pop(name) for name in TRUST}
+        trusts = {"largest_clipping_bias": policy.pop("largest_clipping_bias")}
         trusts["behaviour_contradicted"] = any(policy.pop("refuted")) or None
         policy["kept_mass"] = {part: policy[name] for part, name in KEPT_MASS.items()}
         del policy["kept_low"], policy["kept_high"]
         release |= {"values": policy, "policy_trusts": trusts}
         release |= {"behaviour_values": tables["behaviour"], "differences": arms}
     return release
-
-
-KEPT_MASS = {"value": "kept_mass", "low": "kept_low", "high": "kept_high", "supported": "supported"}
 
 
 def of_policy(better: Any, path: str) -> Record:

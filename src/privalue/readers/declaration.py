@@ -37,14 +37,11 @@ class Declaration:
             study: the study.
             keys: the number of keys that the core counts.
         """
-        data = study.data
-        columns: dict[str, str] = {}
-        for role in ROLES:
-            if role == "state" and study.states.bins:
-                columns |= {f"bin {at}": name for at, name in enumerate(study.states.bins)}
-            else:
-                columns[role] = getattr(data, role)
+        data, bins = study.data, study.states.bins or {}
+        columns = {role: getattr(data, role) for role in ROLES}
+        columns |= {f"bin {at}": name for at, name in enumerate(bins)}
         unused = {
+            "state": bool(bins),
             "person": study.privacy.unit != "person" and "person" not in data.explicit_keys,
             "trajectory": data.one_trajectory_per_person,
             "action": study.pairs is None,

@@ -41,7 +41,6 @@ from privalue.readers.source import (
 RECORDING = "the recording"
 _TERMINALS = ("terminals", "terminations", "terminated", "dones")
 _TIMEOUTS = ("timeouts", "truncations", "truncated")
-_EPISODE_ENDS = (*_TIMEOUTS, "episode_terminals")
 # What an environment's ``step`` takes and returns, in this order.
 _ENVIRONMENT_STEP = ["state", "action", "reward", "next state", "terminated", "truncated"]
 _OPTIONAL_ROLES = ("action", "reward", "probability", "arm", "truncated")
@@ -258,7 +257,7 @@ def require_no_rewards_of_ends(dialect: Dialect) -> None:
 def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
     """Return the transitions of a recording as rows."""
     require_no_rewards_of_ends(dialect)
-    names = [name for name in (*_TERMINALS, *_EPISODE_ENDS) if name in data]
+    names = [name for name in (*_TERMINALS, *_TIMEOUTS, "episode_terminals") if name in data]
     if set(names) & {*_TIMEOUTS}:
         require_truncated(RECORDING, dialect)
     if not names:
