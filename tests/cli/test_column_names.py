@@ -107,3 +107,4 @@ def test_names_come_from_a_heading_or_a_schema_and_no_row_is_read(
     if kind in ("csv", "tsv"):  # and what the heading shows is kept
         assert (sections["data"]["delimiter"], sections["data"]["encoding"]) == (mark, "cp1252")
     assert "ends" not in sections["states"]  # it asks, and names none
+    assert "état" not in Path("study.toml").read_text()  # without a heading it would be a cell
