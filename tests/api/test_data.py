@@ -131,8 +131,8 @@ def test_every_shape_gives_the_same_statistics(shape):
         return
     with refused(MARKED[shape]):
         gathered(data, STUDY)  # some are marked as truncated, and the study has no rule for them
-    kept = gathered(data, STUDY.replace(truncated_rows="keep"))
-    assert kept.counts.tolist() == EXPECTED.counts.tolist()
+    result = gathered(data, STUDY.replace(truncated_rows="keep"))
+    assert result.counts.tolist() == EXPECTED.counts.tolist()
 
 
 def test_truncated_trajectories_are_recognised():
@@ -148,8 +148,8 @@ def test_truncated_trajectories_are_recognised():
     assert gathered(steps, study).counts.tolist() == [1, 1, 0, 0]
     assert gathered([[(0, 0.0, False)], [(1, 0.0, True)]], study).counts.tolist() == [1, 0, 0, 0]
     cut = Dataset([Episode(np.array([0]), np.array([1.0]), terminated=False)])
-    done = Dataset([Episode(np.array([1]), np.array([1.0])), *cut.episodes])
-    assert gathered(done, study).counts.tolist() == [0, 1, 0, 0]
+    mixed = Dataset([Episode(np.array([1]), np.array([1.0])), *cut.episodes])
+    assert gathered(mixed, study).counts.tolist() == [0, 1, 0, 0]
 
 
 def test_one_cell_of_a_list_changes_no_other():
@@ -177,8 +177,8 @@ def test_an_episode_among_rows_joins_no_other_trajectory():
     rows = [{"trajectory": n, "step": 5, "state": 2, "reward": 0.25} for n in (0, 1, 2, "2", 3)]
     rows[3]["step"] = 6
     for id_type in ("text", "integer"):
-        for given in (STUDY, DROPPING):
-            study = given.replace(id_type=id_type)
+        for base in (STUDY, DROPPING):
+            study = base.replace(id_type=id_type)
             alone = gathered(rows, study)
             assert alone.trajectories == 4
             for place in range(len(rows) + 1):
@@ -204,16 +204,16 @@ def test_with_drop_unit_no_element_ends_the_reading():
     dated = [{**row, "step": f"2026-01-0{row['step'] + 1}"} for row in rows]
     dates = DROPPING.replace(step_type="date")
     persons = DROPPING.replace(unit="person", max_trajectories_per_person=1)
-    named = [{**row, "person": row["trajectory"]} for row in rows]
+    with_person = [{**row, "person": row["trajectory"]} for row in rows]
     plain = EXPECTED.counts.tolist()
     for odd in (None, "x", 3, [], object(), Evil(), [(0, 1.0)], {"observations": 3, "rewards": 1}):
-        for data, study in ((dated, dates), (named, persons)):
+        for data, study in ((dated, dates), (with_person, persons)):
             if study is dates and odd == [(0, 1.0)]:
                 continue  # an episode, whose steps are positions
             for mixed in ([odd, *data], [*data, odd], iter([odd, *data])):
-                found = gathered(mixed, study)
-                assert found.counts.tolist() == plain
-                assert found.rows_left_out == 1
+                result = gathered(mixed, study)
+                assert result.counts.tolist() == plain
+                assert result.rows_left_out == 1
     unsorted = iter([EPISODES[0], *reversed(rows)])
     assert gathered(unsorted, DROPPING).trajectories == 51
     for odd in (Episode([0], [[0.5], [1, 2]]), Episode(3, [1.0]), Evil(), None):

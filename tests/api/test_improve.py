@@ -63,9 +63,9 @@ def test_with_a_level_only_clear_gains_move(release):
         LABELS[2]: "no-gain",
         LABELS[3]: "nothing-known",
     }
-    kept = better.probabilities(LABELS[2])
-    assert 0.3 < kept["treat"] < 0.5 < kept["wait"] < 0.7
-    assert sum(kept.values()) == pytest.approx(1)
+    probabilities = better.probabilities(LABELS[2])
+    assert 0.3 < probabilities["treat"] < 0.5 < probabilities["wait"] < 0.7
+    assert sum(probabilities.values()) == pytest.approx(1)
 
 
 def test_the_table_is_safe_to_open_and_the_record_holds_labels_as_they_are(folder, release):
@@ -91,7 +91,7 @@ def test_the_table_is_safe_to_open_and_the_record_holds_labels_as_they_are(folde
 def test_features_have_no_say_in_what_is_clear(release):
     """A fit may be far from what was seen of an action: it would hide how little is known of V."""
     fitted = pv.refit(release, features=np.ones((12, 1)))
-    ours, its = (pv.improve(each, level=0.95) for each in (release, fitted))
+    ours, its = (pv.improve(source, level=0.95) for source in (release, fitted))
     assert ours.changes == its.changes
     assert ours.columns["low"] == its.columns["low"]
 

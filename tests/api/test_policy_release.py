@@ -81,9 +81,9 @@ def literal(clip=CLIP, rows=ROWS):
 
 def test_before_the_noise_it_is_the_literal_estimator():
     fields = pv.inspect(described(), ROWS).private_columns()
-    value, kept = literal()
+    value, mass = literal()
     assert fields["policy_values"][0] == pytest.approx(value, abs=2e-9)
-    assert fields["kept_mass"][0] == pytest.approx(kept, abs=1e-8)
+    assert fields["kept_mass"][0] == pytest.approx(mass, abs=1e-8)
     assert fields["behaviour_values"][0] == pytest.approx(ROWS.reward.sum() / PEOPLE, abs=1e-8)
     assert fields["trajectories"] == PEOPLE
     assert len(fields["values"]) == len(fields["theta"]) == 0
@@ -154,9 +154,9 @@ def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
 
 def test_what_is_not_supported_is_warned_of_and_returned_even_where_warnings_are_errors():
     few = described({"clip": 1.0})
-    with pytest.warns(pv.PrivalueWarning) as warned:
+    with pytest.warns(pv.PrivalueWarning) as records:
         release = pv.release(few, ROWS, seed=4)
-    assert [each.message.code for each in warned] == ["not-supported"]
+    assert [record.message.code for record in records] == ["not-supported"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pv.release(few, ROWS, seed=4) == release
@@ -167,9 +167,9 @@ def test_before_the_noise_it_is_scope_rls_where_the_definitions_agree():
     pytest.importorskip("gymnasium")
     sys.path.append(str(Path(__file__).parents[2]))  # benchmarks is not installed
     scope_rows = importlib.import_module("benchmarks.peers.scope_rows")
-    kept = json.loads(Path(scope_rows.__file__).with_name("scope.json").read_text())
+    expected = json.loads(Path(scope_rows.__file__).with_name("scope.json").read_text())
     fields = pv.inspect(scope_rows.study(), scope_rows.rows()).private_columns()
     value, mass = fields["policy_values"][0], fields["kept_mass"][0]
     assert fields["weights_clipped"] == 0
-    assert value == pytest.approx(kept["SNTIS"], abs=1e-9)
-    assert value * mass == pytest.approx(kept["TIS"], abs=1e-9)
+    assert value == pytest.approx(expected["SNTIS"], abs=1e-9)
+    assert value * mass == pytest.approx(expected["TIS"], abs=1e-9)

@@ -63,8 +63,8 @@ def test_values_are_phi_theta_between_the_bounds_and_the_policy_value_their_mean
     release = release_anyway(described, DATA)
     low, high = described.values.return_bounds
     theta = np.array(release.theta)
-    drawn = theta[[0, 0, 1]]
-    assert [entry.value for entry in release.values] == np.clip(drawn, low, high).tolist()
+    values = theta[[0, 0, 1]]
+    assert [entry.value for entry in release.values] == np.clip(values, low, high).tolist()
     policy = 0.25 * theta[0] + 0.75 * theta[1]  # of what was drawn: clipping comes last
     assert release.policy_value == pytest.approx(min(max(policy, low), high))
     assert release_anyway(study(3), DATA).policy_value is None
@@ -77,8 +77,8 @@ def test_the_noise_has_the_scale_that_the_curator_sees(mechanism):
     inspected = pv.inspect(described, DATA)
     sigma, theta = inspected.perturbation.deviations, inspected.theta
     source = pv.SeededForExperimentsOnly(5)
-    drawn = np.array([release_anyway(described, TABLE, entropy=source).theta for _ in range(400)])
-    z = (drawn - theta) / sigma  # features are tabular with w = 1: whitened or not, W = I
+    samples = np.array([release_anyway(described, TABLE, entropy=source).theta for _ in range(400)])
+    z = (samples - theta) / sigma  # features are tabular with w = 1: whitened or not, W = I
     share = float(np.mean(z**2))
     spread = 4 * math.sqrt(2 / z.size)
     assert abs(share - 1) < spread
@@ -105,9 +105,9 @@ def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
     theta = theta_of(whitened, inspected.mechanism, {"values": narrow.center})
     assert theta == pytest.approx(wide.center, abs=1e-9)
     source = pv.SeededForExperimentsOnly(3)
-    drawn = np.array([release_anyway(whitened, TABLE, entropy=source).theta for _ in range(600)])
+    samples = np.array([release_anyway(whitened, TABLE, entropy=source).theta for _ in range(600)])
     root = np.linalg.cholesky(np.linalg.inv(covariance))
-    standard = (drawn - wide.center) @ root
+    standard = (samples - wide.center) @ root
     assert np.cov(standard.T) == pytest.approx(np.eye(2), abs=6 * math.sqrt(2 / 600))
 
 
@@ -130,9 +130,9 @@ def private_numbers(described):
         *fields["counts"], *fields["mean_returns"], *fields["theta"], *fields["values"],
         fields["psi"], fields["sigma"],
     ]  # fmt: skip
-    shown = {f"{number:.6g}" for number in numbers if abs(number) > 1e-9}
+    texts = {f"{number:.6g}" for number in numbers if abs(number) > 1e-9}
     public = {str(len(DATA)), "0", "1", "2"}
-    return {text for text in shown - public if len(text) > 2}
+    return {text for text in texts - public if len(text) > 2}
 
 
 def readable(text):
@@ -151,9 +151,9 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
         command = ["release", study_path, "--data", str(data_file), "--out", str(out)]
         assert run([*command, "--no-ledger", "--accept-useless"]) == 0
     printed = capsys.readouterr()
-    made = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
     public = {"release.json", "report.html", "registry.yaml", "values.csv"}
-    assert {path.name for path in made} == {"study.toml", "data.csv", *public}
+    assert {path.name for path in files} == {"study.toml", "data.csv", *public}
     texts = {
         "stdout": printed.out,
         "stderr": printed.err,
@@ -164,14 +164,14 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
     secrets = private_numbers(described)
     assert len(secrets) >= 7
     for place, text in texts.items():
-        found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)}
-        assert not (secrets & found), place
+        numbers = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)}
+        assert not (secrets & numbers), place
     # The same search finds what is planted.
     planted = texts["release.json"] + json.dumps(
         {"sigma": pv.inspect(described, DATA).perturbation.deviations}
     )
-    found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", planted)}
-    assert secrets & found
+    numbers = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", planted)}
+    assert secrets & numbers
 
 
 # Float error
@@ -271,15 +271,15 @@ def spoilt(change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda held: held["tables"]["values"].pop("value"),
-        lambda held: held["tables"]["values"]["value"].pop(),
-        lambda held: held["tables"]["values"]["state"].__setitem__(0, None),
-        lambda held: held["tables"].update(more=held["tables"]["values"]),
-        lambda held: held["tables"].update(values=[]),
-        lambda held: held["theta"].append("x"),
-        lambda held: held.update(surprise=1),
-        lambda held: held["privacy"].update(epsilon=-1),
-        lambda held: held.update(schema_version=2),
+        lambda record: record["tables"]["values"].pop("value"),
+        lambda record: record["tables"]["values"]["value"].pop(),
+        lambda record: record["tables"]["values"]["state"].__setitem__(0, None),
+        lambda record: record["tables"].update(more=record["tables"]["values"]),
+        lambda record: record["tables"].update(values=[]),
+        lambda record: record["theta"].append("x"),
+        lambda record: record.update(surprise=1),
+        lambda record: record["privacy"].update(epsilon=-1),
+        lambda record: record.update(schema_version=2),
     ],
 )
 def test_a_damaged_text_is_not_a_release(change):

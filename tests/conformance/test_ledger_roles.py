@@ -74,7 +74,7 @@ def attacks(place):  # noqa: F811
     last = entries[-1][1]
     part = "mu2" if last["total_mu2"] else "epsilon"
     cost, spent, total = f"cost_{part}", f"spent_{part}", f"total_{part}"
-    left = last[total] - last[spent]
+    remaining = last[total] - last[spent]
     row = entry(place, "charge")
     released = next(body["release"] for _, body, _ in entries if body["kind"] == "commit")
     charged = [number for number, body, _ in entries if body["kind"] == "charge"]
@@ -84,7 +84,7 @@ def attacks(place):  # noqa: F811
 
     zero = {"spent_epsilon": 0, "spent_delta": 0, "spent_mu2": 0, "releases": 0}
     statements = {
-        "overdraw by one unit": add("charge", **{cost: left + 1}),
+        "overdraw by one unit": add("charge", **{cost: remaining + 1}),
         "overdraw by far": add("charge", **{cost: 2**62 - 1}),
         "a cost beyond 64 bits": add("charge", **{cost: 2**64}),
         "a negative cost": add("charge", **{cost: -1}),

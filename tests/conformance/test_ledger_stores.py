@@ -143,7 +143,7 @@ def test_the_first_total_creates_a_ledger(place):
     with pytest.raises(LedgerError):
         ledger.verify()
     assert str(declare(ledger).left) == "epsilon 1, delta 1e-6"
-    assert [each.dataset for each in ledger.accounts()] == [DATASET]
+    assert [account.dataset for account in ledger.accounts()] == [DATASET]
     assert ledger.verify().entries == 1
     with refused("not-declared"):
         ledger.account("others")
@@ -423,7 +423,7 @@ def test_writers_whose_server_stops_again_and_again_lose_and_double_nothing(serv
         time.sleep(0.2)
         server.stop(signal.SIGQUIT)
         server.start()
-    lines = [line for each in writers for line in each.communicate()[0].splitlines()]
+    lines = [line for writer in writers for line in writer.communicate()[0].splitlines()]
     heads = [json.loads(line)["head"] for line in lines]
     assert len(set(heads)) == len(heads) == 4 * turns
     assert ledger.account(DATASET).balance.releases == 4 * turns

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from oracles.limits import limits, of_sums
+from oracles.limits import make_limits, of_sums
 from oracles.reading import statistics
 from oracles.studies import study
 from privalue.core import lsl, lsw
@@ -104,7 +104,7 @@ def test_the_bound_grows_with_the_condition_number():
     errors = []
     for condition in (1.0, 1e-2, 1e-4, 1e-9):
         described, _, _ = case(0, np.asarray, condition)
-        errors.append(lsw_float_error(design(described), limits(), whitened=False))
+        errors.append(lsw_float_error(design(described), make_limits(), whitened=False))
     assert errors == sorted(errors)
 
 

@@ -76,16 +76,16 @@ def test_the_noise_is_what_the_release_says():
     study, source = described(), pv.SeededForExperimentsOnly(1)
     data = PEOPLE[:40]
     exact = pv.inspect(study, data)
-    drawn = [
+    samples = [
         release_anyway(study, data, entropy=source, accept_large_delta=True).statistics
         for _ in range(150)
     ]
     counts = exact.statistics.counts
-    middle = np.array([each.counts for each in drawn]) - counts
-    z = (middle / drawn[0].count_noise).ravel()
+    middle = np.array([sample.counts for sample in samples]) - counts
+    z = (middle / samples[0].count_noise).ravel()
     sums = exact.statistics.return_sums - 0.5 * counts
     z = np.concatenate(
-        [z, ((np.array([each.sums for each in drawn]) - sums) / drawn[0].sum_noise).ravel()]
+        [z, ((np.array([sample.sums for sample in samples]) - sums) / samples[0].sum_noise).ravel()]
     )
     spread = 6 * np.sqrt(2 / len(z))
     assert abs(np.mean(z**2) - 1) < spread

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.limits import count_weight, limits, sensitivity, smooth_lsw
+from oracles.limits import count_weight, make_limits, sensitivity, smooth_lsw
 from privalue.core.calibration import exact_alpha, published_pair
 from privalue.study.heuristics import BoundRule, choose_beta, choose_shape
 
@@ -15,8 +15,8 @@ ROOT = math.sqrt(3) / 2
 
 def shape_of(prior, states, m=None, alpha=3.0, *, most=None, persons=1, shrinkage=True):
     person = {"unit": "person", "max_trajectories_per_person": persons} if persons > 1 else {}
-    held = limits(keys=states, max_states_per_trajectory=most or states, **person)
-    return choose_shape(held, prior, m, alpha, shrinkage=shrinkage)
+    limits = make_limits(keys=states, max_states_per_trajectory=most or states, **person)
+    return choose_shape(limits, prior, m, alpha, shrinkage=shrinkage)
 
 
 # Shapes from a public prior
@@ -127,9 +127,9 @@ USUAL = {"epsilon": 1.0, "delta": 1e-6, "discount": 0.9, "rewards": (0.0, 1.0)}
 
 def literal_error(noise, spread):
     """The squared error of every shrunk value, and that of their common value."""
-    drawn = [q / (q + spread) for q in noise]
+    weights = [q / (q + spread) for q in noise]
     common = 1 / sum(1 / (q + spread) for q in noise)
-    return sum(b * spread + b**2 * common for b in drawn)
+    return sum(b * spread + b**2 * common for b in weights)
 
 
 # The stage that chooses bounds
@@ -145,32 +145,32 @@ def bound(histogram, deviation, noise, states, shrinkage):
 
 def literal_bound(histogram, deviation, noise, states, shrinkage):
     """The rule as its page states it, level by level."""
-    seen = {i: h for i, h in enumerate(histogram) if h > 3 * deviation}
-    if not seen:
+    clear = {i: h for i, h in enumerate(histogram) if h > 3 * deviation}
+    if not clear:
         return 11
-    n = sum(seen.values()) / 2
-    tau = REACH[max(seen)] / 12**0.5
-    found = []
+    n = sum(clear.values()) / 2
+    tau = REACH[max(clear)] / 12**0.5
+    errors = []
     for j, reach in enumerate(REACH):
-        bias = sum(h * max(0.75 * REACH[i] - reach, 0) for i, h in seen.items() if i > j) / (2 * n)
+        bias = sum(h * max(0.75 * REACH[i] - reach, 0) for i, h in clear.items() if i > j) / (2 * n)
         alone = (noise * reach / n) ** 2
-        drawn = alone / (alone + tau**2)
-        common = drawn**2 * (alone + tau**2) / states
-        found.append((drawn * tau**2 + common if shrinkage else alone) + bias**2)
-    return found.index(min(found))
+        weight = alone / (alone + tau**2)
+        common = weight**2 * (alone + tau**2) / states
+        errors.append((weight * tau**2 + common if shrinkage else alone) + bias**2)
+    return errors.index(min(errors))
 
 
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_a_bound_is_that_of_the_page(shrinkage):
     generator = np.random.default_rng(7)
-    found = set()
+    levels = set()
     for _ in range(300):
         histogram = 10 ** generator.uniform(0, 4, 12) * (generator.random(12) < 0.4)
         noise, states = 10 ** generator.uniform(-1, 5), int(generator.integers(1, 200))
         level = bound(histogram, 5.0, noise, states, shrinkage)
         assert level == literal_bound(histogram, 5.0, noise, states, shrinkage)
-        found.add(level)
-    assert len(found) > 8
+        levels.add(level)
+    assert len(levels) > 8
 
 
 # Whether there is a stage
