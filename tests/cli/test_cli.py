@@ -65,20 +65,20 @@ def test_the_journey_as_json(folder, capsys):
     assert checked["valid"] is True
     assert checked["states"] == checked["features"]
     assert run(["inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
-    inspected = read_json(capsys)
-    assert inspected["counts"][-1] == inspected["trajectories"] == 3000
+    diagnostics = read_json(capsys)
+    assert diagnostics["counts"][-1] == diagnostics["trajectories"] == 3000
     assert {
         *("mechanism", "calibration", "noise", "mean_returns", "theta", "values"),
         *("alpha", "beta", "psi", "sigma"),
-    } <= set(inspected)
+    } <= set(diagnostics)
     assert run([*RELEASE, "r", "--json"]) == 0
     summary = read_json(capsys)
     assert (summary["folder"], summary["reused"], summary["left"]) == ("r", False, None)
     assert summary["charged"] == {"epsilon": 1.0, "delta": 1e-6}
     assert summary["verdict"] in {"usable", "care"}
     assert summary["notices"][0]["code"] in {"precise", "flagged", "indistinguishable"}
-    released = json.loads((folder / "r" / "release.json").read_text())
-    assert released["private"]
+    release = json.loads((folder / "r" / "release.json").read_text())
+    assert release["private"]
     assert run(["plan", "study.toml", "--json"]) == 0
     visits = [row["visits"] for row in read_json(capsys)["by_visits"]]
     assert visits == sorted(visits)

@@ -11,7 +11,7 @@ from conformance.test_engines import make_frame, pieces_of
 from oracles import reading as local
 from oracles.repeats import crossed
 from oracles.sources import TABLES, arrow, minari_dataset
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 

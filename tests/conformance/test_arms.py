@@ -11,7 +11,7 @@ from oracles import reading as local
 from oracles.refusals import refused
 from oracles.repeats import crossed
 from oracles.sources import TABLES, arrow
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 

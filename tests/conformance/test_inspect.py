@@ -10,7 +10,7 @@ import privalue as pv
 from oracles import literal
 from oracles.refusals import refused
 from oracles.repeats import crossed
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 from privalue.study import design
 
 

@@ -14,7 +14,7 @@ import privalue as pv
 from oracles import reading
 from oracles.repeats import crossed
 from oracles.sources import STATES, TABLES, arrow
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 from privalue.readers import spark
 from privalue.readers.cells import TEXT
 from privalue.readers.rows import Encoder

@@ -27,7 +27,7 @@ import pytest
 import privalue as pv
 from oracles.reading import statistics
 from oracles.sources import minari_dataset
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 from privalue.readers import cells
 
 HEADING = ("person", "trajectory", "step", "state", "reward")

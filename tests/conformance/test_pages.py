@@ -45,7 +45,7 @@ def arms(folder):
 def wards(folder):
     """Forty states with long names, on a ledger, of which the last two are flagged."""
     names = [f"Acute respiratory failure, ward {at}" for at in range(40)]
-    study = samples.study(states=names, dataset="wards", start={names[0]: 1.0})
+    study = samples.make_study(states=names, dataset="wards", start={names[0]: 1.0})
     rows = [[(name, 0.02) for name in names[:-2]]] * 4000
     ledger = pv.open_ledger(folder / "ledger.db")
     ledger.declare("wards", epsilon=3.0, delta=1e-4, unit="trajectory")
@@ -56,7 +56,7 @@ def wards(folder):
 
 @pytest.fixture(scope="module")
 def private(folder):
-    study = samples.study(states=samples.HOSTILE)
+    study = samples.make_study(states=samples.HOSTILE)
     diagnostics = pv.inspect(study, samples.stays(300, labels=samples.HOSTILE))
     return write_private_page(diagnostics, folder / "curator" / "private.html")
 

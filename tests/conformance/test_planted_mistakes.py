@@ -14,8 +14,7 @@ from oracles import boundary
 from oracles import reading as local
 from oracles.repeats import crossed
 from oracles.sources import HEADING, SOURCES, TABLES
-from oracles.studies import rows_of
-from oracles.studies import study as make_study
+from oracles.studies import make_study, rows_of
 from privalue.errors import BoundaryError
 
 STATES = 4

@@ -12,7 +12,7 @@ import pytest
 from oracles import reading
 from oracles.repeats import crossed
 from oracles.sources import HEADING, STATES, TABLES
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 
 RANDOM_TABLES = 8 if os.environ.get("PRIVALUE_LONG") == "1" else 4  # make long
 

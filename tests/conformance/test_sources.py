@@ -33,8 +33,7 @@ from oracles.sources import (
     as_postgres,
     minari_dataset,
 )
-from oracles.studies import episodes, rows_of, study_file
-from oracles.studies import study as make_study
+from oracles.studies import episodes, make_study, rows_of, study_file
 from privalue.cli import run
 from privalue.readers import is_query_result
 

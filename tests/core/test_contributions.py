@@ -13,7 +13,7 @@ from numba import typeof
 from oracles import boundary
 from oracles.limits import make_limits
 from oracles.refusals import refused
-from oracles.studies import mechanism_for, study
+from oracles.studies import make_study, mechanism_for
 from privalue.core import (
     ARRAYS,
     COUNTERS,
@@ -36,7 +36,7 @@ from privalue.study import design
 
 KEYS = 4
 LIMITS = [
-    study(KEYS, discount=discount, rewards=(-1.0, 1.0), returns=(-1.5, 2.5), **sections).limits
+    make_study(KEYS, discount=discount, rewards=(-1.0, 1.0), returns=(-1.5, 2.5), **sections).limits
     for discount in (1.0, 0.7)
     for sections in (
         {},
@@ -378,13 +378,13 @@ def test_a_unit_has_one_number_of_ids():
 
 
 def test_noise_and_data_are_held_to_the_same_limits():
-    described = study(KEYS, mechanism={"calibration": "exact"})
-    wider = dataclasses.replace(described.limits, unit="person", max_trajectories_per_person=1000)
-    one, other = Contributions(described.limits), Contributions(wider)
+    study = make_study(KEYS, mechanism={"calibration": "exact"})
+    wider = dataclasses.replace(study.limits, unit="person", max_trajectories_per_person=1000)
+    one, other = Contributions(study.limits), Contributions(wider)
     with refused("data-invalid"):
         one.finish() + other.finish()
     mechanism = mechanism_for(
-        described, design(described), PublicSize(units=5, most_count=5, trajectories=5)
+        study, design(study), PublicSize(units=5, most_count=5, trajectories=5)
     )
     with refused("boundary-limits"):
         draw(mechanism, other.finish(), SeededForExperimentsOnly(1))

@@ -146,27 +146,27 @@ def test_refusals_quote_no_private_value(change):
 def test_the_release_is_on_the_grid_and_read_only():
     center = np.linspace(-3.0, 3.0, 50)
     before = center.copy()
-    released = gaussian_on_grid(center, sigma=2.0, grid=2.0**-9, entropy=SYSTEM)
-    assert released.shape == (50,)
-    assert released.dtype == np.float64
-    assert (released * 2.0**9 == np.rint(released * 2.0**9)).all()
+    result = gaussian_on_grid(center, sigma=2.0, grid=2.0**-9, entropy=SYSTEM)
+    assert result.shape == (50,)
+    assert result.dtype == np.float64
+    assert (result * 2.0**9 == np.rint(result * 2.0**9)).all()
     assert (center == before).all()
-    assert not np.array_equal(released, center)
-    assert not released.flags.writeable
+    assert not np.array_equal(result, center)
+    assert not result.flags.writeable
 
 
 @pytest.mark.parametrize("sigma", [LARGEST, 1e308])
 @pytest.mark.parametrize("grid", [SMALLEST_NORMAL, 1.0, 2.0**1023])
 def test_beyond_the_doubles_the_release_is_the_largest_double(sigma, grid):
-    released = gaussian_on_grid(
+    result = gaussian_on_grid(
         np.full(200, LARGEST), sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(1)
     )
-    assert np.isfinite(released).all()
-    assert released.max() == LARGEST
-    released = gaussian_on_grid(
+    assert np.isfinite(result).all()
+    assert result.max() == LARGEST
+    result = gaussian_on_grid(
         np.full(200, -LARGEST), sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(1)
     )
-    assert released.min() == -LARGEST
+    assert result.min() == -LARGEST
 
 
 def test_noise_far_below_the_grid():

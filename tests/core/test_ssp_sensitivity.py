@@ -10,7 +10,7 @@ import pytest
 from oracles import ssp
 from oracles.limits import count_weight, sensitivity
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.core import Ssp
 from privalue.errors import StudyError
 from privalue.study import declared_size, resolve
@@ -154,7 +154,7 @@ def test_the_count_weight():
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
 def test_invalid_count_weights_are_refused(wrong):
-    described = study(2, mechanism={"name": "dp-ssp", "calibration": "exact"})
-    terms = resolve(described, declared_size(described))
+    study = make_study(2, mechanism={"name": "dp-ssp", "calibration": "exact"})
+    terms = resolve(study, declared_size(study))
     with pytest.raises((StudyError, ArithmeticError)):  # before any charge
         Ssp(dataclasses.replace(terms, count_weight=wrong))

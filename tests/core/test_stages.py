@@ -15,7 +15,7 @@ from oracles import audits
 from oracles import limits as usual
 from oracles import stages as slow
 from oracles.refusals import refused
-from oracles.studies import release_anyway, study
+from oracles.studies import make_study, release_anyway
 from privalue.core import MECHANISMS, Contributions, draw
 from privalue.core.mechanisms import StatisticsNoise, stage_alphas
 from privalue.simulation import SeededForExperimentsOnly
@@ -31,7 +31,7 @@ def make_limits(**changes):
     return usual.make_limits(**{**here, **changes})
 
 
-def gathered(limits, *units):
+def gather(limits, *units):
     """The statistics of units: lists of trajectories, each a list of (key, reward)."""
     contributions = Contributions(limits)
     rows = [
@@ -94,7 +94,7 @@ def test_no_neighbours_are_further_apart_in_bounds(case):
     intervals = [limits.clamping_interval(level) for level in range(3)]
     units = list(slow.units(keys, most_keys, most_trajectories, (limits.centre_step, 2**30)))
     furthest = slow.furthest((slow.histogram(u, intervals) for u in units), add_remove=add_remove)
-    mechanism = staged(limits)
+    mechanism = make_mechanism(limits)
     delta = mechanism.bounds_sigma / mechanism.stages["bounds"]
     assert furthest <= delta <= furthest * (1 + 1e-12)
     assert delta == pytest.approx(most_trajectories * (1 if add_remove else 2**0.5))
@@ -102,14 +102,14 @@ def test_no_neighbours_are_further_apart_in_bounds(case):
         assert slow.furthest(slow.histogram(u, intervals) for u in units) > most_trajectories * 1.2
 
 
-def staged(limits, *, level=None):
+def make_mechanism(limits, *, level=None):
     """A mechanism whose rule chooses this level."""
-    described = study(
+    study = make_study(
         limits.keys, privacy={"epsilon": 1.0, "delta": 1e-3}, mechanism=BOUNDS, returns=(0.0, 1.0)
     )
-    terms = resolve(described, declared_size(described))
-    chosen = limits.levels - 1 if level is None else level
-    rules = SimpleNamespace(name="fixed", choose_level=lambda histogram, deviation: chosen)
+    terms = resolve(study, declared_size(study))
+    level = limits.levels - 1 if level is None else level
+    rules = SimpleNamespace(name="fixed", choose_level=lambda histogram, deviation: level)
     terms = dataclasses.replace(terms, limits=limits, shares=SHARES, rules=rules)
     return MECHANISMS[terms.mechanism](terms)
 
@@ -120,7 +120,7 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
     """For the interval of every level; returns of 0 and 7, far outside of the small ones."""
     keys, most_keys, most_trajectories, add_remove = case
     limits = limits_of_unit(*case)
-    mechanism = staged(limits, level=level)
+    mechanism = make_mechanism(limits, level=level)
     noise, weight = mechanism.noise_after({"bounds": None}), mechanism.terms.count_weight
     units = list(slow.units(keys, most_keys, most_trajectories, (0, 2**30)))
     interval = limits.clamping_interval(level)
@@ -144,8 +144,8 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
 
 def test_each_stage_gets_what_its_page_says():
     limits = make_limits(max_states_per_trajectory=1, reward_bounds=(-0.5, 7.0))
-    statistics = gathered(limits, [[(0, 0.001), (1, -2.0)]], [[(1, 6.0)]], [[(1, -0.25)]])
-    mechanism = staged(limits)
+    statistics = gather(limits, [[(0, 0.001), (1, -2.0)]], [[(1, 6.0)]], [[(1, -0.25)]])
+    mechanism = make_mechanism(limits)
     steps = [0.001 - 0.5, 6.0, -0.25]
     levels = [
         next(j for j in range(12) if abs(x) * 2**27 <= limits.smallest_radius << j) for x in steps
@@ -153,12 +153,12 @@ def test_each_stage_gets_what_its_page_says():
     histogram = mechanism.perturb(statistics, "bounds", {}).center
     assert histogram.tolist() == [levels.count(j) for j in range(12)]
     for level in range(12):
-        mechanism, bins = staged(limits, level=level), np.zeros(12)
-        released = {"bounds": bins}
+        mechanism, bins = make_mechanism(limits, level=level), np.zeros(12)
+        numbers = {"bounds": bins}
         a, b = limits.clamping_interval(level)
         grid = [round((x + 1) * 2**30 / 8) for x in steps]
         inside = [min(max(x, a), b) - (a + b) // 2 for x in grid]
-        center = mechanism.perturb(statistics, "values", released).center
+        center = mechanism.perturb(statistics, "values", numbers).center
         assert center.tolist() == [inside[0], inside[1] + inside[2], 1, 2]
 
 
@@ -203,8 +203,8 @@ def distance_in_stages(mechanism, here, there):
 def test_a_pair_that_differs_in_every_stage_is_within_the_promise(monkeypatch):
     """And is not where a share is not charged: the planted mistake."""
     limits = make_limits(reward_bounds=(-1.0, 6.0))
-    here, there = (gathered(limits, unit) for unit in FAR_APART)
-    mechanism = staged(limits)
+    here, there = (gather(limits, unit) for unit in FAR_APART)
+    mechanism = make_mechanism(limits)
     allowed = 1 / mechanism.calibration.alpha
     distance = distance_in_stages(mechanism, here, there)
     assert 0.5 * allowed < distance <= allowed
@@ -214,7 +214,7 @@ def test_a_pair_that_differs_in_every_stage_is_within_the_promise(monkeypatch):
     assert distance_in_stages(mechanism, here, there) > 1.05 * allowed
 
 
-STAGED_STUDY = study(
+STAGED_STUDY = make_study(
     2,
     discount=1.0,
     returns=(0.0, 1.0),
@@ -253,9 +253,9 @@ def draw_stages(mechanism, statistics, seed=3):
 )
 def test_an_invalid_bound_is_not_used(level):
     limits = make_limits()
-    mechanism = staged(limits)
+    mechanism = make_mechanism(limits)
     mechanism.rules = SimpleNamespace(choose_level=lambda *_: level)
-    statistics = gathered(limits, [[(0, 1.0)]])
+    statistics = gather(limits, [[(0, 1.0)]])
     numbers = draw_stages(mechanism, statistics)
     deviations = mechanism.perturb(statistics, "values", numbers).deviations
     assert deviations == pytest.approx(mechanism.noise_after({}).deviations)
@@ -267,9 +267,9 @@ def test_a_rule_that_fails_chooses_nothing():
         raise ZeroDivisionError
 
     limits = make_limits()
-    mechanism = staged(limits)
+    mechanism = make_mechanism(limits)
     mechanism.rules = SimpleNamespace(choose_level=fails)
-    numbers = draw_stages(mechanism, gathered(limits, [[(0, 1.0)]]))
+    numbers = draw_stages(mechanism, gather(limits, [[(0, 1.0)]]))
     assert mechanism.noise_after(numbers) is mechanism.noise
     assert list(numbers) == ["bounds", "values"]
 
@@ -282,9 +282,9 @@ def test_a_rule_sees_released_numbers_and_nothing_else():
         calls.append((histogram, deviation))
         return 11
 
-    mechanism = staged(limits)
+    mechanism = make_mechanism(limits)
     mechanism.rules = SimpleNamespace(choose_level=choose)
-    numbers = draw_stages(mechanism, gathered(limits, [[(0, 1.0)]]))
+    numbers = draw_stages(mechanism, gather(limits, [[(0, 1.0)]]))
     ((histogram, deviation),) = calls
     assert histogram is numbers["bounds"]
     assert not histogram.flags.writeable
@@ -294,13 +294,13 @@ def test_a_rule_sees_released_numbers_and_nothing_else():
 def test_nothing_of_a_candidate_that_was_not_chosen_leaves():
     """Returns that differ beyond the bound that is chosen give the same release, to the bit."""
     limits = make_limits(return_bounds=(0.0, 8.0))
-    one = gathered(limits, [[(0, 3.9), (1, 1.0)]])  # 4.9 at key 0, 1.0 at key 1
-    other = gathered(limits, [[(0, 3.4), (1, 1.5)]])
-    a, b = (draw_stages(staged(limits, level=2), data) for data in (one, other))
+    one = gather(limits, [[(0, 3.9), (1, 1.0)]])  # 4.9 at key 0, 1.0 at key 1
+    other = gather(limits, [[(0, 3.4), (1, 1.5)]])
+    a, b = (draw_stages(make_mechanism(limits, level=2), data) for data in (one, other))
     assert not np.array_equal(one.return_steps, other.return_steps)
     assert np.array_equal(a["values"], b["values"])
     # at a bound that both reach they differ
-    a, b = (draw_stages(staged(limits, level=11), data) for data in (one, other))
+    a, b = (draw_stages(make_mechanism(limits, level=11), data) for data in (one, other))
     assert not np.array_equal(a["values"], b["values"])
 
 
@@ -319,14 +319,14 @@ def chain(count, states=6):
 CHAIN = chain(3000)
 
 
-def released(stages, *, seed=5, data=CHAIN, **sections):
-    described = study(6, discount=0.99, mechanism={**SSP, "stages": stages}, **sections)
-    return release_anyway(described, data, entropy=SeededForExperimentsOnly(seed))
+def release_chain(stages, *, seed=5, data=CHAIN, **sections):
+    study = make_study(6, discount=0.99, mechanism={**SSP, "stages": stages}, **sections)
+    return release_anyway(study, data, entropy=SeededForExperimentsOnly(seed))
 
 
 @pytest.mark.parametrize("stages", ["one", ["bounds"]], ids=str)
 def test_a_release_says_what_its_stages_did(stages):
-    release = released(stages)
+    release = release_chain(stages)
     first = [] if stages == "one" else stages
     assert [stage.name for stage in release.stages] == [*first, "values"]
     spent = sum(1 / Fraction(stage.alpha) ** 2 for stage in release.stages)
@@ -346,11 +346,11 @@ def test_a_release_says_what_its_stages_did(stages):
 
 def test_a_bound_is_chosen_and_makes_values_better():
     """Rewards from 0 to 1 imply returns of at most 100; none is above 1."""
-    loose, bounded = released("one"), released(["bounds"])
-    chosen = bounded.stages[0].chosen
-    assert chosen.low == 0
-    assert 1 <= chosen.high < 4
-    assert chosen.beyond.low <= chosen.beyond.value <= chosen.beyond.high < 0.1
+    loose, bounded = release_chain("one"), release_chain(["bounds"])
+    bound = bounded.stages[0].chosen
+    assert bound.low == 0
+    assert 1 <= bound.high < 4
+    assert bound.beyond.low <= bound.beyond.value <= bound.beyond.high < 0.1
     truth = [0.99 ** (5 - s) for s in range(6)]
     errors = [
         max(abs(v.value - f) for v, f in zip(release.values, truth, strict=True))
@@ -358,7 +358,7 @@ def test_a_bound_is_chosen_and_makes_values_better():
     ]
     assert errors[1] < 0.1 < errors[0]
     for entry, value in zip(bounded.values, truth, strict=True):
-        assert chosen.low <= entry.low <= entry.high <= chosen.high
+        assert bound.low <= entry.low <= entry.high <= bound.high
         assert entry.total_band_low <= value <= entry.total_band_high
 
 

@@ -38,15 +38,15 @@ def constants(w=0.5, b=0.125, m=0.0):
     return {"count_weight": w, "value_weight": b, "size_weight": m}
 
 
-def mechanism(limits, chosen=None, *, epsilon=1.0, delta=0.0):
+def mechanism(limits, weights=None, *, epsilon=1.0, delta=0.0):
     size = PublicSize.of(limits, None, trajectories=100, persons=100)
     design = Design(phi=np.eye(limits.keys), weights=np.ones(limits.keys))
-    chosen = chosen or constants()
+    weights = weights or constants()
     common = {"epsilon": epsilon, "delta": delta, "limits": limits, "size": size, "design": design}
-    return Ope(OpeTerms(**common, **chosen))
+    return Ope(OpeTerms(**common, **weights))
 
 
-def gathered(people, limits, batches=1):
+def gather(people, limits, batches=1):
     """Statistics of people: lists of trajectories of rows (key, reward, ratio)."""
     parts = []
     for part in np.array_split(np.arange(len(people)), batches):
@@ -110,10 +110,10 @@ def test_contributions_are_those_of_the_twin(unit, keys, clip):
     generator = np.random.default_rng([keys, int(clip)])
     limits = make_limits(unit, keys=keys, most=2 if unit == "person" else 1, clip=clip)
     people = random_people(generator, keys, 150)
-    statistics = gathered(people, limits)
+    statistics = gather(people, limits)
     assert np.array_equal(np.array(sums_of(statistics), dtype=object), literal(people, limits))
     assert (2 * abs(statistics.weighted_steps) <= statistics.weight_steps).all()
-    assert statistics == gathered(people, limits, batches=4)
+    assert statistics == gather(people, limits, batches=4)
     assert statistics.weights_clipped > 0 or clip > 1e3
 
 
@@ -125,7 +125,7 @@ def test_odd_ratios_weigh_nothing_or_the_most():
         "underflow": [1e-200, 1e-200],
     }  # fmt: skip
     for name, ratios in weighed.items():
-        statistics = gathered([[[(0, 1.0, ratio) for ratio in ratios]]], limits)
+        statistics = gather([[[(0, 1.0, ratio) for ratio in ratios]]], limits)
         most = name in ("most", "more", "infinite", "overflow")
         assert statistics.weight_steps.tolist() == [GRID_STEPS * most], name
         assert statistics.weights_clipped == (name in ("more", "infinite", "overflow"))
@@ -162,20 +162,20 @@ def test_invalid_ratios_are_refused():
 CHOICES = [(0.5, 0.125, 0.0), (0.5, 0.125, 0.0625), (0.25, 0.5, 1.0), (1.0, 0.25, 0.0)]
 
 
-def delta_of(limits, chosen):
+def delta_of(limits, weights):
     """Delta in the norm of sums, as the mechanism has it."""
-    return Fraction(mechanism(limits, chosen).sensitivity)
+    return Fraction(mechanism(limits, weights).sensitivity)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("keys", [1, 2])
-@pytest.mark.parametrize("chosen", CHOICES)
-def test_no_neighbours_are_further_apart(keys, relation, chosen):
-    weights = tuple(map(Fraction, (1.0, *chosen)))
+@pytest.mark.parametrize("terms", CHOICES)
+def test_no_neighbours_are_further_apart(keys, relation, terms):
+    weights = tuple(map(Fraction, (1.0, *terms)))
     exact = slow.sensitivity(4, weights, keys=keys, add_remove=relation == "add-remove")
     limits = make_limits(neighbours=relation, keys=keys)
-    assert delta_of(limits, constants(*chosen)) == exact  # attained
-    alone, both = weighted_block(mechanism(make_limits(), constants(*chosen)).terms)
+    assert delta_of(limits, constants(*terms)) == exact  # attained
+    alone, both = weighted_block(mechanism(make_limits(), constants(*terms)).terms)
     assert alone == slow.sensitivity(4, weights, add_remove=True)
     assert max(alone, both) == slow.sensitivity(4, weights)
 
@@ -183,16 +183,16 @@ def test_no_neighbours_are_further_apart(keys, relation, chosen):
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("keys", [1, 2])
 def test_no_persons_are_further_apart(keys, relation):
-    times, chosen = 2, (0.5, 0.125, 0.0625)
+    times, terms = 2, (0.5, 0.125, 0.0625)
     exact = slow.sensitivity(
         2,
-        tuple(map(Fraction, (1.0, *chosen))),
+        tuple(map(Fraction, (1.0, *terms))),
         keys=keys,
         times=times,
         add_remove=relation == "add-remove",
     )
     limits = make_limits("person", relation, keys=keys, most=times)
-    delta = delta_of(limits, constants(*chosen))
+    delta = delta_of(limits, constants(*terms))
     assert exact <= delta <= exact * (1 + Fraction(1, 10**12))
 
 
@@ -257,7 +257,7 @@ def test_losses_of_neighbours_are_at_most_epsilon(unit, relation, keys):
     )
     for one, other in changed:
         absent = [] if relation == "add-remove" else [other]
-        here, there = (sums_of(gathered([*rest, *more], limits)) for more in ([one], absent))
+        here, there = (sums_of(gather([*rest, *more], limits)) for more in ([one], absent))
         loss = sum(
             (Fraction(int(abs(a - b).sum())) / scale
              for a, b, scale in zip(here, there, scales, strict=True)),
@@ -276,7 +276,7 @@ def test_losses_of_neighbours_are_at_most_epsilon(unit, relation, keys):
 def test_numbers_are_the_sums_with_noise_of_their_scales(keys):
     limits = make_limits(neighbours="add-remove", keys=keys)
     people = random_people(np.random.default_rng(3), keys, 300, most=1)
-    statistics = gathered(people, limits)
+    statistics = gather(people, limits)
     noise = mechanism(limits, constants(m=0.0625))
     assert noise.terms.mechanism == "dp-ope"
     numbers = draw(noise, statistics, SeededForExperimentsOnly(1))
@@ -300,7 +300,7 @@ def hits_and_lower_bound(noise, releases, seed):
     """How often an event that is e^epsilon more likely here than there happened; a lower bound."""
     limits = make_limits()
     here, there = (
-        gathered([[[(0, reward, 100.0)]], [[(0, 0.0, 1.0)]]], limits) for reward in (9.0, -9.0)
+        gather([[[(0, reward, 100.0)]], [[(0, 0.0, 1.0)]]], limits) for reward in (9.0, -9.0)
     )
     source = SeededForExperimentsOnly(seed)
     ends = np.array([float(part[0]) for part in sums_of(here)[:3]])

@@ -57,10 +57,10 @@ def literal_policy(ratios, states, step, *, only):
             )
             policy += [1.0 if k == best else 0.0 for k in keys]
             continue
-        counted = [max(ratios.counts[k], 0.0) for k in keys]
+        counts = [max(ratios.counts[k], 0.0) for k in keys]
         noise = sum(ratios.count_noise[k] ** 2 for k in keys) ** 0.5
         if sum(ratios.counts[k] for k in keys) > detection_threshold(0.95, len(states)) * noise:
-            policy += [n / sum(counted) for n in counted]
+            policy += [n / sum(counts) for n in counts]
         else:
             policy += [1 / len(keys)] * len(keys)
     return policy

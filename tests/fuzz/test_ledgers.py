@@ -35,7 +35,7 @@ class Template(NamedTuple):
 
     copies: list
     releases: list  # (dataset, name, head, text)
-    left: dict
+    remaining: dict
 
 
 def ask(dataset, name, **other):
@@ -71,15 +71,15 @@ def template(tmp_path_factory):
     ledger.charge(ask("people", "left by a crash"), token="x")
     release("people", "third")
     release("others", "fourth")
-    left = {account.dataset: tuple(account.left) for account in ledger.accounts()}
-    return Template(copies, releases, left)
+    remaining = {account.dataset: tuple(account.left) for account in ledger.accounts()}
+    return Template(copies, releases, remaining)
 
 
 class Trial:
     """What happens with one damaged ledger."""
 
     def __init__(self, path, template):
-        self.path, self.before = path, template.left
+        self.path, self.before = path, template.remaining
         self.releases = list(template.releases)
         self.ledger = open_ledger(path, wait=0.5)
         self.reported, self.bugs, self.losses = False, [], []
@@ -87,10 +87,10 @@ class Trial:
     def run(self):
         """Verify, ask for too much, for old releases and for a new one; the problem, or None."""
         self.verify()
-        left = self.look()
+        remaining = self.look()
         self.ask_for_too_much()
         self.ask_again()
-        self.spend(left)
+        self.spend(remaining)
         self.verify()
         self.commands()
         if self.bugs:
@@ -118,11 +118,11 @@ class Trial:
 
     def look(self):
         accounts = {dataset: self.call("account", dataset) for dataset in self.before}
-        left = {name: tuple(a.left) for name, a in accounts.items() if isinstance(a, Account)}
-        for dataset, now in left.items():
+        remaining = {name: tuple(a.left) for name, a in accounts.items() if isinstance(a, Account)}
+        for dataset, now in remaining.items():
             if any(after > was for after, was in zip(now, self.before[dataset], strict=True)):
                 self.losses.append(f"{dataset}: {now} is left, and was {self.before[dataset]}")
-        return left
+        return remaining
 
     def ask_for_too_much(self):
         """A thousandth more than was left, of epsilon, of delta, or of mu."""
@@ -147,7 +147,7 @@ class Trial:
             elif isinstance(answer, EarlierCharge) and answer.release != text:
                 self.losses.append(f"the release {name!r} has another text")
 
-    def spend(self, left):
+    def spend(self, remaining):
         """Release once more; what succeeds must count, and be on the record."""
         for dataset in self.before:
             charge = self.call("charge", ask(dataset, "new"), token="x")
@@ -158,8 +158,8 @@ class Trial:
                 continue
             self.releases.append((dataset, "new", charge.head, text))
             account = self.call("account", dataset)
-            if isinstance(account, Account) and dataset in left:
-                now, before = tuple(account.left), left[dataset]
+            if isinstance(account, Account) and dataset in remaining:
+                now, before = tuple(account.left), remaining[dataset]
                 if now == before or any(a > b for a, b in zip(now, before, strict=True)):
                     self.losses.append(f"{dataset}: a new release does not count")
 

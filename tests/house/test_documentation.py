@@ -106,10 +106,10 @@ class Reader:
         elif name == "make":
             assert re.search(rf"^{rest[0]}:", (ROOT / "Makefile").read_text(), re.M), words
         elif name == "pip":
-            known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+            project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
             extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", rest[-1])
             assert not extras or {*(extras[1] or "dev").split(",")} <= {
-                *known["optional-dependencies"]
+                *project["optional-dependencies"]
             }, words
         elif name in {"python", "python3"} and rest[0] == "-m":
             assert importlib.util.find_spec(rest[1]) is not None, words

@@ -33,9 +33,9 @@ def test_rounding_a_cost_down_is_found_out(monkeypatch):
 @given(epsilon=EPSILONS, delta=DELTAS)
 def test_the_rounding_of_doubles_is_less_than_the_slack_of_calibration(epsilon, delta):
     """The mechanism runs at the double, the ledger counts its decimal: 2^-53 apart."""
-    counted = cost_of(epsilon, delta)
-    assert Fraction(epsilon) <= Fraction(counted.epsilon, 10**12) * (1 + Fraction(1, 2**53))
-    assert Fraction(delta) <= Fraction(counted.delta, 10**18) * (1 + Fraction(1, 2**53))
+    cost = cost_of(epsilon, delta)
+    assert Fraction(epsilon) <= Fraction(cost.epsilon, 10**12) * (1 + Fraction(1, 2**53))
+    assert Fraction(delta) <= Fraction(cost.delta, 10**18) * (1 + Fraction(1, 2**53))
 
 
 @pytest.mark.parametrize("amount", [cost_of, total_of])

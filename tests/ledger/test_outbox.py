@@ -91,8 +91,8 @@ KEPT += ["publication.write_report.after", "Outbox.__exit__.before"]
     indirect=["accounting"],
 )
 def test_kill_9_at_each_step_of_a_release(tmp_path, monkeypatch, capsys, accounting, other):
-    named = [*BEFORE, *LOST, *KEPT]
-    steps = [f"{step}@{(accounting, other)[at % 2]}" for at, step in enumerate(named)]
+    names = [*BEFORE, *LOST, *KEPT]
+    steps = [f"{step}@{(accounting, other)[at % 2]}" for at, step in enumerate(names)]
     for answer in drive(tmp_path, "steps", *steps):
         folder = tmp_path / str(answer["run"])
         monkeypatch.chdir(folder)
@@ -276,8 +276,8 @@ def test_a_damaged_outbox_is_refused(folder, monkeypatch, capsys):
 def test_a_lost_answer_is_found_out_neither_doubled_nor_lost(folder, arrives):
     ledger = open_ledger("ledger.db")
     lose_an_answer(ledger, arrives)
-    released = pv.release(make_study(), PEOPLE, ledger=ledger)
-    ledger.verify(releases={"it": released.to_json()})
+    release = pv.release(make_study(), PEOPLE, ledger=ledger)
+    ledger.verify(releases={"it": release.to_json()})
     assert kinds() == ["declare", "charge", "commit"]
 
 
@@ -286,9 +286,9 @@ def test_an_uncertain_charge_is_reported_as_charged(folder, monkeypatch):
     ledger, charge, connections = open_ledger("ledger.db", wait=0.1), Ledger.charge, []
     lose_an_answer(ledger, arrives=True)
 
-    def charge_and_lock(*arguments, **named):
+    def charge_and_lock(*arguments, **options):
         try:
-            return charge(*arguments, **named)
+            return charge(*arguments, **options)
         finally:
             if not connections:
                 connections.append(hold_lock())
@@ -351,10 +351,10 @@ def test_the_preallocated_outbox_is_large_enough(folder, states, mechanism, monk
         states=labels,
         mechanism=mechanism,
     )
-    released = pv.release(
+    release = pv.release(
         study, [[(labels[0], 1e-6)]] * 50, accept_useless=True, outbox="x", accept_large_delta=True
     )
-    assert len(released.to_json().encode()) < sizes[0] - 8192
+    assert len(release.to_json().encode()) < sizes[0] - 8192
 
 
 def after_removing_the_folder(instead):

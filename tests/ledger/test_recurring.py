@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import privalue as pv
-from oracles import release_driver
+from oracles import release_driver, studies
 from oracles.refusals import refused
-from oracles.studies import study
 from privalue.cli import run
 from privalue.ledger import open_ledger
 
@@ -40,7 +39,7 @@ def folder(tmp_path, monkeypatch, ledger):
 
 
 def make_study(**about):
-    return study(
+    return studies.make_study(
         2,
         study={"dataset": "trial", "trajectories": len(DATA), **about},
         privacy={"epsilon": 0.5},

@@ -74,9 +74,9 @@ def test_a_price_that_is_too_low_fails_the_check(ledger, monkeypatch):
 @given(st.floats(1e-6, 100.0))
 def test_alpha_of_mu_never_lowers_a_cost(mu):
     """Planted beside it: the nearest double of 1/mu is above it for about half of all mu."""
-    alpha, named = alpha_of_mu(mu), Fraction(repr(mu))
-    assert Fraction(alpha) * named <= 1
-    assert Fraction(alpha) * named > 1 - Fraction(2) ** -50
+    alpha, decimal = alpha_of_mu(mu), Fraction(repr(mu))
+    assert Fraction(alpha) * decimal <= 1
+    assert Fraction(alpha) * decimal > 1 - Fraction(2) ** -50
     assert Fraction(1 / 0.3) * Fraction("0.3") > 1
 
 

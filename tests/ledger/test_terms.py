@@ -92,10 +92,10 @@ def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
 def longest_path(release, declared, most):
     """The largest distance between neighbours, from every small data set; None: no way at all."""
     people = group_privacy.persons(3, most)
-    wanted = protection(declared)
-    pairs = group_privacy.neighbours(people, wanted.neighbours)
-    if wanted.unit == "trajectory":
-        pairs = group_privacy.neighbours([(kind,) for kind in range(3)], wanted.neighbours)
+    promise = protection(declared)
+    pairs = group_privacy.neighbours(people, promise.neighbours)
+    if promise.unit == "trajectory":
+        pairs = group_privacy.neighbours([(kind,) for kind in range(3)], promise.neighbours)
     distances = [group_privacy.distance(a, b, protection(release).neighbours) for a, b in pairs]
     return None if None in distances else max(distances)
 

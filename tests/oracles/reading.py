@@ -16,9 +16,9 @@ def statistics(data, study, **options):
 
 def answering(data, study):
     """The study, with ``truncated_rows`` where a Minari dataset needs it."""
-    named = isinstance(data, str) and data.startswith("minari:")
+    is_minari = isinstance(data, str) and data.startswith("minari:")
     folder = isinstance(data, str | Path) and isdir(data) and any(Path(data).rglob("metadata.json"))
-    if study.data.truncated_rows is None and (named or folder or hasattr(data, "storage")):
+    if study.data.truncated_rows is None and (is_minari or folder or hasattr(data, "storage")):
         return study.replace(truncated_rows="keep")
     return study
 

@@ -87,8 +87,8 @@ def total(total, count, sum_noise, count_noise, centre, bounds, z, alike, around
 
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         ratio = centre + np.float64(total) / np.float64(count)
-    known = [*around, *([ratio] if low <= ratio <= high else [])]
-    values = np.sort(np.append(np.linspace(low, high, points), known))
+    extra = [*around, *([ratio] if low <= ratio <= high else [])]
+    values = np.sort(np.append(np.linspace(low, high, points), extra))
     inside = np.flatnonzero(is_inside(values))
     if len(inside) == 0:
         return around

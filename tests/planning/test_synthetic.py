@@ -65,8 +65,8 @@ def mean_error(study, world, values, m, releases=80):
     for seed in range(releases):
         numbers = draw(mechanism, simulate(study, world, m, seed), SeededForExperimentsOnly(seed))
         theta = theta_of(study, mechanism, numbers)
-        released = np.clip(mechanism.design.values(theta), *mechanism.noise_after(numbers).bounds)
-        errors.append(np.sqrt(np.mean(np.square(released - values))))
+        estimates = np.clip(mechanism.design.values(theta), *mechanism.noise_after(numbers).bounds)
+        errors.append(np.sqrt(np.mean(np.square(estimates - values))))
     return np.mean(errors)
 
 

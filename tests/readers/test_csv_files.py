@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.reading import encoded, statistics
-from oracles.studies import study
+from oracles.studies import make_study
 
 VALUES = {"rewards": (-100.0, 100.0), "returns": (-1000.0, 1000.0)}
 HEAD = "trajectory,step,state,reward"
 
 
 def build_study(**data):
-    return study(12, values=VALUES, data=data)
+    return make_study(12, values=VALUES, data=data)
 
 
 STUDY, DROPPING = build_study(), build_study(invalid="drop-unit")

@@ -337,13 +337,13 @@ def test_unvisited_states_are_seldom_called_supported(features):
     design = Design(phi=phi, weights=np.ones(48))
     sample = data(*WORLDS["many never visited"])
     generator = np.random.default_rng(31)
-    flagged, called = 0, []
+    flagged, shares = 0, []
     for _ in range(RELEASES):
         estimates = estimate(release(sample, generator), design, unvisited=0.0)
         flagged += estimates.supported[sample.counts == 0].any()
-        called.append(estimates.supported[sample.counts > 0].mean())
+        shares.append(estimates.supported[sample.counts > 0].mean())
     assert flagged / RELEASES <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / RELEASES)
-    assert np.mean(called) > 0.9
+    assert np.mean(shares) > 0.9
 
 
 # Accuracy

@@ -92,12 +92,12 @@ def test_a_shape_is_made_for_the_noise_of_all_trajectories_of_a_person():
 def test_automatic_beta_is_near_the_best():
     """Against a fine scan, for DP-LSW with 40 states visited 250 times or more."""
     counts = 250 * np.arange(1, 41)
-    chosen = choose_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b), 0.0)
+    pair = choose_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b), 0.0)
 
     def noise(beta):
         return exact_alpha(0.1, 0.1, 40, beta) * math.sqrt(smooth_lsw(counts, np.ones(40), beta))
 
-    assert noise(chosen) <= 1.01 * min(map(noise, np.geomspace(1e-3, 0.07, 60)))
+    assert noise(pair) <= 1.01 * min(map(noise, np.geomspace(1e-3, 0.07, 60)))
 
 
 def test_without_a_prior_beta_is_ready_for_rarer_states():
