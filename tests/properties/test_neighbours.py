@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.reading import statistics as gathered
+from oracles.reading import statistics as gather
 from oracles.studies import make_study
 from privalue.curator import prepare
 from privalue.study import public_size
@@ -129,7 +129,7 @@ def extreme_statistics(limits):
     """Both statistics of every extreme pair: no mechanism and no features go into them."""
     study = study_of(MECHANISMS[0], FEATURES[0], limits.return_bounds, [1.0] * STATES)
     assert study.limits == limits
-    return [tuple(gathered(data, study) for data in pair) for pair in extreme_pairs()]
+    return [tuple(gather(data, study) for data in pair) for pair in extreme_pairs()]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))

@@ -103,14 +103,10 @@ def test_a_policy_is_read_from_a_file(tmp_path, heading):
     ids=lambda form: type(form).__name__,
 )
 def test_an_invalid_policy_has_the_same_code_everywhere(policy, code):
-    for read in (
-        lambda: policy_table(policy, states=STATES, actions=ACTIONS),
-        lambda: valuing(policy),
-    ):
-        with refused(code) as error:
-            read()
-        if code == "policy-form":
-            assert all(form in str(error.value) for form in ("lists", "DataFrame", "function"))
+    with refused(code):
+        policy_table(policy, states=STATES, actions=ACTIONS)
+    with refused(code):
+        valuing(policy)
 
 
 def test_weight_on_a_pair_that_is_not_allowed_is_refused():
