@@ -95,7 +95,7 @@ def measure(
         data = [gather(rows, study) for rows in episodes]
         errors = figures.errors.setdefault(variant, [])
         for estimates in releases_of(study, data, releases):
-            off = (estimates.values - setting.values)[setting.seen]
+            off = (estimates.values - setting.values)[setting.reachable]
             errors.append(math.sqrt(float(np.mean(np.square(off)))))
             if variant == "as it is":
                 figures.covered.append(_covered(estimates, setting, study.values.return_bounds))
@@ -107,7 +107,7 @@ def _covered(estimates: Estimates, setting: Setting, public: tuple[float, float]
     bounds = estimates.ratios.bounds
     truth = setting.values if bounds == public else setting.restricted(bounds)
     inside = (estimates.columns["total_low"] <= truth) & (truth <= estimates.columns["total_high"])
-    return inside[setting.seen]
+    return inside[setting.reachable]
 
 
 def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[int, float, list[float]]]:

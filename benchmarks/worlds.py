@@ -57,13 +57,13 @@ class Factor:
     most: float = 1.0  # without a deviation: this with the probability 1/most, and else 0
     by_person: bool = False  # one for all trajectories of a person, and not one for each row
 
-    def drawn(self, generator: np.random.Generator, number: int) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, number: int) -> np.ndarray:
         if not self.deviation:
             return self.most * (generator.random(number) < 1 / self.most)
         end, half = np.log(self.most) / self.deviation, self.deviation / 2
         mean = special.ndtr(end - half) + self.most * special.ndtr(-end - half)
-        drawn = np.exp(self.deviation * (generator.standard_normal(number) - half))
-        return np.minimum(drawn, self.most) / mean
+        numbers = np.exp(self.deviation * (generator.standard_normal(number) - half))
+        return np.minimum(numbers, self.most) / mean
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +99,7 @@ class Setting:
         return self.process.values
 
     @cached_property
-    def seen(self) -> np.ndarray:
+    def reachable(self) -> np.ndarray:
         """Which states a trajectory can count for: errors are means over these.
 
         A state that no path reaches within H distinct states is in no data set, for any reader.
@@ -157,7 +157,7 @@ class Setting:
             return rows
         person = rows.trajectory // (self.persons or 1)
         at = person if self.factor.by_person else np.arange(len(person))
-        factors = self.factor.drawn(np.random.default_rng([seed, 1]), int(at.max()) + 1)
+        factors = self.factor.draw(np.random.default_rng([seed, 1]), int(at.max()) + 1)
         return replace(rows, reward=rows.reward * factors[at])
 
     @cached_property
@@ -232,12 +232,12 @@ def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
     )
 
 
-def settings_of_kinds(seed: int, each: int) -> list[Setting]:
+def settings_of_kinds(seed: int, per_kind: int) -> list[Setting]:
     """Return so many settings of each kind; epsilons and kinds of bounds take turns."""
     return [
         _setting_of(np.random.default_rng([seed, at, number]), kind, number)
         for at, kind in enumerate(KINDS)
-        for number in range(each)
+        for number in range(per_kind)
     ]
 
 
@@ -354,18 +354,18 @@ def _pairs(
 
 def _side_by_side(parts: list[MarkovRewardProcess]) -> MarkovRewardProcess:
     """Return arms as one process, each with an equal share of the trajectories."""
-    each = parts[0].states
+    states = parts[0].states
     rows, chances, heads, rewards = [], [], [], []
     for arm, part in enumerate(parts):
         outcomes = part.outcomes
-        rows.append(outcomes.rows + arm * each)
+        rows.append(outcomes.rows + arm * states)
         chances.append(outcomes.probabilities)
         goes = outcomes.successors != END
-        heads.append(np.where(goes, outcomes.successors + arm * each, END))
+        heads.append(np.where(goes, outcomes.successors + arm * states, END))
         rewards.append(outcomes.rewards)
     start = np.concatenate([part.start for part in parts]) / len(parts)
     columns = (np.concatenate(column) for column in (rows, chances, heads, rewards))
-    return _collected(each * len(parts), *columns, start, parts[0].discount)
+    return _collected(states * len(parts), *columns, start, parts[0].discount)
 
 
 def _process(generator: np.random.Generator, kind: str, rewards: str) -> MarkovRewardProcess:

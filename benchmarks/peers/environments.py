@@ -103,7 +103,7 @@ def run(name: str, python: Path, task: Path, result: Path, *, timeout: float) ->
 
 
 def _call(command: list[str]) -> None:
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    if process.returncode != 0:
+        lines = [line for line in process.stderr.splitlines() if line.strip()] or ["no message"]
         raise PeerError(f"not installed: {lines[-1][:300]}")

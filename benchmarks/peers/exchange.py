@@ -192,8 +192,8 @@ def measure(task: Task, variant: Variant) -> dict[str, Any]:
             break
         spent, started = cpu_seconds(), time.perf_counter()
         try:
-            made = variant.release()
-            released = list(map(float, made.values if isinstance(made, Noisy) else made))
+            answer = variant.release()
+            released = list(map(float, answer.values if isinstance(answer, Noisy) else answer))
         except NotAvailableError as reason:
             say(f"  {variant.name}: {reason}")
             return {**result, "not_available": str(reason)}
@@ -203,8 +203,8 @@ def measure(task: Task, variant: Variant) -> dict[str, Any]:
             raise ValueError(
                 f"{variant.name}: {len(released)} values were released for {task.states} states"
             )
-        if isinstance(made, Noisy):
-            noisy.append(asdict(made))
+        if isinstance(answer, Noisy):
+            noisy.append(asdict(answer))
         values.append([value if math.isfinite(value) else None for value in released])
     say(f"  {variant.name}: {len(values)} releases, {statistics.median(seconds):.3g} s each")
     measured = {"values": values, "noisy": noisy, "seconds": seconds, "cpu_seconds": work}

@@ -128,8 +128,8 @@ def make_tasks(
         seconds=seconds,
     )
     tasks = {relation: replace(task, relation=relation) for relation in RELATIONS}
-    for relation, each in tasks.items():
-        each.save(task_file(folder, relation))
+    for relation, item in tasks.items():
+        item.save(task_file(folder, relation))
     (folder / "truth.json").write_text(json.dumps(process.values[:states].tolist()) + "\n")
     return tasks
 
