@@ -29,7 +29,7 @@ LIMIT = 1_000  # rows: the usual limit of 100 would cut off one in ten, and keep
 
 
 def record(episodes: int, seed: int) -> np.ndarray:
-    """Plays the best policy, stores the episodes with Minari, and returns the exact values."""
+    """Play the best policy, store the episodes with Minari, and return the exact values."""
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=LIMIT)
     world = pv.world(env, policy="greedy", discount=0.99)
     policy = world.decisions[1].argmax(axis=1)

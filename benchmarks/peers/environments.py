@@ -68,7 +68,7 @@ def interpreter(name: str, folder: Path, python: str = sys.executable) -> Path:
 
 
 def run(name: str, python: Path, task: Path, result: Path, *, timeout: float) -> None:
-    """Runs a library's script; its output goes to stderr as it comes.
+    """Run a library's script; its output goes to stderr as it comes.
 
     Raises:
         PeerError: if it fails or takes too long; the message is the last that it said.

@@ -82,7 +82,7 @@ class Task:
 class Noisy:
     """Values with the noisy numbers that they are made of, and the deviations of their noise.
 
-    Whoever has them can do with them afterwards what we do (``table``).
+    Their user can post-process them as we do (``table``).
     """
 
     values: list[float]

@@ -61,7 +61,7 @@ def errors(
 
 
 def baselines(task: Task, exact: NDArray[np.float64], mean: NDArray[np.float64]) -> list[Row]:
-    """What every relation is to be held against: no privacy, and no data."""
+    """The baselines of every relation: no privacy, and no data."""
     kinds = {
         "no privacy": (mean, "the mean first-visit returns themselves"),
         f"the constant {task.middle:g}": (np.full(task.states, task.middle), "no data at all"),
@@ -187,7 +187,7 @@ def machine() -> str:
 
 
 def write_between_markers(page: Path, text: str) -> None:
-    """Puts ``text`` into the page, in the place of what was between its markers."""
+    """Put ``text`` into the page, in the place of what was between its markers."""
     before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

@@ -85,7 +85,7 @@ def make_tasks(
     seconds: float,
     question: Question = QUESTIONS["chain"],
 ) -> dict[str, Task]:
-    """Simulates, and writes a task file for each relation; all files are made anew.
+    """Simulate, and write a task file for each relation; all files are replaced.
 
     ``truth.json`` beside them has the exact values. It goes to no library. States after the last
     one that can be visited are left out.

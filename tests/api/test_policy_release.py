@@ -152,7 +152,7 @@ def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
         assert about["doubtful"] != clear
 
 
-def test_what_is_not_supported_is_warned_of_and_returned_even_where_warnings_are_errors():
+def test_an_unsupported_value_is_warned_of_and_returned_even_where_warnings_are_errors():
     few = make_study({"clip": 1.0})
     with pytest.warns(pv.PrivalueWarning) as records:
         release = pv.release(few, ROWS, seed=4)

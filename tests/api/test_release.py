@@ -287,7 +287,7 @@ def test_a_damaged_text_is_not_a_release(change):
         pv.Release.parse(spoil(change))
 
 
-def test_the_text_holds_whatever_labels_hold():
+def test_the_text_holds_any_label():
     labels = ['"', "},{", '\n  "values": []', "é", "x", "\\"]
     study = make_study(6, states={"labels": labels})
     release = release_anyway(study, [[(label, 1.0)] for label in study.names.names] * 30)

@@ -1,4 +1,4 @@
-"""The tutorial notebook runs as it stands, and what it shows is kept with it."""
+"""The tutorial notebook runs as it stands, and its stored output is current."""
 
 import sys
 from pathlib import Path

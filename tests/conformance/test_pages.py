@@ -124,7 +124,7 @@ def test_a_planted_mistake_is_found(browser, arms, folder, mistake):
     assert any(expected in fault for fault in faults), faults
 
 
-def test_the_policy_of_the_page_itself_refuses_what_a_mistake_would_load(browser, arms, folder):
+def test_the_content_security_policy_blocks_what_a_mistake_would_load(browser, arms, folder):
     file = folder / "refused.html"
     planted = '<img alt="x" src="https://example.invalid/x.png"><script>alert(1)</script><main'
     file.write_text(arms.read_text().replace("<main", planted, 1))

@@ -329,7 +329,7 @@ def test_public_numbers_have_no_defaults(kind):
     assert defaults == {(dataclasses.MISSING, dataclasses.MISSING)}
 
 
-def test_what_gets_noise_is_declared_as_an_array_and_what_does_not_as_a_number():
+def test_noisy_statistics_are_declared_as_arrays_and_others_as_numbers():
     kinds = {name: Statistics.__annotations__[name] for name in (*ARRAYS, *COUNTERS)}
     assert [*kinds.values()] == [Integers] * len(ARRAYS) + [int] * len(COUNTERS)
 

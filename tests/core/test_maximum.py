@@ -72,7 +72,7 @@ def test_a_range_of_any_length():
         assert len(calls) < 200
 
 
-# Planted mistakes: the search itself, with one place changed, must be found out on these cases.
+# Planted mistakes: the search itself, with one place changed, must be caught on these cases.
 
 FLAT = [math.exp(0.02 * k) * (1 + 1e-3 * math.sin(k)) for k in range(200)]
 CASES = [

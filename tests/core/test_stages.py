@@ -1,4 +1,4 @@
-"""Stages: what each adds up, how far neighbours differ, what it may choose, what it spends."""
+"""Stages: the sums of each, the distance of neighbours, what it may choose and spends."""
 
 import dataclasses
 import itertools
@@ -291,7 +291,7 @@ def test_a_rule_sees_released_numbers_and_nothing_else():
     assert deviation == mechanism.bounds_sigma
 
 
-def test_nothing_of_a_candidate_that_was_not_chosen_leaves():
+def test_candidates_that_are_not_chosen_do_not_affect_a_release():
     """Returns that differ beyond the bound that is chosen give the same release, to the bit."""
     limits = make_limits(return_bounds=(0.0, 8.0))
     one = gather(limits, [[(0, 3.9), (1, 1.0)]])  # 4.9 at key 0, 1.0 at key 1

@@ -324,7 +324,7 @@ def test_the_audit_catches_noise_that_is_too_small():
 
 
 @pytest.mark.long
-def test_a_million_draws_do_not_tell_neighbours_apart_by_more():
+def test_a_million_draws_do_not_exceed_epsilon():
     hits, lower = hits_and_lower_bound(mechanism(make_limits(), epsilon=EPSILON), 500_000, 11)
     assert lower <= EPSILON
     assert abs(math.log(hits[0] / hits[1]) - EPSILON) < 0.02  # and the bound is attained

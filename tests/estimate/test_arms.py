@@ -169,7 +169,7 @@ def test_features_to_shrink_towards_apply_to_each_arm():
 
     alone = study.replace(arms=None)
     halves = [values(slice(0, 10), alone), values(slice(10, 20), alone)]
-    # What all states together speak against is told apart by their number: compare what is inside.
+    # The posterior of all states together depends on their number: compare to a tolerance.
     assert values(slice(0, 20), study) == pytest.approx(np.concatenate(halves), abs=0.02)
 
 

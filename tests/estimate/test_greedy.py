@@ -83,14 +83,14 @@ def test_the_policy_is_that_of_the_literal_twin(only):
         assert mean == pytest.approx(np.zeros(6), abs=1e-12)
 
 
-def test_an_action_that_hardly_anybody_took_is_never_chosen():
+def test_a_rarely_taken_action_is_never_chosen():
     """However large its noisy value is."""
     step = step_of(ratios_of([0.4, 0.3, 1.0], [5000, 5000, 3]), [0, 0, 0])
     assert step.probability.tolist() == [1.0, 0.0, 0.0]
     assert step.clear.tolist() == [True, True, False]
 
 
-def test_where_nobody_was_all_allowed_actions_are_equally_likely():
+def test_in_unvisited_states_all_allowed_actions_are_equally_likely():
     step = step_of(ratios_of([0.5] * 5, [0, 0, 0, 9000, 9000]), [0, 0, 0, 1, 1])
     assert step.probability[:3] == pytest.approx([1 / 3] * 3)
     assert step.visited.tolist() == [False, True]
@@ -123,7 +123,7 @@ def test_equal_actions_seldom_look_clearly_different():
     assert moves_of_equal_actions(only=True, spoiled=True) > 0.5
 
 
-def test_a_person_s_many_trajectories_count_less():
+def test_many_trajectories_of_a_person_count_less():
     ratios, states = ratios_of([0.4, 0.6], [900, 900]), [0, 0]
     one, many = (step_of(ratios, states, cluster_size=cluster_size) for cluster_size in (1, 25))
     assert many.low[1] < one.low[1]
@@ -150,7 +150,7 @@ def posterior(ratios, states, actions=None):
     return shrink(ratios, 0.5, states=states, effects=effects, sampling=SAMPLING)
 
 
-def test_drawn_towards_their_state_actions_are_told_apart_better():
+def test_shrinkage_towards_their_state_distinguishes_actions_better():
     """Towards the mean of everything a rare action of a bad state looks good."""
     rng = np.random.default_rng(6)
     common, own = [], []
@@ -175,7 +175,7 @@ def squared_errors(effect, rng):
     return np.mean(np.square(visited)), np.mean(np.square(unknown))
 
 
-def test_what_an_action_does_everywhere_is_learnt_from_all_states():
+def test_effects_of_actions_are_estimated_from_all_states():
     visited, unknown = squared_errors(0.05, np.random.default_rng(9))
     assert visited < 0.75 * unknown
     # Where actions have nothing in common, it costs next to nothing to have asked.

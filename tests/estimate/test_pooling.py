@@ -311,7 +311,7 @@ def test_a_ridge_follows_from_all_people_together():
 @pytest.mark.parametrize(
     ("section", "key"), [("weights", "file"), ("features", "file"), ("features", "kind")]
 )
-def test_no_file_that_somebodys_release_names_is_opened(sites, section, key, tmp_path):
+def test_no_file_named_in_a_foreign_release_is_opened(sites, section, key, tmp_path):
     """A release may come from anybody: a path in it, listed as a side file or not, is refused."""
     secret = tmp_path / "secret.csv"
     secret.write_text("state,weight\npatient 17,1\n")

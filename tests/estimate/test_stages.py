@@ -70,5 +70,5 @@ def test_no_interval_vanishes_where_noise_leads_outside(number):
     assert share.low <= share.value <= share.high
 
 
-def test_nothing_is_said_of_returns_beyond_the_studys_own_bounds():
+def test_no_share_is_published_beyond_the_studys_own_bounds():
     assert share_beyond(mechanism_of(), [0.0] * 12, level=11) is None

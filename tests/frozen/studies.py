@@ -140,7 +140,7 @@ def as_parquet(folder: Path, rows: Rows) -> Path:
 
 
 def as_parquet_files(folder: Path, rows: Rows) -> Path:
-    """Three files, whose ends are nobody's last row."""
+    """Three files, whose ends lie within trajectories."""
     (folder / "parts").mkdir()
     table = rows.arrow()
     for at, (start, end) in enumerate(itertools.pairwise((0, 71, 200, table.num_rows))):

@@ -43,13 +43,13 @@ def compare_in_a_process(names):
     [LOCAL[::2], LOCAL[1::2]],  # two processes, about as long
     ids=lambda names: f"{names[0]}, {names[1]}, ...",
 )
-def test_studies_give_what_they_gave(names):
+def test_studies_give_their_recorded_results(names):
     process = compare_in_a_process(names)
     assert (process.returncode, process.stdout) == (0, ""), process.stdout + process.stderr
 
 
 @pytest.mark.long
-def test_studies_give_what_they_gave_on_spark():
+def test_studies_give_their_recorded_results_on_spark():
     """One process, and one session in it, for all of them."""
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -134,7 +134,7 @@ def off_by_least(number):
 
 
 @pytest.mark.parametrize("name", [SSP, SMOOTH])
-def test_what_is_gone_or_new_or_of_another_kind_is_found(name):
+def test_missing_new_and_converted_numbers_are_found(name):
     record = load(name)
     less = {key: record[key] for key in record if key != "release.theta"}
     assert differences(record, less, smooth=STUDIES[name].smooth) == ["release.theta: gone"]
@@ -154,7 +154,7 @@ def move_psi(record, by):
     }
 
 
-def test_a_psi_within_its_tolerance_may_move_what_is_drawn_by_a_step_of_the_grid():
+def test_a_psi_within_its_tolerance_may_move_a_released_number_by_a_grid_step():
     record = load(SMOOTH)
     near, far = move_psi(record, 0.9 * PSI), move_psi(record, 1.1 * PSI)
     assert differences_after(SMOOTH, near) == []
@@ -174,7 +174,7 @@ def test_a_psi_within_its_tolerance_may_move_what_is_drawn_by_a_step_of_the_grid
 
 
 @pytest.mark.parametrize("name", [SSP, "arms", "actions", "shrink", "refit", "ope-column"])
-def test_a_change_on_the_way_is_found(name):
+def test_a_change_of_a_study_is_found(name):
     """Not only in a record itself: a bound of rewards that is off by 1e-9 moves sums of returns."""
     frozen = STUDIES[name]
     values = {**frozen.sections["values"], "rewards": (0.0, 1.0 + 1e-9)}
@@ -185,7 +185,7 @@ def test_a_change_on_the_way_is_found(name):
 
 
 @pytest.mark.parametrize("name", ["arms-start", "actions-allowed", "shrink-arms", "ope-start"])
-def test_another_seed_moves_all_that_is_released_and_nothing_of_the_curator(name):
+def test_another_seed_changes_released_numbers_and_no_private_ones(name):
     other = replace(STUDIES[name], seed=1)
     lines = names_of(differences(load(name), make_record(other), smooth=False))
     assert {"release.values.value", "release.values.total_low"} <= lines

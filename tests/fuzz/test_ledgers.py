@@ -202,7 +202,7 @@ def test_an_undamaged_ledger_is_whole(tmp_path, template):
     assert (trial.run(), trial.reported) == (None, False)
 
 
-def test_a_verification_that_looks_away_is_found(tmp_path, template, monkeypatch):
+def test_a_verification_that_reports_nothing_is_caught(tmp_path, template, monkeypatch):
     """Planted: an old copy is put back, and verify says nothing."""
     trial = Trial(write(tmp_path / "old", template.copies[0]), template)
     assert (trial.run(), trial.reported) == (None, True)

@@ -1,4 +1,4 @@
-"""Every block of code in the documentation runs, in order, page by page; none is passed over.
+"""Every block of code in the documentation runs, in order, page by page; none is skipped.
 
 | block     | what is done with it                                                       |
 |-----------|----------------------------------------------------------------------------|
@@ -71,7 +71,7 @@ SLOW = {"docs/sources.md"}  # it starts Spark
 
 
 class Reader:
-    """Goes through a page as a reader would, in a folder of their own."""
+    """Run the blocks of a page as a reader would, in a folder of their own."""
 
     def __init__(self, page):
         self.page = page

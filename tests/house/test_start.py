@@ -1,4 +1,4 @@
-"""Whatever a release needs is loaded before its charge, in a real process."""
+"""Everything that a release needs is loaded before its charge, in a real process."""
 
 import json
 import subprocess

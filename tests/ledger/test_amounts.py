@@ -24,7 +24,7 @@ def test_costs_are_rounded_up_and_totals_down_by_less_than_a_unit(epsilon, delta
         assert exact - 1 < getattr(down, part) <= exact
 
 
-def test_rounding_a_cost_down_is_found_out(monkeypatch):
+def test_rounding_a_cost_down_is_caught(monkeypatch):
     monkeypatch.setattr(amounts, "ROUND_CEILING", ROUND_FLOOR)
     with pytest.raises(AssertionError):
         test_costs_are_rounded_up_and_totals_down_by_less_than_a_unit()

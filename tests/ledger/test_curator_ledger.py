@@ -64,7 +64,7 @@ def test_invalid_input_leaves_nothing(ledger, data):
     assert ledger.head() == head
 
 
-def test_what_does_not_go_on_a_gaussian_total_is_refused_before_data_is_opened(tmp_path):
+def test_a_mechanism_without_mu_is_refused_on_a_gaussian_total_before_data_is_opened(tmp_path):
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", **TOTAL, accounting="gaussian")
     smooth = make_study(mechanism={"name": "dp-lsw", "calibration": "exact"})
@@ -75,7 +75,7 @@ def test_what_does_not_go_on_a_gaussian_total_is_refused_before_data_is_opened(t
 
 
 @pytest.mark.parametrize("step", ["noise", "draw", "Release"])
-def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, monkeypatch):
+def test_once_statistics_exist_every_failure_leaves_the_charge(ledger, step, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError
 

@@ -112,7 +112,7 @@ def job(folder, killed_in=None):
 def test_the_job_of_the_page_works_by_itself_after_a_kill(
     folder, ledger, killed_in, entries_left, monkeypatch
 ):
-    """Before anything is paid, and between the outbox and the commit; later starts pay nothing."""
+    """Before the charge, and between the outbox and the commit; later starts charge nothing."""
     monkeypatch.setenv("PRIVALUE_LEDGER", "ledger.db")
     assert job(folder, killed_in) == 137
     assert entries(ledger) == entries_left

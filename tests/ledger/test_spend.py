@@ -79,7 +79,7 @@ def test_alpha_of_mu_never_lowers_a_cost(mu):
     assert Fraction(1 / 0.3) * Fraction("0.3") > 1
 
 
-def test_an_accountant_of_others_agrees_with_the_event_that_a_release_states():
+def test_dp_accounting_agrees_with_the_event_that_a_release_states():
     """Under ADD_OR_REMOVE_ONE; planted: REPLACE_ONE would double it."""
     epsilon, delta = 1.0, 1e-6
     study = pv.Study(

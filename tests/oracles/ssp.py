@@ -44,11 +44,11 @@ def sensitivity(shape, most_states, count_weight, times=1, add_remove=False):
     states = len(shape)
     limit = states if most_states is None else most_states
     kinds = list(persons(states, limit, times))
-    nobody = [tuple((0, 0.0) for _ in range(states))]
+    absent = [tuple((0, 0.0) for _ in range(states))]
     return max(
         distance(one, other, shape, count_weight)
         for one in kinds
-        for other in (nobody if add_remove else kinds)
+        for other in (absent if add_remove else kinds)
     )
 
 

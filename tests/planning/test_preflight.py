@@ -92,7 +92,7 @@ def test_the_line_is_where_published_intervals_become_of_use(epsilon):
     visits = judge(study, 1000).visits
     assert is_of_use(1.2 * visits)
     assert not is_of_use(0.8 * visits)
-    # Planted: a line drawn with half the noise, or for the whole range, is found out.
+    # Planted: a line drawn with half the noise, or for the whole range, is caught.
     halved = replace(widths, sum_noise=widths.sum_noise / 2, count_noise=widths.count_noise / 2)
     assert not is_of_use(1.2 * float(halved.visits_for(0.25)))
     assert not is_of_use(1.2 * float(widths.visits_for(0.4999)))

@@ -81,13 +81,13 @@ def test_predicted_errors_are_those_of_releases(name, m):
     assert len(result.errors) == 800 or name != "staged"  # a rare choice may be most of it
 
 
-def test_a_world_of_half_the_visits_would_be_found_out():
+def test_a_world_of_half_the_visits_would_be_caught():
     study = study_of(CHAIN)
     truth = mean_error(study, CHAIN, CHAIN.process.values, 4096)
     assert predict(study, FromWorld(study, CHAIN), 2048).rmse > 1.3 * truth
 
 
-def test_noise_of_another_law_would_be_found_out(monkeypatch):
+def test_noise_of_another_law_would_be_caught(monkeypatch):
     """Planted: Laplace noise of the same variance, at few trajectories."""
     study = study_of(GARNET, returns=(0, 12))
     truth = mean_error(study, GARNET, GARNET.process.values, 512, releases=200)

@@ -79,7 +79,7 @@ def test_one_persons_rows_change_only_what_that_person_adds(people, other, most,
 
 
 def test_a_rule_across_persons_is_caught():
-    """The planted mistake: the limit counted over the stream, not anew for each person."""
+    """The planted mistake: the limit counted over the stream, not for each person."""
     people = {1: [[(0, 1.0)]] * 2, 2: [[(1, 1.0)]] * 2}
     actual = statistics(frame_of(people), by_person(2))
     careless = statistics(frame_of(people).assign(person=1, trajectory=[0, 1, 2, 3]), by_person(2))

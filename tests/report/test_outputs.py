@@ -161,7 +161,7 @@ def test_hostile_texts_stay_texts_in_every_output(tmp_path):
     assert not [part for part in picture.iter() if part.tag.endswith("script")]
 
 
-def test_no_label_becomes_a_formula_whatever_separates_cells(tmp_path):
+def test_no_label_becomes_a_formula_with_any_separator(tmp_path):
     labels = ["a;=1+17", "a\t=1", "a\n=1", 'a";=1', "a =1", "a|=1", ";=1", "\ufeff=1", "plain"]
     episodes = [[(label, 0.5) for label in labels]] * 300
     release = samples.release_seeded(make_study(labels=labels), episodes)
@@ -247,7 +247,7 @@ def test_a_private_release_of_two_arms_says_so_on_a_short_page(tmp_path):
     assert len(Parsed(texts["report.html"]).text.split()) <= 2500  # folded parts and style included
 
 
-def test_how_returns_count_is_said_wherever_values_are(tmp_path):
+def test_every_output_with_values_says_how_returns_count(tmp_path):
     release, clause = samples.release("restricted"), "each counted up to 1 days"
     texts = texts_of(release, tmp_path)
     tables = {name: texts.pop(name).partition("\n")[0] for name in [*texts] if ".csv" in name}
@@ -319,7 +319,7 @@ def test_a_release_leaves_files_that_agree_and_can_be_made_again(folder, capsys)
     assert code_of(capsys, *again) == "answers-invalid"
 
 
-def test_what_is_public_never_goes_beside_a_private_page(folder, capsys):
+def test_public_files_are_not_written_beside_a_private_page(folder, capsys):
     assert run([*INSPECT, "--page", "mine/look.html"]) == 0
     page = folder / "mine" / "look.html"
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
@@ -339,7 +339,7 @@ def test_what_is_public_never_goes_beside_a_private_page(folder, capsys):
 
 
 @pytest.mark.parametrize("name", PUBLIC_FILES)
-def test_a_private_page_never_goes_beside_what_is_public(folder, capsys, name):
+def test_a_private_page_is_not_written_beside_public_files(folder, capsys, name):
     (folder / "public").mkdir()
     (folder / "public" / name).write_text("")
     assert code_of(capsys, *INSPECT, "--page", "public/private.html") == "beside-public"
@@ -360,7 +360,7 @@ def test_a_private_page_replaces_a_private_page_and_nothing_else(folder, capsys)
     assert code_of(capsys, *INSPECT, "--page", "notes.html/p.html") == "private-place"
 
 
-def test_what_was_paid_for_is_written_before_anything_can_fail(folder, monkeypatch):
+def test_a_charged_release_is_written_before_anything_can_fail(folder, monkeypatch):
     """A report that fails leaves the release itself, and the report can be made later."""
 
     def broken(*_, **__):

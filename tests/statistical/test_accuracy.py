@@ -12,7 +12,7 @@ from benchmarks import worlds
 SEED = 500  # a seed for tuning; no rule was tuned on its worlds
 
 
-def test_intervals_cover_and_a_private_bound_and_shrinkage_pay():
+def test_intervals_cover_and_a_private_bound_and_shrinkage_lower_errors():
     """Of the two settings of each kind, loose and tight, that have few rows."""
     few = [setting for setting in worlds.settings_of_kinds(SEED, 2) if setting.states <= 150]
     assert {setting.kind for setting in few} == set(worlds.KINDS)

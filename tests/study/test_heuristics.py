@@ -114,7 +114,7 @@ def test_without_a_prior_beta_is_ready_for_rarer_states():
             return smooth_lsw(guess, ones, beta)
 
         paper = published_pair("nissim", 0.1, 0.1, states)
-        least, ready = (choose_beta(0.1, 0.1, states, psi, room) for room in (0.0, 0.05))
+        least, ready = (choose_beta(0.1, 0.1, states, psi, share) for share in (0.0, 0.05))
         alphas = [exact_alpha(0.1, 0.1, states, beta) for beta in (least, ready)]
         assert noise((alphas[1], ready)) < noise((paper.alpha, paper.beta))
         assert alphas[1] * math.sqrt(psi(ready)) <= 1.05 * alphas[0] * math.sqrt(psi(least))
