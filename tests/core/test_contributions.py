@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import typeof
 
+import privalue.readers  # noqa: F401 - its types too
 from oracles import boundary
 from oracles.limits import make_limits
 from oracles.refusals import refused
@@ -30,7 +31,6 @@ from privalue.core import (
 from privalue.core.kernel import gather
 from privalue.core.mechanisms import LslTerms, LswTerms, OpeTerms, SspTerms
 from privalue.errors import BoundaryError
-from privalue.readers import grouping  # noqa: F401 - its private types too
 from privalue.simulation import SeededForExperimentsOnly
 from privalue.study import design
 

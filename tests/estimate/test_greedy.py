@@ -1,5 +1,6 @@
 """One greedy step on noisy action values: its rule, a literal twin, and what it never does."""
 
+from statistics import NormalDist
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,6 @@ import pytest
 
 from privalue.estimate import Ratios, shrink
 from privalue.estimate.improvements import CAUTION, SAMPLING, greedy_step
-from privalue.estimate.ratios import detection_threshold
 
 BOUNDS = (0.0, 1.0)
 
@@ -42,13 +42,13 @@ def step_of(ratios, states, *, only=False, level=0.95, cluster_size=1):
 
 def literal_policy(ratios, states, step, *, only):
     """The rule in plain Python, pair by pair."""
-    policy = []
+    policy, threshold = [], NormalDist().inv_cdf(0.95 ** (1 / len(states)))
     for state in range(max(states) + 1):
         keys = [k for k in range(len(states)) if states[k] == state]
         competing = [
             k
             for k in keys
-            if ratios.counts[k] > detection_threshold(0.95, len(states)) * ratios.count_noise[k]
+            if ratios.counts[k] > threshold * ratios.count_noise[k]
             and (step.low[k] > 0 if only else step.advantage[k] > 0)
         ]
         if competing:
@@ -59,7 +59,7 @@ def literal_policy(ratios, states, step, *, only):
             continue
         counts = [max(ratios.counts[k], 0.0) for k in keys]
         noise = sum(ratios.count_noise[k] ** 2 for k in keys) ** 0.5
-        if sum(ratios.counts[k] for k in keys) > detection_threshold(0.95, len(states)) * noise:
+        if sum(ratios.counts[k] for k in keys) > threshold * noise:
             policy += [n / sum(counts) for n in counts]
         else:
             policy += [1 / len(keys)] * len(keys)

@@ -64,7 +64,7 @@ OPEN = {  # modules that other packages and tests import
 }
 FORMULAS = {  # each function has a slow twin, or a mistake is planted in it
     "core": "design kernel mechanisms noise sensitivity",
-    "estimate": "flags improvements intervals off_policy pooling ratios shrinkage stages values",
+    "estimate": "flags improvements intervals off_policy pooling shrinkage stages values",
     "ledger": "amounts entries gaussian store terms",
     "paper": "chain claims experiments methods theory",
     "simulation": "walk",
@@ -72,7 +72,7 @@ FORMULAS = {  # each function has a slow twin, or a mistake is planted in it
 }
 IN_PARTS = {  # tested in parts: cell by cell, batch by batch, a screen without a process
     "cli": "column_names console followup_commands release_commands terminal",
-    "readers": "cells databases declaration grouping local open rows spark",
+    "readers": "cells databases declaration local open rows spark",
     "report": "spreadsheets",
 }
 
