@@ -79,13 +79,13 @@ def _figures(make: Callable[[int], tuple[str, Load]]) -> Iterator[tuple[str, str
         ("show", ledger.accounts),
         ("declare", lambda: ledger.declare(f"new-{time.monotonic_ns()}", **TOTAL)),
     ):
-        took = median(_timed(look) for _ in range(20))
+        took = median(_time(look) for _ in range(20))
         bar = MOST_LOOK
         yield what, f"{LONG:,}", f"{1e3 * took:.1f} ms", f"{1e3 * bar:g} ms", took <= bar
-    yield "verify", f"{LONG:,}", f"{_timed(ledger.verify):.0f} s", "none", True
+    yield "verify", f"{LONG:,}", f"{_time(ledger.verify):.0f} s", "none", True
 
 
-def _timed(action: Callable[[], Any]) -> float:
+def _time(action: Callable[[], Any]) -> float:
     started = time.perf_counter()
     action()
     return time.perf_counter() - started

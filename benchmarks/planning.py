@@ -122,7 +122,7 @@ def first_visits(rows, states, most):
     return np.bincount(state[place < (most or states)], minlength=states)
 
 
-def layered(generator, states=3, actions=3):
+def draw_layers(generator, states=3, actions=3):
     """A world whose trajectories have ``ROWS`` rows, each in its own layer of states."""
     rows, chances, heads, rewards = [], [], [], []
     for layer in range(ROWS):
@@ -151,7 +151,7 @@ def cautious_ends(seed, worlds=8, releases=5):
     """(distance, cautious end, errors of releases), a target of each distance in every world."""
     generator = np.random.default_rng(seed)
     for number in range(worlds):
-        mdp = layered(generator)
+        mdp = draw_layers(generator)
         behaviour = generator.dirichlet(np.full(mdp.actions, 2.0), mdp.states)
         world = World.of(mdp, behaviour)
         for distance in DISTANCES:

@@ -150,9 +150,9 @@ class Setting:
     def episodes(self, seed: int) -> Episodes:
         """Simulate the trajectories."""
         rows = simulate_episodes(self.process, trajectories=self.trajectories, seed=seed)
-        return self._multiplied(rows, seed)
+        return self._multiply(rows, seed)
 
-    def _multiplied(self, rows: Episodes, seed: int) -> Episodes:
+    def _multiply(self, rows: Episodes, seed: int) -> Episodes:
         if self.factor is None:
             return rows
         person = rows.trajectory // (self.persons or 1)
@@ -166,12 +166,12 @@ class Setting:
         process = replace(self.process, start=_start("uniform", self.states))
         number = int(POPULATION_ROWS / max(process.visits.expected_length, 1.0))
         rows = simulate_episodes(process, trajectories=number, seed=2**31)
-        rows = self._multiplied(rows, 2**31)
+        rows = self._multiply(rows, 2**31)
         visits = rows.trajectory * self.states + rows.state
         first = np.unique(visits, return_index=True)[1]
         return rows.state[first], returns_of(rows, process.discount)[first]
 
-    def restricted(self, bounds: tuple[float, float]) -> np.ndarray:
+    def restricted_means(self, bounds: tuple[float, float]) -> np.ndarray:
         """The mean of returns from first visits, each clamped to the bounds; by simulation."""
         keys, returns = self._population
         sums = np.bincount(keys, weights=np.clip(returns, *bounds), minlength=self.states)
@@ -328,7 +328,7 @@ def _long_stays(
         outcomes.append((ward, 0.9 - leave - long, ward))
     rows, chances, heads = (np.array(part) for part in zip(*outcomes, strict=True))
     start = np.append(generator.dirichlet(np.ones(wards)), 0.0)
-    return _collected(states, rows, chances, heads, np.ones(len(rows)), start, discount)
+    return _collect(states, rows, chances, heads, np.ones(len(rows)), start, discount)
 
 
 def _pairs(
@@ -349,7 +349,7 @@ def _pairs(
         chances += [*(going[:, None] * policy[to]).ravel(), ending]
         rewards += [reward] * (branching * actions + 1)
     start = (begin[:, None] * policy).ravel()
-    return _collected(states * actions, rows, chances, heads, rewards, start, discount)
+    return _collect(states * actions, rows, chances, heads, rewards, start, discount)
 
 
 def _side_by_side(parts: list[MarkovRewardProcess]) -> MarkovRewardProcess:
@@ -365,7 +365,7 @@ def _side_by_side(parts: list[MarkovRewardProcess]) -> MarkovRewardProcess:
         rewards.append(outcomes.rewards)
     start = np.concatenate([part.start for part in parts]) / len(parts)
     columns = (np.concatenate(column) for column in (rows, chances, heads, rewards))
-    return _collected(states * len(parts), *columns, start, parts[0].discount)
+    return _collect(states * len(parts), *columns, start, parts[0].discount)
 
 
 def _process(generator: np.random.Generator, kind: str, rewards: str) -> MarkovRewardProcess:
@@ -474,7 +474,7 @@ def random_chain(
     rewards = generator.random(states)
     rows, heads, chances = [*rows, states - 1], [*successors, END], [*probabilities, 1.0]
     begins = _start(start, states)
-    return _collected(states, rows, chances, heads, rewards[rows], begins, discount)
+    return _collect(states, rows, chances, heads, rewards[rows], begins, discount)
 
 
 def _start(start: str, states: int) -> np.ndarray:
@@ -504,7 +504,7 @@ def _garnet(
         if start == "uniform"
         else generator.dirichlet(np.full(states, 0.3))
     )
-    return _collected(states, rows, chances, heads, np.zeros(len(rows)), begins, discount)
+    return _collect(states, rows, chances, heads, np.zeros(len(rows)), begins, discount)
 
 
 def _reward(
@@ -524,10 +524,10 @@ def _with_rewards(process: MarkovRewardProcess, rewards: np.ndarray) -> MarkovRe
     """Return the process with other rewards, one for each outcome."""
     old = process.outcomes
     moves = (old.rows, old.probabilities, old.successors)
-    return _collected(process.states, *moves, rewards, process.start, process.discount)
+    return _collect(process.states, *moves, rewards, process.start, process.discount)
 
 
-def _collected(
+def _collect(
     states: int, rows, probabilities, successors, rewards, start: np.ndarray, discount: float
 ) -> MarkovRewardProcess:
     outcomes = Outcomes(

@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def stored(path: Path, task: Task) -> dict[str, Any] | None:
+def load_result(path: Path, task: Task) -> dict[str, Any] | None:
     """An earlier result for the same question, if there is one."""
     if not path.is_file():
         return None
@@ -82,7 +82,7 @@ def main() -> int:
                     and relation in options.relations
                     and key in options.questions
                 )
-                if is_selected and (options.fresh or stored(path, task) is None):
+                if is_selected and (options.fresh or load_result(path, task) is None):
                     say(f"{peer.label}, {relation}")
                     path.unlink(missing_ok=True)
                     try:
@@ -94,7 +94,7 @@ def main() -> int:
                         say(f"{peer.label}: {problem}")
                         rows.append(table.unmeasured(peer.label, relation, str(problem)))
                         continue
-                result = stored(path, task)
+                result = load_result(path, task)
                 if result is not None:
                     rows += table.rows(peer.label, result, task, exact)
                     versions[peer.label] = result["versions"]

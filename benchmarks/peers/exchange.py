@@ -102,7 +102,7 @@ class Variant:
     release: Callable[[], Iterable[float] | Noisy]
 
 
-def halved(epsilon: float, delta: float) -> tuple[float, float]:
+def halve(epsilon: float, delta: float) -> tuple[float, float]:
     """The add-remove budget from which (epsilon, delta) follows for replace-one.
 
     To replace is to remove and to add. Two steps at (e, d) make (2e, (1 + exp(e)) d).

@@ -23,7 +23,7 @@ def budget(task: Task) -> tuple[tuple[float, float], str]:
     """What PipelineDP is given, and why the task's relation follows."""
     if task.relation == "add-remove":
         return (task.epsilon, task.delta), "native"
-    half = exchange.halved(task.epsilon, task.delta)
+    half = exchange.halve(task.epsilon, task.delta)
     return half, f"two add-removes at ({half[0]:.4g}, {half[1]:.4g})"
 
 

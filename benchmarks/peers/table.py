@@ -137,7 +137,7 @@ def unmeasured(who: str, relation: str, reason: str) -> Row:
     )
 
 
-def ranked(unsorted: Iterable[Row]) -> list[Row]:
+def rank(unsorted: Iterable[Row]) -> list[Row]:
     """The least error first; what did not run comes last."""
     return sorted(unsorted, key=lambda row: math.inf if row.error is None else row.error)
 
@@ -161,7 +161,7 @@ def markdown(
             f"{task.returns[1]:g}], seed {task.seed}.",
         ]
         for relation in RELATIONS:
-            inside = ranked(row for row in rows if row.relation == relation)
+            inside = rank(row for row in rows if row.relation == relation)
             if inside:
                 text += [f"#### {relation}", _table(inside)]
         for row in sorted(rows, key=lambda row: row.who):

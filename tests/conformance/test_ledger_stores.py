@@ -88,9 +88,9 @@ def accounting(pair):
 
 @pytest.fixture
 def ledger(place, accounting):
-    opened = place.open()
-    declare(opened, accounting=accounting)
-    return opened
+    ledger = place.open()
+    declare(ledger, accounting=accounting)
+    return ledger
 
 
 def price(accounting, epsilon=EPSILON, delta=DELTA):

@@ -12,7 +12,7 @@ import pytest
 
 import privalue as pv
 from oracles import reading
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from oracles.sources import STATES, TABLES, arrow
 from oracles.studies import make_study
 from privalue.readers import spark
@@ -126,7 +126,7 @@ SOURCES = {**TABLES, "sqlite": as_sqlite, "xlsx": as_workbook, "spark": None}
 def encode(source, place, heading, rows, study):
     """Yield the rows as numbers; with Spark, as its tasks read them."""
     if source != "spark":
-        yield from reading.encoded(SOURCES[source](place, heading, rows), study)
+        yield from reading.encode(SOURCES[source](place, heading, rows), study)
         return
     declaration = reading.declaration(study)
     batches = iter(arrow(heading, rows).select(list(declaration.columns.values())).to_batches(7))
@@ -174,7 +174,7 @@ def with_ids(values):
     return [value for value in values if value != NO_ID]
 
 
-@pytest.mark.parametrize(("source", "case"), crossed(SOURCES, CASES))
+@pytest.mark.parametrize(("source", "case"), cross(SOURCES, CASES))
 def test_a_cell_is_the_same_among_odd_ones_in_every_source(source, case, place):
     table = table_of(*case)
     assert read(source, place, case, list(table)) == with_ids(table.values())

@@ -83,12 +83,12 @@ def test_every_kind_of_release_is_as_it_should_be(browser, folder, kind):
 
 
 def test_the_private_page_prints_its_mark_on_every_sheet(browser, private, folder):
-    sheets = PdfReader(pages.printed(browser, private, folder / "private.pdf")).pages
+    sheets = PdfReader(pages.print_page(browser, private, folder / "private.pdf")).pages
     assert all("PRIVATE For the curator only." in sheet.extract_text() for sheet in sheets)
 
 
 def test_forty_states_print_on_two_sheets(browser, wards, folder):
-    assert len(PdfReader(pages.printed(browser, wards, folder / "wards.pdf")).pages) <= 2
+    assert len(PdfReader(pages.print_page(browser, wards, folder / "wards.pdf")).pages) <= 2
 
 
 # Mistakes that are planted, and must be found

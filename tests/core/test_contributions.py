@@ -74,22 +74,22 @@ def rows_for(draw, limits):
     step = st.one_of(st.integers(-2, 5), st.sampled_from([-(2**63), 2**63 - 1]))
     pairs = draw(st.lists(st.tuples(identity, step), min_size=1, max_size=30))
     if len({len(ids) for ids, _ in pairs}) > 1 or not limits.drop_invalid:
-        pairs = list({(padded(ids), step): (ids, step) for ids, step in pairs}.values())
+        pairs = list({(pad(ids), step): (ids, step) for ids, step in pairs}.values())
     keys = st.integers(0, KEYS if limits.drop_invalid else KEYS - 1)
     return [(ids, step, draw(keys), draw(st.floats(-1, 1, width=32))) for ids, step in pairs]
 
 
-def padded(ids, words=3):
+def pad(ids, words=3):
     return tuple((*one, *(0,) * (words - len(one))) for one in ids)
 
 
 def unit_of(row, limits):
-    return padded(row[0])[: 1 if limits.unit == "person" else None]
+    return pad(row[0])[: 1 if limits.unit == "person" else None]
 
 
 def batches_of(rows, limits, draw):
     """The rows in order, in batches of whole units; ids of each have as few words as they need."""
-    rows = sorted(rows, key=lambda row: (padded(row[0]), row[1]))
+    rows = sorted(rows, key=lambda row: (pad(row[0]), row[1]))
     groups = []
     for row in rows:
         same = groups and unit_of(groups[-1][-1], limits) == unit_of(row, limits)
@@ -100,7 +100,7 @@ def batches_of(rows, limits, draw):
     batches = []
     for group in groups:
         words = max(len(one) for ids, *_ in group for one in padded_least(ids))
-        ids = np.array([padded(padded_least(ids), words) for ids, *_ in group], dtype=np.int64)
+        ids = np.array([pad(padded_least(ids), words) for ids, *_ in group], dtype=np.int64)
         steps, keys, rewards = zip(*(row[1:] for row in group), strict=True)
         columns = (ids, np.array(steps), np.array(keys, np.int32), np.array(rewards, float))
         batches.append(boundary.Batch(*columns))
@@ -108,7 +108,7 @@ def batches_of(rows, limits, draw):
 
 
 def padded_least(ids):
-    return tuple(boundary._trimmed(one) for one in ids)
+    return tuple(boundary._trim(one) for one in ids)
 
 
 @settings(max_examples=150)
@@ -117,7 +117,7 @@ def test_the_kernel_is_the_literal_twin_in_any_batches(data, limits, seed):
     """Also when merged in any order, and with ids of several words."""
     draw = random.Random(seed)
     rows = data.draw(rows_for(limits))
-    expected = boundary.literal([(padded(ids), *others) for ids, *others in rows], limits)
+    expected = boundary.literal([(pad(ids), *others) for ids, *others in rows], limits)
     whole = boundary.handed_over(batches_of(rows, limits, random.Random(0)), limits)
     assert boundary.numbers_of(whole, expected) == expected
     parts = []

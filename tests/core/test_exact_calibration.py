@@ -134,7 +134,7 @@ def test_alpha_against_balls(setting):
     assert bounds.estimate == pytest.approx(float(true.mid()), rel=1e-8)
 
 
-def sampled(count: int, seed: int):
+def sample(count: int, seed: int):
     """Single divergences all over the range, alpha from half to twice the right one."""
     generator = np.random.default_rng(seed)
     while count:
@@ -150,7 +150,7 @@ def sampled(count: int, seed: int):
 @pytest.mark.parametrize("width", [1e-1, 1e-2, 1e-4, 1e-6, 1e-9])
 def test_bounds_hold_however_rough(width):
     """Wide bounds are made of few nodes far apart: the stated errors are then most of them."""
-    for epsilon, d, alpha, beta in sampled(25 if LONG else 10, seed=round(-math.log10(width))):
+    for epsilon, d, alpha, beta in sample(25 if LONG else 10, seed=round(-math.log10(width))):
         for tau in (-beta, beta):
             pull = math.exp(-max(tau, 0.0)) / alpha**2
             loss = profile._Loss(d / 2, tau, math.expm1(-tau), pull, epsilon)
@@ -171,7 +171,7 @@ def test_bounds_hold_with_too_few_nodes(most, monkeypatch):
         return end(*arguments)
 
     monkeypatch.setattr(profile._Loss, "_last_node", recorded)
-    for epsilon, d, alpha, beta in sampled(30 if LONG else 12, seed=most):
+    for epsilon, d, alpha, beta in sample(30 if LONG else 12, seed=most):
         loss = profile._Loss(d / 2, -beta, math.expm1(beta), alpha**-2, epsilon)
         bounds = loss.divergence(1e-9, most)
         true = by_chi_square(epsilon, d, -beta, shift_at(-beta, alpha))
@@ -280,7 +280,7 @@ def test_real_functions_are_as_accurate_as_assumed():
 def test_the_rounding_bound_covers_what_rounding_does():
     """ln f in doubles against balls; the bound is at most some thousand times too large."""
     most = 0.0
-    for epsilon, d, alpha, beta in sampled(30, seed=3):
+    for epsilon, d, alpha, beta in sample(30, seed=3):
         for tau in (-beta, beta):
             loss = profile._Loss(
                 d / 2, tau, math.expm1(-tau), math.exp(-max(tau, 0.0)) / alpha**2, epsilon

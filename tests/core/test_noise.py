@@ -193,10 +193,10 @@ def test_rounding_is_that_of_the_real_number(center, sigma, grid, normal):
     z = whole + value(start + more)
     stream = stream_of(start + more)
     stream.at[0] = 1
-    rounded = noise.round_exactly(
+    result = noise.round_exactly(
         *(Fraction(x) / Fraction(grid) for x in (center, sigma)), (negative, whole, 0), stream
     )
-    assert rounded == nearest(center, sigma, grid, -z if negative else z)
+    assert result == nearest(center, sigma, grid, -z if negative else z)
 
 
 @given(
@@ -220,10 +220,10 @@ def test_rounding_just_beside_a_boundary(center, sigma, exponent, agreeing, side
     z = whole + value(expansion)
     stream = stream_of(expansion)
     stream.at[0] = 1
-    rounded = noise.round_exactly(
+    result = noise.round_exactly(
         *(Fraction(x) / Fraction(grid) for x in (center, sigma)), (negative, whole, 0), stream
     )
-    assert rounded == nearest(center, sigma, grid, -z if negative else z)
+    assert result == nearest(center, sigma, grid, -z if negative else z)
 
 
 @pytest.mark.parametrize("negative", [False, True])
@@ -266,7 +266,7 @@ def slow_program(center, sigma, grid, words):
     sigmas = sigma.tolist() if isinstance(sigma, np.ndarray) else [sigma] * len(center)
     grids = grid.tolist() if isinstance(grid, np.ndarray) else [grid] * len(center)
     multiples = [
-        slow.rounded(
+        slow.round_exactly(
             Fraction(mu) / Fraction(step),
             Fraction(spread) / Fraction(step),
             slow.standard_normal(word),

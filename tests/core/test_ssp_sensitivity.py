@@ -48,19 +48,19 @@ def exhaustive(shape, most, weight, times, add_remove):
     return ssp.sensitivity(shape, most, weight, times, add_remove)
 
 
-def tried(shape, most, weight, times=1, add_remove=False):
+def search(shape, most, weight, times=1, add_remove=False):
     return exhaustive(tuple(shape), most, weight, times, add_remove)
 
 
 @pytest.mark.parametrize(("shape", "most", "weight", "add_remove"), CASES)
 def test_it_is_the_largest_distance_of_neighbours(shape, most, weight, add_remove):
-    exact = tried(shape, most, weight, add_remove=add_remove)
+    exact = search(shape, most, weight, add_remove=add_remove)
     assert exact <= compute(shape, most, weight, add_remove=add_remove) <= exact * (1 + 1e-13)
 
 
 @pytest.mark.parametrize(("shape", "most", "weight", "times", "add_remove"), PERSONS)
 def test_it_is_the_largest_distance_of_persons(shape, most, weight, times, add_remove):
-    exact = tried(shape, most, weight, times, add_remove)
+    exact = search(shape, most, weight, times, add_remove)
     assert exact <= compute(shape, most, weight, times, add_remove) <= exact * (1 + 1e-13)
 
 
@@ -120,7 +120,7 @@ def test_planted_mistakes_are_caught(mistake):
     cases = [(shape, most, weight, 1, rule) for shape, most, weight, rule in CASES] + PERSONS
     assert any(
         mistake(shape, most, weight, times, rule)
-        < tried(shape, most, weight, times, rule) * (1 - 1e-9)
+        < search(shape, most, weight, times, rule) * (1 - 1e-9)
         for shape, most, weight, times, rule in cases
     )
 

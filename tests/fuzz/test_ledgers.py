@@ -175,7 +175,7 @@ class Trial:
             self.bugs.append(f"verify reports in Python: {reported}; the command: {answer.code}")
 
 
-def tried(path, template):
+def attempt(path, template):
     return Trial(path, template).run()
 
 
@@ -184,7 +184,7 @@ def test_a_damaged_ledger_grants_no_more_and_forgets_nothing_or_is_reported(tmp_
         for number, choose in cases():
             folder = tmp_path / str(number)
             what = ledger_damage.damage(folder / "ledger.db", template.copies, choose)
-            loss, problem = process.call(tried, folder / "ledger.db", template)
+            loss, problem = process.call(attempt, folder / "ledger.db", template)
             problem = problem or loss
             assert problem is None, f"seed {SEED}, case {number}, {what}: {problem}"
             shutil.rmtree(folder)
@@ -208,4 +208,4 @@ def test_a_verification_that_reports_nothing_is_caught(tmp_path, template, monke
     assert (trial.run(), trial.reported) == (None, True)
     nothing = Verification(entries=1, head="0" * 64)
     monkeypatch.setattr(Ledger, "verify", lambda *_, **__: nothing)
-    assert "verify reports nothing" in tried(write(tmp_path / "2", template.copies[1]), template)
+    assert "verify reports nothing" in attempt(write(tmp_path / "2", template.copies[1]), template)

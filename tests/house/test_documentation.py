@@ -130,13 +130,13 @@ class Reader:
 
     def _sample(self, code):
         assert self.printed is not None
-        assert masked(self.printed) == masked(code), f"{self.page}: {self.printed!r}"
+        assert mask(self.printed) == mask(code), f"{self.page}: {self.printed!r}"
 
     def _text(self, code):
         pass
 
 
-def masked(text):
+def mask(text):
     """A text without the digits of its numbers."""
     return re.sub(r"\d+(\.\d+)?(e-?\d+)?", "#", text)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from privalue.core import Contributions, draw
 from privalue.estimate import theta_of
 from privalue.planning import FromVisits, FromWorld, mechanism_of_study, predict
@@ -70,7 +70,7 @@ def mean_error(study, world, values, m, releases=80):
     return np.mean(errors)
 
 
-@pytest.mark.parametrize(("name", "m"), crossed(SETTINGS, [1024, 8192]))
+@pytest.mark.parametrize(("name", "m"), cross(SETTINGS, [1024, 8192]))
 def test_predicted_errors_are_those_of_releases(name, m):
     world, changes = SETTINGS[name]
     study = study_of(world, **changes)

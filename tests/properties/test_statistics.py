@@ -27,7 +27,7 @@ def columns(rows):
     return ids, np.array(step), np.array(state, dtype=np.int32), np.array(reward, dtype=float)
 
 
-def added(batches, study):
+def add_batches(batches, study):
     contributions = Contributions(study.limits)
     for rows in batches:
         contributions.add(*columns(rows))
@@ -76,10 +76,10 @@ def test_merging_is_a_commutative_monoid_and_equals_reading_at_once(a, b, c):
 
 
 def test_statistics_of_different_studies_do_not_merge():
-    one = added([], make_study(3))
+    one = add_batches([], make_study(3))
     for other in (make_study(4), make_study(3, returns=(0.0, 2.0))):
         with refused("data-invalid"):
-            one + added([], other)
+            one + add_batches([], other)
     assert one != 3
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.reading import encoded, statistics
+from oracles.reading import encode, statistics
 from oracles.studies import make_study
 
 VALUES = {"rewards": (-100.0, 100.0), "returns": (-1000.0, 1000.0)}
@@ -167,7 +167,7 @@ def test_a_line_does_not_affect_the_others(tmp_path_factory, good, odd, data):
         path.write_bytes((end.join([HEAD, *map(",".join, lines)]) + end).encode())
         return [
             (np.trim_zeros(ids.ravel(), "b").tolist(), *others)
-            for part in encoded(str(path), DROPPING)
+            for part in encode(str(path), DROPPING)
             for ids, *others in zip(*part.columns, strict=True)
         ]
 

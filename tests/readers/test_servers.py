@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.reading import opened
+from oracles.reading import open_data
 from oracles.refusals import refused
 from oracles.studies import make_study
 from privalue.cli import run
@@ -126,7 +126,7 @@ def output_of(address):
         except PrivalueError as problem:
             output.append(repr(problem))
         try:
-            opened(data, STUDY)
+            open_data(data, STUDY)
         except PrivalueError as problem:
             output.append(repr(problem))
     return output
@@ -157,7 +157,7 @@ def test_no_part_of_a_password_is_ever_shown(make_address, password):
 def test_no_part_of_a_password_in_a_query_is_shown(query):
     for password in ("ЖЩЮ", "Ж ЩЮЭ", "Ж'ЩЮЭ", "Ж::ЩЮЭ", '"ЖЩЮЭ'):
         with pytest.raises(DataError) as error:
-            opened(query.format(f"postgresql://user:{password}@{NOWHERE}"), STUDY)
+            open_data(query.format(f"postgresql://user:{password}@{NOWHERE}"), STUDY)
         assert visible_parts(str(error.value), password) == []
 
 

@@ -17,7 +17,7 @@ from benchmarks.worlds import grid, random_chain
 from oracles import literal
 from oracles.estimates import estimate, noisy_statistics
 from oracles.limits import count_weight, sensitivity, shape_weights
-from oracles.repeats import crossed, repeats
+from oracles.repeats import cross, repeats
 from oracles.worlds import first_visits
 from privalue.core import Design, calibration
 from privalue.estimate import normal_quantile
@@ -270,7 +270,7 @@ SLACK = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go t
 
 
 @pytest.mark.parametrize(
-    ("world", "fit"), crossed(["chain, 1e3", "chain, 1e4", "many never visited"], FITS)
+    ("world", "fit"), cross(["chain, 1e3", "chain, 1e4", "many never visited"], FITS)
 )
 def test_fits_cover(world, fit):
     single, policy = fit_coverage(world, fit)
@@ -315,7 +315,7 @@ def covers_policy(clarity, place, *, plain=False, states=2000, releases=RELEASES
 
 
 @pytest.mark.parametrize(
-    ("clarity", "place"), crossed([0.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 30.0], [0.6, 1.0])
+    ("clarity", "place"), cross([0.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 30.0], [0.6, 1.0])
 )
 def test_bias_does_not_add_up_over_many_thin_states(clarity, place):
     """Counts around the detection threshold, where a choice could bias values."""

@@ -22,7 +22,7 @@ def shape_of(prior, states, m=None, alpha=3.0, *, most=None, persons=1, shrinkag
 # Shapes from a public prior
 
 
-def predicted(shape, prior, m, alpha, most=None, spread=1 / 12):
+def predict_error(shape, prior, m, alpha, most=None, spread=1 / 12):
     """The sum of squared errors that the shape promises: docs/proofs/dp-ssp.md."""
     weight = count_weight(len(prior), most)
     delta = sensitivity(shape, most_states=most, count_weight=weight)
@@ -53,8 +53,8 @@ def test_a_shape_promises_less_error_than_none(prior, most, m, shrinkage):
     assert shape.max() == 1
     ratios = np.array(
         [
-            predicted(shape, prior, m, 3.0, most, spread)
-            / predicted(even, prior, m, 3.0, most, spread)
+            predict_error(shape, prior, m, 3.0, most, spread)
+            / predict_error(even, prior, m, 3.0, most, spread)
             for spread in (ALIKE if shrinkage else ALIKE[:1])
         ]
     )
@@ -69,12 +69,12 @@ def test_the_shape_is_the_best_of_many():
     """No small change of any one weight promises a smaller error."""
     prior, m, alpha = PRIORS["chain"], 10**5, 3.0
     shape = np.array(shape_of(prior, 40, m, alpha, shrinkage=False))
-    best = predicted(shape, prior, m, alpha)
+    best = predict_error(shape, prior, m, alpha)
     for s in range(40):
         for factor in (0.9, 1.1):
             other = shape.copy()
             other[s] *= factor
-            assert predicted(other, prior, m, alpha) >= best * (1 - 1e-3)
+            assert predict_error(other, prior, m, alpha) >= best * (1 - 1e-3)
 
 
 def test_a_shape_is_made_for_the_noise_of_all_trajectories_of_a_person():
@@ -85,8 +85,8 @@ def test_a_shape_is_made_for_the_noise_of_all_trajectories_of_a_person():
         m = int(10 ** generator.uniform(2.5, 5.5))
         shape = shape_of(p, 30, m, 4.2, persons=20)
         for spread in ALIKE:
-            even = predicted(np.ones(30), p, m, 20 * 4.2, spread=spread)
-            assert predicted(shape, p, m, 20 * 4.2, spread=spread) <= 1.05**2 * even
+            even = predict_error(np.ones(30), p, m, 20 * 4.2, spread=spread)
+            assert predict_error(shape, p, m, 20 * 4.2, spread=spread) <= 1.05**2 * even
 
 
 def test_automatic_beta_is_near_the_best():
