@@ -12,9 +12,9 @@ import pytest
 
 import privalue as pv
 from oracles import reading
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from oracles.sources import STATES, TABLES, arrow
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 from privalue.readers import spark
 from privalue.readers.cells import TEXT
 from privalue.readers.rows import Encoder
@@ -133,7 +133,7 @@ EPISODES = {"episodes": lambda *table: [[row[2:]] for row in table[-1]], "record
 def encode(source, place, heading, rows, study):
     """Yield the rows as numbers; with Spark, as its tasks read them."""
     if source != "spark":
-        yield from reading.encoded((SOURCES | EPISODES)[source](place, heading, rows), study)
+        yield from reading.encode((SOURCES | EPISODES)[source](place, heading, rows), study)
         return
     declaration = reading.declaration(study)
     batches = iter(arrow(heading, rows).select(list(declaration.columns.values())).to_batches(7))
@@ -186,7 +186,7 @@ IN_EPISODES = [
 ]
 
 
-@pytest.mark.parametrize(("source", "case"), [*crossed(SOURCES, CASES), *IN_EPISODES])
+@pytest.mark.parametrize(("source", "case"), [*cross(SOURCES, CASES), *IN_EPISODES])
 def test_a_cell_is_the_same_among_odd_ones_in_every_source(source, case, place):
     table = table_of(*case)
     assert read(source, place, case, list(table)) == with_ids(table.values())

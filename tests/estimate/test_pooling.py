@@ -312,12 +312,12 @@ def test_a_ridge_follows_from_all_people_together():
 @pytest.mark.parametrize(
     ("section", "key"), [("weights", "file"), ("features", "file"), ("features", "kind")]
 )
-def test_no_file_that_somebodys_release_names_is_opened(sites, section, key, tmp_path):
+def test_no_file_named_in_a_foreign_release_is_opened(sites, section, key, tmp_path):
     """A release may come from anybody: a path in it, listed as a side file or not, is refused."""
     secret = tmp_path / "secret.csv"
     secret.write_text("state,weight\npatient 17,1\n")
-    named = str(secret) if key == "file" else "matrix"
-    study = {**sites[0].study, section: {**sites[0].study[section], key: named}}
+    reference = str(secret) if key == "file" else "matrix"
+    study = {**sites[0].study, section: {**sites[0].study[section], key: reference}}
     hostile = sites[0].model_copy(update={"study": study})
     for use in (lambda: pv.pool([hostile, sites[1]]), lambda: pv.refit(hostile, level=0.9)):
         with refused("description-without-file") as error:

@@ -25,7 +25,7 @@ def stays(count, rng):
 
 
 def test_a_restricted_mean_is_covered_where_few_have_a_very_long_stay():
-    """40 releases, each with people of its own; the bound is chosen anew in each of them."""
+    """40 releases, each with people of its own; the bound is chosen in each of them."""
     rng = np.random.default_rng(20261118)
     study = pv.Study(
         states=LONG,

@@ -8,10 +8,10 @@ import pytest
 
 from oracles.reading import statistics
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 
-DROPPING = study(3, data={"invalid": "drop-unit"})
-REFUSING = study(3)
+DROPPING = make_study(3, data={"invalid": "drop-unit"})
+REFUSING = make_study(3)
 
 
 def recording(states, rewards, marks):

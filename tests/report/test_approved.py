@@ -68,7 +68,7 @@ def release_text(name, **answers):
 
 
 def private_page():
-    dropping = samples.study(invalid="drop-unit")
+    dropping = samples.make_study(invalid="drop-unit")
     rows = [*samples.rows_of("states")[:-1], [("no ward", 0.0)]]
     with TemporaryDirectory() as folder:
         page = Path(folder) / "private.html"
@@ -84,17 +84,17 @@ def improved_page():
 
 def plan():
     visits = dict.fromkeys(samples.WARDS, 0.9)
-    result = pv.plan(samples.study(), trajectories=5000, visits=visits)
+    result = pv.plan(samples.make_study(), trajectories=5000, visits=visits)
     return text_of(describe_plan(result))
 
 
 OUTPUTS = {
-    "check": lambda: text_of(pv.check(samples.study()).description, sections=("study",)),
+    "check": lambda: text_of(pv.check(samples.make_study()).description, sections=("study",)),
     "plan": plan,
     "release": lambda: of_release("states"),
     **{kind: lambda kind=kind: of_release(kind) for kind in samples.STUDIES if kind != "states"},
     "inspect": lambda: text_of(
-        describe_diagnostics(pv.inspect(samples.study(), samples.rows_of("states"))),
+        describe_diagnostics(pv.inspect(samples.make_study(), samples.rows_of("states"))),
         sections=("private",),
     ),
     "page": lambda: str(Text(release_text("page", justification="agreed with the board"))),
