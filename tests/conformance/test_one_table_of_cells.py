@@ -181,9 +181,7 @@ def with_ids(values):
     return [value for value in values if value != NO_ID]
 
 
-IN_EPISODES = [
-    (kind, case) for kind in EPISODES for case in CASES if case[0] in {"state", "reward"}
-]
+IN_EPISODES = [(kind, c) for kind in EPISODES for c in CASES if c[0] in {"state", "reward"}]
 
 
 @pytest.mark.parametrize(("source", "case"), [*cross(SOURCES, CASES), *IN_EPISODES])

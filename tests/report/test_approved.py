@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import polars as pl
 import pytest
 
 import privalue as pv
@@ -69,10 +70,11 @@ def release_text(name, **answers):
 
 def private_page():
     dropping = samples.make_study(invalid="drop-unit")
-    rows = [*samples.rows_of("states")[:-1], [("no ward", 0.0)]]
+    *rows, last = samples.rows_of("states")
+    query = pl.LazyFrame([*rows, {**last, "trajectory": -1, "state": "no ward"}])
     with TemporaryDirectory() as folder:
         page = Path(folder) / "private.html"
-        write_private_page(pv.inspect(dropping, rows), page)
+        write_private_page(pv.inspect(dropping, query), page)
         return str(Text(page.read_text()))
 
 
