@@ -78,7 +78,7 @@ class Checked:
     def __repr__(self) -> str:
         notes = "".join(f"\n- {note}" for note in self.notes)
         name = self.study.study.name
-        return f"Checked({name!r}: complete and valid, states={self.prepared.design.states}){notes}"
+        return f"Checked({name!r}: complete and valid, states={self.study.names.count}){notes}"
 
     def _repr_html_(self) -> str:
         return notebook_html(self.description, study="The study")
