@@ -120,7 +120,7 @@ def _row_type(names: tuple[str, ...]) -> Any:
     """Return the type of a table's rows, which explains why a column is absent."""
 
     def __getattr__(self: object, name: str) -> Any:  # noqa: N807
-        raise _not_released(name) if name in COLUMNS else AttributeError(name)
+        raise _not_released(name) if name in COLUMNS else AttributeError(f"no column {name!r}")
 
     bases = (namedtuple("Row", names), Row)
     return type("Row", bases, {"__slots__": (), "__getattr__": __getattr__})
@@ -689,7 +689,7 @@ class Release(Columns, Part):
         return sentence("guarantee", private=self.private, one_source=one, **dict(self.privacy))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Plot the values with their intervals; flagged values are hollow.
+        """Plot the values by state (with actions, V) with intervals; flagged values are hollow.
 
         Args:
             ax: Matplotlib axes to draw into; new ones, if left out.
