@@ -560,6 +560,7 @@ class Release(Columns, Part):
         words = [self.mechanism, "private" if self.private else NOT_PRIVATE, *self.accepted]
         is_doubtful = self.mechanism == "dp-ope" and not self.supported.all()
         words += ["not supported"] if is_doubtful else []
+        words += ["restricted means"] if self.restriction else []
         words += [f"rows={len(self)}"] if self.main.keys else [f"policy_value={self.value[0]:.4g}"]
         return f"Release({', '.join(words)}, {self.created})"
 

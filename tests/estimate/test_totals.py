@@ -38,6 +38,7 @@ def test_a_restricted_mean_is_covered_where_few_have_a_very_long_stay():
         noise = pv.SeededForExperimentsOnly(at)
         release = pv.release(study, stays(3000, rng), entropy=noise, accept_useless=True)
         restriction = release.restriction
+        assert ("restricted means" in repr(release)) == (restriction is not None)
         sums = (1 - 0.99 ** np.arange(1, 91)) / 0.01
         shares = np.zeros(90)
         shares[:5], shares[89] = 0.985 / 5, 0.015
