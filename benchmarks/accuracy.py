@@ -95,19 +95,19 @@ def measure(
         data = [gather(rows, study) for rows in episodes]
         errors = figures.errors.setdefault(variant, [])
         for estimates in releases_of(study, data, releases):
-            off = (estimates.values - setting.values)[setting.seen]
+            off = (estimates.values - setting.values)[setting.reachable]
             errors.append(math.sqrt(float(np.mean(np.square(off)))))
             if variant == "as it is":
-                figures.covered.append(_covered(estimates, setting, study.values.return_bounds))
+                figures.covered.append(_covers(estimates, setting, study.values.return_bounds))
     return figures
 
 
-def _covered(estimates: Estimates, setting: Setting, public: tuple[float, float]) -> np.ndarray:
+def _covers(estimates: Estimates, setting: Setting, public: tuple[float, float]) -> np.ndarray:
     """Return the states whose total interval covers what it names."""
     bounds = estimates.ratios.bounds
-    truth = setting.values if bounds == public else setting.restricted(bounds)
+    truth = setting.values if bounds == public else setting.restricted_means(bounds)
     inside = (estimates.columns["total_low"] <= truth) & (truth <= estimates.columns["total_high"])
-    return inside[setting.seen]
+    return inside[setting.reachable]
 
 
 def of_chain(sizes: Iterable[int], releases: int) -> Iterator[tuple[int, float, list[float]]]:

@@ -159,7 +159,7 @@ def tables(steps: int = 10**8) -> Iterator[Table]:
                     f"{form.bar:g}" if has_bars else "",
                     f"{memory:.2f}",
                     "" if form.memory is None else f"{form.memory:g}",
-                    f"{max(ratios[form, each] for each in KINDS):.2f}" if has_bars else "",
+                    f"{max(ratios[form, other] for other in KINDS):.2f}" if has_bars else "",
                 )
                 if form.memory is not None and memory > form.memory:
                     MISSED.append(f"large, {kind}, {form.name}: {memory:.2f} GB, bar {form.memory}")
@@ -225,7 +225,7 @@ sys.exit(code)
 
 def clock(folder: Path, command: list[str]) -> tuple[float, float]:
     """Return how long a command takes, in seconds, and its peak memory, in GB."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     child = subprocess.run(
         [sys.executable, "-S", "-c", BETWEEN, *command],
         cwd=folder,
@@ -233,7 +233,7 @@ def clock(folder: Path, command: list[str]) -> tuple[float, float]:
         text=True,
         check=True,
     )
-    return time.perf_counter() - begun, int(child.stdout) / 1e6
+    return time.perf_counter() - start, int(child.stdout) / 1e6
 
 
 def by_threads(folder: Path) -> Table:

@@ -79,13 +79,13 @@ def _figures(make: Callable[[int], tuple[str, Load]]) -> Iterator[tuple[str, str
         ("show", ledger.accounts),
         ("declare", lambda: ledger.declare(f"new-{time.monotonic_ns()}", **TOTAL)),
     ):
-        took = median(_timed(look) for _ in range(20))
+        took = median(_time(look) for _ in range(20))
         bar = MOST_LOOK
         yield what, f"{LONG:,}", f"{1e3 * took:.1f} ms", f"{1e3 * bar:g} ms", took <= bar
-    yield "verify", f"{LONG:,}", f"{_timed(ledger.verify):.0f} s", "none", True
+    yield "verify", f"{LONG:,}", f"{_time(ledger.verify):.0f} s", "none", True
 
 
-def _timed(action: Callable[[], Any]) -> float:
+def _time(action: Callable[[], Any]) -> float:
     started = time.perf_counter()
     action()
     return time.perf_counter() - started
@@ -137,11 +137,11 @@ def _release(ledger: Ledger, name: dict[str, int]) -> float:
     """Charge and commit; return the longer of the two, in seconds."""
     promise = {"epsilon": 1e-6, "delta": 1e-15, **WHOM}
     request = ReleaseRequest(dataset=DATASET, study=study_hash(name), what="x", **promise)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     charge = ledger.charge(request, token=f"{name}")
     between = time.perf_counter()
     ledger.commit(charge, json.dumps({"ledger_head": charge.head}))
-    return max(between - begun, time.perf_counter() - between)
+    return max(between - start, time.perf_counter() - between)
 
 
 def race(location: str, seconds: float = SECONDS) -> tuple[float, float]:
@@ -152,11 +152,11 @@ def race(location: str, seconds: float = SECONDS) -> tuple[float, float]:
     def writer(me: int) -> None:
         ledger = open_ledger(location)
         start.wait()
-        end, done, longest = time.monotonic() + seconds, 0, 0.0
+        end, count, longest = time.monotonic() + seconds, 0, 0.0
         while time.monotonic() < end:
-            longest = max(longest, _release(ledger, {"writer": me, "release": done}))
-            done += 1
-        answers.put((done, longest))
+            longest = max(longest, _release(ledger, {"writer": me, "release": count}))
+            count += 1
+        answers.put((count, longest))
 
     writers = [context.Process(target=writer, args=(me,)) for me in range(WRITERS)]
     for process in writers:
@@ -166,7 +166,7 @@ def race(location: str, seconds: float = SECONDS) -> tuple[float, float]:
     if any(process.exitcode for process in writers):
         raise SystemExit("a writer failed")
     results = [answers.get() for _ in writers]
-    return sum(done for done, _ in results) / seconds, max(wait for _, wait in results)
+    return sum(count for count, _ in results) / seconds, max(wait for _, wait in results)
 
 
 def _work(location: str, releases: int = 300) -> float:
@@ -201,8 +201,8 @@ def _sqlite(folder: Path) -> Iterator[Any]:
 @contextmanager
 def _postgres() -> Iterator[Any]:
     """Yield what makes ledgers on a server of its own, or None where there is none."""
-    found = [shutil.which("initdb"), *Path("/usr/lib/postgresql").glob("*/bin/initdb")]
-    programs = [Path(each).resolve().parent for each in found if each]
+    candidates = [shutil.which("initdb"), *Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    programs = [Path(program).resolve().parent for program in candidates if program]
     if not programs:
         yield None
         return

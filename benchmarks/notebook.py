@@ -1,4 +1,4 @@
-"""Run the tutorial notebook and keep what it shows: `python -m benchmarks.notebook`.
+"""Run the tutorial notebook and store its output: `python -m benchmarks.notebook`.
 
 What is kept is plain: no times, no paths, and no more about the kernel than its language.
 """
@@ -35,7 +35,7 @@ def execute(notebook: Any, folder: Path) -> Any:
 
 
 def plain(notebook: Any) -> Any:
-    """Leave out whatever differs from machine to machine and says nothing."""
+    """Leave out what differs from machine to machine."""
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -47,7 +47,7 @@ def plain(notebook: Any) -> Any:
 
 
 def main() -> None:
-    """Run the notebook anew, and write it."""
+    """Run the notebook again, and write it."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         output = plain(execute(notebook, Path(folder)))

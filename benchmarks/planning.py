@@ -86,32 +86,30 @@ def error_of_worlds(settings):
         yield setting, m, predict(study, made_up, m).errors, np.array(errors)
 
 
-def doubt(errors, each=1):
-    """The standard error of a mean, over the mean; ``each`` errors share a data set."""
-    means = np.reshape(errors, (-1, each)).mean(axis=1)
+def doubt(errors, group=1):
+    """The standard error of a mean, over the mean; ``group`` errors share a data set."""
+    means = np.reshape(errors, (-1, group)).mean(axis=1)
     return means.std(ddof=1) / np.sqrt(len(means)) / means.mean()
 
 
-def widths_of_states(drawn, releases=4):
+def widths_of_states(settings, releases=4):
     """(predicted, realised, end for 95%) of states near the middle, in units of the range."""
-    for setting in drawn:
-        described, m = setting.study(), sizes(setting)
-        widths = HalfWidth.of(described, mechanism_of_study(described, m))
+    for setting in settings:
+        study, m = setting.study(), sizes(setting)
+        widths = HalfWidth.of(study, mechanism_of_study(study, m))
         widths = widths.scale_range(1 / widths.range)
-        found = []
-        for rows, release in of_releases(setting, described, m, releases):
+        points = []
+        for rows, release in of_releases(setting, study, m, releases):
             visits = first_visits(rows, setting.states, setting.most_states)
-            chosen, table = release.restriction, release.tables["values"]
-            low, high = (
-                described.values.return_bounds if chosen is None else (chosen.low, chosen.high)
-            )
+            bounds, table = release.restriction, release.tables["values"]
+            low, high = study.values.return_bounds if bounds is None else (bounds.low, bounds.high)
             halves = (table.total_high - table.total_low) / 2 / (high - low)
             middle = np.abs(np.clip(setting.values, low, high) - (low + high) / 2)
             predicted, surely = widths.at(visits), widths.at_95(visits)
             near = (middle < (high - low) / 4) & (predicted < INFORMATIVE)
-            found += zip(predicted[near], halves[near], surely[near], strict=True)
-        if found:
-            yield setting, np.array(found)
+            points += zip(predicted[near], halves[near], surely[near], strict=True)
+        if points:
+            yield setting, np.array(points)
 
 
 def first_visits(rows, states, most):
@@ -124,7 +122,7 @@ def first_visits(rows, states, most):
     return np.bincount(state[place < (most or states)], minlength=states)
 
 
-def layered(generator, states=3, actions=3):
+def draw_layers(generator, states=3, actions=3):
     """A world whose trajectories have ``ROWS`` rows, each in its own layer of states."""
     rows, chances, heads, rewards = [], [], [], []
     for layer in range(ROWS):
@@ -153,7 +151,7 @@ def cautious_ends(seed, worlds=8, releases=5):
     """(distance, cautious end, errors of releases), a target of each distance in every world."""
     generator = np.random.default_rng(seed)
     for number in range(worlds):
-        mdp = layered(generator)
+        mdp = draw_layers(generator)
         behaviour = generator.dirichlet(np.full(mdp.actions, 2.0), mdp.states)
         world = World.of(mdp, behaviour)
         for distance in DISTANCES:
@@ -252,9 +250,9 @@ def policy_table(seed) -> Table:
     table = Table(title=f"off-policy: errors and the cautious end, seed {seed}")
     for name in ("distance", "targets", "cautious end", "error", "above"):
         table.add_column(name, justify="right")
-    found, shares = list(cautious_ends(seed)), []
+    targets, shares = list(cautious_ends(seed)), []
     for distance in DISTANCES:
-        some = [(end, errors) for at, end, errors in found if at == distance]
+        some = [(end, errors) for at, end, errors in targets if at == distance]
         errors = np.array([errors for _, errors in some])
         ends = np.array([end for end, _ in some])
         shares.append(np.mean(errors > ends[:, None]))
@@ -263,7 +261,7 @@ def policy_table(seed) -> Table:
             f"{shares[-1]:.1%}",
         )  # fmt: skip
     table.caption = (
-        f"{np.mean(shares):.1%} of the errors of {len(found)} targets are above, at the worst "
+        f"{np.mean(shares):.1%} of the errors of {len(targets)} targets are above, at the worst "
         f"distance {max(shares):.1%}"
     )
     if max(shares) > 0.05:

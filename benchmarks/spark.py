@@ -129,9 +129,9 @@ def _ratios(kind: str, rows: int, turns: list[dict[str, float]]) -> Table:
 def _rates(session: Any, path: Path, rows: int, turns: list[dict[str, float]]) -> Table:
     """Return what a row costs, and what follows for clusters."""
     cores = session.sparkContext.defaultParallelism
-    described, before = study(STATES), _shuffled(session)
+    described, before = study(STATES), _shuffle_bytes(session)
     read_statistics(path, described, described.limits, engine="spark")
-    shuffled = (_shuffled(session) - before) / rows
+    shuffled = (_shuffle_bytes(session) - before) / rows
     table = Table(title="Rates, and what they say of a cluster")
     table.add_column("what")
     table.add_column("measured", justify="right")
@@ -149,7 +149,7 @@ def _rates(session: Any, path: Path, rows: int, turns: list[dict[str, float]]) -
     return table
 
 
-def _shuffled(session: Any) -> int:
+def _shuffle_bytes(session: Any) -> int:
     """Return how many bytes all stages so far have written for shuffles."""
     store, stage, size = session.sparkContext._jsc.sc().statusStore(), 0, 0
     while True:

@@ -120,9 +120,9 @@ def _measure(folder: Path) -> dict[str, list[float]]:
     for turn in range(TURNS):
         for name, command in [*BASES.items(), *((name, way[0]) for name, way in WAYS.items())]:
             words = [*command, f"{turn}-{len(command)}"] if command[-1] == "--out" else command
-            begun = time.perf_counter()
+            start = time.perf_counter()
             _run(words, folder)
-            took[name].append(time.perf_counter() - begun)
+            took[name].append(time.perf_counter() - start)
     return took
 
 

@@ -57,13 +57,13 @@ class Factor:
     most: float = 1.0  # without a deviation: this with the probability 1/most, and else 0
     by_person: bool = False  # one for all trajectories of a person, and not one for each row
 
-    def drawn(self, generator: np.random.Generator, number: int) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, number: int) -> np.ndarray:
         if not self.deviation:
             return self.most * (generator.random(number) < 1 / self.most)
         end, half = np.log(self.most) / self.deviation, self.deviation / 2
         mean = special.ndtr(end - half) + self.most * special.ndtr(-end - half)
-        drawn = np.exp(self.deviation * (generator.standard_normal(number) - half))
-        return np.minimum(drawn, self.most) / mean
+        numbers = np.exp(self.deviation * (generator.standard_normal(number) - half))
+        return np.minimum(numbers, self.most) / mean
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +99,7 @@ class Setting:
         return self.process.values
 
     @cached_property
-    def seen(self) -> np.ndarray:
+    def reachable(self) -> np.ndarray:
         """Which states a trajectory can count for: errors are means over these.
 
         A state that no path reaches within H distinct states is in no data set, for any reader.
@@ -150,14 +150,14 @@ class Setting:
     def episodes(self, seed: int) -> Episodes:
         """Simulate the trajectories."""
         rows = simulate_episodes(self.process, trajectories=self.trajectories, seed=seed)
-        return self._multiplied(rows, seed)
+        return self._multiply(rows, seed)
 
-    def _multiplied(self, rows: Episodes, seed: int) -> Episodes:
+    def _multiply(self, rows: Episodes, seed: int) -> Episodes:
         if self.factor is None:
             return rows
         person = rows.trajectory // (self.persons or 1)
         at = person if self.factor.by_person else np.arange(len(person))
-        factors = self.factor.drawn(np.random.default_rng([seed, 1]), int(at.max()) + 1)
+        factors = self.factor.draw(np.random.default_rng([seed, 1]), int(at.max()) + 1)
         return replace(rows, reward=rows.reward * factors[at])
 
     @cached_property
@@ -166,12 +166,12 @@ class Setting:
         process = replace(self.process, start=_start("uniform", self.states))
         number = int(POPULATION_ROWS / max(process.visits.expected_length, 1.0))
         rows = simulate_episodes(process, trajectories=number, seed=2**31)
-        rows = self._multiplied(rows, 2**31)
+        rows = self._multiply(rows, 2**31)
         visits = rows.trajectory * self.states + rows.state
         first = np.unique(visits, return_index=True)[1]
         return rows.state[first], returns_of(rows, process.discount)[first]
 
-    def restricted(self, bounds: tuple[float, float]) -> np.ndarray:
+    def restricted_means(self, bounds: tuple[float, float]) -> np.ndarray:
         """The mean of returns from first visits, each clamped to the bounds; by simulation."""
         keys, returns = self._population
         sums = np.bincount(keys, weights=np.clip(returns, *bounds), minlength=self.states)
@@ -232,12 +232,12 @@ def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
     )
 
 
-def settings_of_kinds(seed: int, each: int) -> list[Setting]:
+def settings_of_kinds(seed: int, per_kind: int) -> list[Setting]:
     """Return so many settings of each kind; epsilons and kinds of bounds take turns."""
     return [
         _setting_of(np.random.default_rng([seed, at, number]), kind, number)
         for at, kind in enumerate(KINDS)
-        for number in range(each)
+        for number in range(per_kind)
     ]
 
 
@@ -328,7 +328,7 @@ def _long_stays(
         outcomes.append((ward, 0.9 - leave - long, ward))
     rows, chances, heads = (np.array(part) for part in zip(*outcomes, strict=True))
     start = np.append(generator.dirichlet(np.ones(wards)), 0.0)
-    return _collected(states, rows, chances, heads, np.ones(len(rows)), start, discount)
+    return _collect(states, rows, chances, heads, np.ones(len(rows)), start, discount)
 
 
 def _pairs(
@@ -349,23 +349,23 @@ def _pairs(
         chances += [*(going[:, None] * policy[to]).ravel(), ending]
         rewards += [reward] * (branching * actions + 1)
     start = (begin[:, None] * policy).ravel()
-    return _collected(states * actions, rows, chances, heads, rewards, start, discount)
+    return _collect(states * actions, rows, chances, heads, rewards, start, discount)
 
 
 def _side_by_side(parts: list[MarkovRewardProcess]) -> MarkovRewardProcess:
     """Return arms as one process, each with an equal share of the trajectories."""
-    each = parts[0].states
+    states = parts[0].states
     rows, chances, heads, rewards = [], [], [], []
     for arm, part in enumerate(parts):
         outcomes = part.outcomes
-        rows.append(outcomes.rows + arm * each)
+        rows.append(outcomes.rows + arm * states)
         chances.append(outcomes.probabilities)
         goes = outcomes.successors != END
-        heads.append(np.where(goes, outcomes.successors + arm * each, END))
+        heads.append(np.where(goes, outcomes.successors + arm * states, END))
         rewards.append(outcomes.rewards)
     start = np.concatenate([part.start for part in parts]) / len(parts)
     columns = (np.concatenate(column) for column in (rows, chances, heads, rewards))
-    return _collected(each * len(parts), *columns, start, parts[0].discount)
+    return _collect(states * len(parts), *columns, start, parts[0].discount)
 
 
 def _process(generator: np.random.Generator, kind: str, rewards: str) -> MarkovRewardProcess:
@@ -474,7 +474,7 @@ def random_chain(
     rewards = generator.random(states)
     rows, heads, chances = [*rows, states - 1], [*successors, END], [*probabilities, 1.0]
     begins = _start(start, states)
-    return _collected(states, rows, chances, heads, rewards[rows], begins, discount)
+    return _collect(states, rows, chances, heads, rewards[rows], begins, discount)
 
 
 def _start(start: str, states: int) -> np.ndarray:
@@ -504,7 +504,7 @@ def _garnet(
         if start == "uniform"
         else generator.dirichlet(np.full(states, 0.3))
     )
-    return _collected(states, rows, chances, heads, np.zeros(len(rows)), begins, discount)
+    return _collect(states, rows, chances, heads, np.zeros(len(rows)), begins, discount)
 
 
 def _reward(
@@ -524,10 +524,10 @@ def _with_rewards(process: MarkovRewardProcess, rewards: np.ndarray) -> MarkovRe
     """Return the process with other rewards, one for each outcome."""
     old = process.outcomes
     moves = (old.rows, old.probabilities, old.successors)
-    return _collected(process.states, *moves, rewards, process.start, process.discount)
+    return _collect(process.states, *moves, rewards, process.start, process.discount)
 
 
-def _collected(
+def _collect(
     states: int, rows, probabilities, successors, rewards, start: np.ndarray, discount: float
 ) -> MarkovRewardProcess:
     outcomes = Outcomes(

@@ -29,27 +29,27 @@ LIMIT = 1_000  # rows: the usual limit of 100 would cut off one in ten, and keep
 
 
 def record(episodes: int, seed: int) -> np.ndarray:
-    """Plays the best policy, stores the episodes with Minari, and returns the exact values."""
+    """Play the best policy, store the episodes with Minari, and return the exact values."""
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=LIMIT)
     world = pv.world(env, policy="greedy", discount=0.99)
-    actions = world.decisions[1].argmax(axis=1)
-    played = []
+    policy = world.decisions[1].argmax(axis=1)
+    buffers = []
     for number in range(episodes):
         state, _ = env.reset(seed=seed if number == 0 else None)
-        seen, done = [state], []
+        states, steps = [state], []
         over = False
         while not over:
-            action = int(actions[state])
+            action = int(policy[state])
             state, reward, ended, cut, _ = env.step(action)
-            seen.append(state)
-            done.append((action, reward, ended, cut))
+            states.append(state)
+            steps.append((action, reward, ended, cut))
             over = ended or cut
-        taken, rewards, ends, cuts = map(list, zip(*done, strict=True))
-        played.append(
+        actions, rewards, ends, cuts = map(list, zip(*steps, strict=True))
+        buffers.append(
             EpisodeBuffer(
                 id=number,
-                observations=seen,
-                actions=taken,
+                observations=states,
+                actions=actions,
                 rewards=rewards,
                 terminations=ends,
                 truncations=cuts,
@@ -57,7 +57,7 @@ def record(episodes: int, seed: int) -> np.ndarray:
         )
     minari.create_dataset_from_buffers(
         DATASET,
-        played,
+        buffers,
         env=env,
         algorithm_name="value iteration",
         author="privalue",

@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def stored(path: Path, task: Task) -> dict[str, Any] | None:
+def load_result(path: Path, task: Task) -> dict[str, Any] | None:
     """An earlier result for the same question, if there is one."""
     if not path.is_file():
         return None
@@ -53,58 +53,58 @@ def stored(path: Path, task: Task) -> dict[str, Any] | None:
 
 
 def main() -> int:
-    chosen = arguments()
-    folder = chosen.folder.resolve()
+    options = arguments()
+    folder = options.folder.resolve()
     (folder / "results").mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")  # the folder keeps itself out of the repository
-    environments = (chosen.environments or folder / "environments").resolve()
+    environments = (options.environments or folder / "environments").resolve()
     parts: list[tuple[str, Task, list[Row]]] = []
     versions: dict[str, dict[str, str]] = {}
     failed = False
-    for asked, question in QUESTIONS.items():
+    for key, question in QUESTIONS.items():
         say(f"{question.title}: simulating")
-        place = folder / "task" / asked
+        place = folder / "task" / key
         tasks = make_tasks(
             place,
-            seed=chosen.seed,
-            releases=chosen.releases,
-            slow_releases=min(chosen.slow_releases, chosen.releases),
-            seconds=chosen.seconds,
+            seed=options.seed,
+            releases=options.releases,
+            slow_releases=min(options.slow_releases, options.releases),
+            seconds=options.seconds,
             question=question,
         )
-        exact, found = truth(place), list[Row]()
+        exact, rows = truth(place), list[Row]()
         for relation, task in tasks.items():
-            found += table.baselines(task, exact, mean_returns(task))
+            rows += table.baselines(task, exact, mean_returns(task))
             for name, peer in PEERS.items():
-                path = folder / "results" / f"{asked}.{name}.{relation}.json"
-                wanted = (
-                    name in chosen.peers
-                    and relation in chosen.relations
-                    and asked in chosen.questions
+                path = folder / "results" / f"{key}.{name}.{relation}.json"
+                is_selected = (
+                    name in options.peers
+                    and relation in options.relations
+                    and key in options.questions
                 )
-                if wanted and (chosen.fresh or stored(path, task) is None):
+                if is_selected and (options.fresh or load_result(path, task) is None):
                     say(f"{peer.label}, {relation}")
                     path.unlink(missing_ok=True)
                     try:
-                        python = interpreter(name, environments, chosen.python)
+                        python = interpreter(name, environments, options.python)
                         source = task_file(place, relation)
-                        run(name, python, source, path, timeout=chosen.timeout)
+                        run(name, python, source, path, timeout=options.timeout)
                     except PeerError as problem:
                         failed = True
                         say(f"{peer.label}: {problem}")
-                        found.append(table.unmeasured(peer.label, relation, str(problem)))
+                        rows.append(table.unmeasured(peer.label, relation, str(problem)))
                         continue
-                result = stored(path, task)
+                result = load_result(path, task)
                 if result is not None:
-                    found += table.rows(peer.label, result, task, exact)
+                    rows += table.rows(peer.label, result, task, exact)
                     versions[peer.label] = result["versions"]
-        if any(row.who != "-" for row in found):  # some library has run
-            parts.append((question.title, next(iter(tasks.values())), found))
+        if any(row.who != "-" for row in rows):  # some library has run
+            parts.append((question.title, next(iter(tasks.values())), rows))
     text = table.markdown(parts, versions)
     print(text)
     (folder / "peers.md").write_text(text + "\n")
     (folder / "peers.json").write_text(table.as_json(parts, versions))
-    if chosen.write_docs:
+    if options.write_docs:
         table.write_between_markers(PAGE, text)
         say(f"{PAGE.relative_to(ROOT)} has the table")
     return 1 if failed else 0

@@ -68,7 +68,7 @@ def interpreter(name: str, folder: Path, python: str = sys.executable) -> Path:
 
 
 def run(name: str, python: Path, task: Path, result: Path, *, timeout: float) -> None:
-    """Runs a library's script; its output goes to stderr as it comes.
+    """Run a library's script; its output goes to stderr as it comes.
 
     Raises:
         PeerError: if it fails or takes too long; the message is the last that it said.
@@ -103,7 +103,7 @@ def run(name: str, python: Path, task: Path, result: Path, *, timeout: float) ->
 
 
 def _call(command: list[str]) -> None:
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    if process.returncode != 0:
+        lines = [line for line in process.stderr.splitlines() if line.strip()] or ["no message"]
         raise PeerError(f"not installed: {lines[-1][:300]}")

@@ -82,7 +82,7 @@ class Task:
 class Noisy:
     """Values with the noisy numbers that they are made of, and the deviations of their noise.
 
-    Whoever has them can do with them afterwards what we do (``table``).
+    Their user can post-process them as we do (``table``).
     """
 
     values: list[float]
@@ -102,7 +102,7 @@ class Variant:
     release: Callable[[], Iterable[float] | Noisy]
 
 
-def halved(epsilon: float, delta: float) -> tuple[float, float]:
+def halve(epsilon: float, delta: float) -> tuple[float, float]:
     """The add-remove budget from which (epsilon, delta) follows for replace-one.
 
     To replace is to remove and to add. Two steps at (e, d) make (2e, (1 + exp(e)) d).
@@ -192,8 +192,8 @@ def measure(task: Task, variant: Variant) -> dict[str, Any]:
             break
         spent, started = cpu_seconds(), time.perf_counter()
         try:
-            made = variant.release()
-            released = list(map(float, made.values if isinstance(made, Noisy) else made))
+            answer = variant.release()
+            released = list(map(float, answer.values if isinstance(answer, Noisy) else answer))
         except NotAvailableError as reason:
             say(f"  {variant.name}: {reason}")
             return {**result, "not_available": str(reason)}
@@ -203,8 +203,8 @@ def measure(task: Task, variant: Variant) -> dict[str, Any]:
             raise ValueError(
                 f"{variant.name}: {len(released)} values were released for {task.states} states"
             )
-        if isinstance(made, Noisy):
-            noisy.append(asdict(made))
+        if isinstance(answer, Noisy):
+            noisy.append(asdict(answer))
         values.append([value if math.isfinite(value) else None for value in released])
     say(f"  {variant.name}: {len(values)} releases, {statistics.median(seconds):.3g} s each")
     measured = {"values": values, "noisy": noisy, "seconds": seconds, "cpu_seconds": work}

@@ -40,7 +40,7 @@ def privacy_unit(task: Task) -> Any:
     return dp.unit_of(changes=1, identifier="trajectory")
 
 
-def grouped(task: Task, rows: pl.DataFrame, rho: float, aggregates: list[Any]) -> pl.DataFrame:
+def group(task: Task, rows: pl.DataFrame, rho: float, aggregates: list[Any]) -> pl.DataFrame:
     """One release of the aggregates of every state, in the order of the states."""
     context = dp.Context.compositor(
         data=rows.lazy(),
@@ -100,10 +100,10 @@ def variants(task: Task) -> Iterator[Variant]:
     rho = gaussian(task, 1, 1.0)[0].map(1.0)  # of a Gaussian, whatever its sensitivity
 
     def mean() -> Any:
-        return grouped(task, rows, rho, [pl.col("value").dp.mean((low, high))])["value"]
+        return group(task, rows, rho, [pl.col("value").dp.mean((low, high))])["value"]
 
     def sum_and_len() -> list[float]:
-        released = grouped(
+        released = group(
             task,
             centred,
             rho,

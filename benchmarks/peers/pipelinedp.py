@@ -23,7 +23,7 @@ def budget(task: Task) -> tuple[tuple[float, float], str]:
     """What PipelineDP is given, and why the task's relation follows."""
     if task.relation == "add-remove":
         return (task.epsilon, task.delta), "native"
-    half = exchange.halved(task.epsilon, task.delta)
+    half = exchange.halve(task.epsilon, task.delta)
     return half, f"two add-removes at ({half[0]:.4g}, {half[1]:.4g})"
 
 
@@ -107,7 +107,7 @@ def vector_sum(task: Task, rows: list[Row]) -> exchange.Noisy:
 def variants(task: Task) -> Iterator[Variant]:
     with open(task.first_visits, newline="") as file:
         rows = [(int(t), int(s), float(value)) for t, s, value in list(csv.reader(file))[1:]]
-    given, guarantee = budget(task)
+    amount, guarantee = budget(task)
     common = (
         f"MEAN, Gaussian noise, max_partitions_contributed={task.most_states}, "
         "max_contributions_per_partition=1, public partitions"
@@ -116,13 +116,13 @@ def variants(task: Task) -> Iterator[Variant]:
         name="MEAN",
         configuration=f"{common}; NaiveBudgetAccountant",
         guarantee=guarantee,
-        release=lambda: mean(task, rows, pdp.NaiveBudgetAccountant, given),
+        release=lambda: mean(task, rows, pdp.NaiveBudgetAccountant, amount),
     )
     yield Variant(
         name="MEAN, PLD accounting",
         configuration=f"{common}; PLDBudgetAccountant, which its documentation calls experimental",
         guarantee=guarantee,
-        release=lambda: mean(task, rows, pdp.PLDBudgetAccountant, given),
+        release=lambda: mean(task, rows, pdp.PLDBudgetAccountant, amount),
     )
     by_hand = "native" if task.relation == "add-remove" else "sensitivity proved by hand"
     yield Variant(

@@ -31,19 +31,19 @@ ESTIMATORS = {
 
 def estimators() -> ModuleType:
     """Import the module of basic estimators without the rest of the package."""
-    for name, needed in (
+    for name, attributes in (
         ("gym", ("Env",)),
         ("d3rlpy", ()),
         ("d3rlpy.preprocessing", ("ActionScaler",)),
     ):
         module = ModuleType(name)
-        for attribute in needed:
+        for attribute in attributes:
             setattr(module, attribute, type(attribute, (), {}))
         sys.modules[name] = module
-    found = importlib.util.find_spec("scope_rl")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    root = Path(next(iter(found.submodule_search_locations)))
+    spec = importlib.util.find_spec("scope_rl")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    root = Path(next(iter(spec.submodule_search_locations)))
     for name in ("scope_rl", "scope_rl.ope", "scope_rl.ope.discrete"):
         package = ModuleType(name)
         package.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
@@ -64,7 +64,7 @@ def values(rows: list[dict[str, str]], discount: float) -> dict[str, float]:
         reward[at], behaviour[at] = float(row["reward"]), float(row["behaviour"])
         target[at] = 1 - float(row["target"]), float(row["target"])
     module = estimators()
-    given = {
+    inputs = {
         "step_per_trajectory": steps,
         "action": np.ones(reward.size, dtype=int),
         "reward": reward.ravel(),
@@ -73,7 +73,7 @@ def values(rows: list[dict[str, str]], discount: float) -> dict[str, float]:
         "gamma": discount,
     }
     return {
-        name: float(getattr(module, kind)().estimate_policy_value(**given))
+        name: float(getattr(module, kind)().estimate_policy_value(**inputs))
         for name, kind in ESTIMATORS.items()
     }
 
@@ -81,5 +81,5 @@ def values(rows: list[dict[str, str]], discount: float) -> dict[str, float]:
 if __name__ == "__main__":
     source, out = map(Path, sys.argv[1:3])
     with source.open() as opened:
-        made = values(list(csv.DictReader(opened)), discount=0.99)
-    out.write_text(json.dumps({"scope-rl": "0.2.1", "discount": 0.99, **made}, indent=1) + "\n")
+        result = values(list(csv.DictReader(opened)), discount=0.99)
+    out.write_text(json.dumps({"scope-rl": "0.2.1", "discount": 0.99, **result}, indent=1) + "\n")

@@ -30,9 +30,9 @@ def study() -> pv.Study:
     tables = [
         {
             str(s): {str(a): float(p) for a, p in enumerate(row)}
-            for s, row in enumerate(each.decisions[1])
+            for s, row in enumerate(policy.decisions[1])
         }
-        for each in (target, world)
+        for policy in (target, world)
     ]
     mdp, _ = world.decisions
     return pv.Study(
@@ -52,7 +52,7 @@ def write(out: Path) -> None:
     world, target = world_and_target()
     data = rows()
     assert data.action is not None
-    columns = [each.decisions[1][data.state, data.action] for each in (world, target)]
+    columns = [policy.decisions[1][data.state, data.action] for policy in (world, target)]
     lines = ["trajectory,step,action,reward,behaviour,target"]
     both = zip(data.trajectory, data.step, data.action, data.reward, *columns, strict=True)
     lines += [",".join(repr(cell.item()) for cell in line) for line in both]

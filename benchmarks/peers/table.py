@@ -61,7 +61,7 @@ def errors(
 
 
 def baselines(task: Task, exact: NDArray[np.float64], mean: NDArray[np.float64]) -> list[Row]:
-    """What every relation is to be held against: no privacy, and no data."""
+    """The baselines of every relation: no privacy, and no data."""
     kinds = {
         "no privacy": (mean, "the mean first-visit returns themselves"),
         f"the constant {task.middle:g}": (np.full(task.states, task.middle), "no data at all"),
@@ -110,10 +110,10 @@ def rows(who: str, result: dict[str, Any], task: Task, exact: NDArray[np.float64
     return table
 
 
-def _mean(each: Sequence[float]) -> dict[str, Any]:
+def _mean(errors: Sequence[float]) -> dict[str, Any]:
     """The mean of errors, with its standard error."""
-    spread = statistics.stdev(each) / math.sqrt(len(each)) if len(each) > 1 else None
-    return {"error": statistics.fmean(each), "standard_error": spread, "releases": len(each)}
+    spread = statistics.stdev(errors) / math.sqrt(len(errors)) if len(errors) > 1 else None
+    return {"error": statistics.fmean(errors), "standard_error": spread, "releases": len(errors)}
 
 
 def _shrunk(task: Task, noisy: dict[str, Any]) -> Vector:
@@ -137,7 +137,7 @@ def unmeasured(who: str, relation: str, reason: str) -> Row:
     )
 
 
-def ranked(unsorted: Iterable[Row]) -> list[Row]:
+def rank(unsorted: Iterable[Row]) -> list[Row]:
     """The least error first; what did not run comes last."""
     return sorted(unsorted, key=lambda row: math.inf if row.error is None else row.error)
 
@@ -146,13 +146,13 @@ def markdown(
     parts: Sequence[tuple[str, Task, Sequence[Row]]], versions: dict[str, dict[str, str]]
 ) -> str:
     """Everything between the markers of docs/peers.md: titles, tasks and their rows."""
-    busy = max((row.load for *_, found in parts for row in found if row.load), default=0.0)
+    busy = max((row.load for *_, rows in parts for row in rows if row.load), default=0.0)
     text = [
         f"{machine()}, load average up to {busy:.1f}. "
         f"{'; '.join(_versions(*item) for item in versions.items())}."
     ]
     configurations: dict[tuple[str, str], str] = {}
-    for title, task, found in parts:
+    for title, task, rows in parts:
         limit = "" if task.most_states == task.states else f", H = {task.most_states}"
         text += [
             f"### {title}",
@@ -161,10 +161,10 @@ def markdown(
             f"{task.returns[1]:g}], seed {task.seed}.",
         ]
         for relation in RELATIONS:
-            inside = ranked(row for row in found if row.relation == relation)
+            inside = rank(row for row in rows if row.relation == relation)
             if inside:
                 text += [f"#### {relation}", _table(inside)]
-        for row in sorted(found, key=lambda row: row.who):
+        for row in sorted(rows, key=lambda row: row.who):
             if row.who != "-" and row.configuration != "-":
                 configurations.setdefault((row.who, row.name), _cell(row.configuration))
     if configurations:
@@ -179,15 +179,15 @@ def machine() -> str:
     model = platform.machine()
     information = Path("/proc/cpuinfo")
     if information.is_file():
-        named = re.search(r"model name\s*:\s*(.+)", information.read_text(errors="ignore"))
-        model = f"{named[1].strip()} ({model})" if named else model
+        match = re.search(r"model name\s*:\s*(.+)", information.read_text(errors="ignore"))
+        model = f"{match[1].strip()} ({model})" if match else model
     return (
         f"{platform.system()}, {os.cpu_count()} cores, {model}, Python {platform.python_version()}"
     )
 
 
 def write_between_markers(page: Path, text: str) -> None:
-    """Puts ``text`` into the page, in the place of what was between its markers."""
+    """Put ``text`` into the page, in the place of what was between its markers."""
     before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
@@ -207,20 +207,20 @@ def as_json(
             {
                 "title": title,
                 **{name: getattr(task, name) for name in names},
-                "rows": [vars(row) for row in found],
+                "rows": [vars(row) for row in rows],
             }
-            for title, task, found in parts
+            for title, task, rows in parts
         ],
     }
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def _table(found: Sequence[Row]) -> str:
+def _table(rows: Sequence[Row]) -> str:
     lines = [
         "| library | what | RMSE | seconds | CPU seconds | releases | relation by |",
         "|---|---|---|---|---|---|---|",
     ]
-    for row in found:
+    for row in rows:
         if row.error is None:
             cells = [f"not run: {row.reason}", "", "", ""]
         else:

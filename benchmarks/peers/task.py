@@ -85,7 +85,7 @@ def make_tasks(
     seconds: float,
     question: Question = QUESTIONS["chain"],
 ) -> dict[str, Task]:
-    """Simulates, and writes a task file for each relation; all files are made anew.
+    """Simulate, and write a task file for each relation; all files are replaced.
 
     ``truth.json`` beside them has the exact values. It goes to no library. States after the last
     one that can be visited are left out.
@@ -128,8 +128,8 @@ def make_tasks(
         seconds=seconds,
     )
     tasks = {relation: replace(task, relation=relation) for relation in RELATIONS}
-    for relation, each in tasks.items():
-        each.save(task_file(folder, relation))
+    for relation, item in tasks.items():
+        item.save(task_file(folder, relation))
     (folder / "truth.json").write_text(json.dumps(process.values[:states].tolist()) + "\n")
     return tasks
 

@@ -66,7 +66,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
         names = [f"::: privalue.{name}" for name in privalue.__all__ if name != "__version__"]
         markdown = markdown.replace("<!-- names -->", "\n\n".join(names))
     up = "../" * page.file.src_uri.count("/")
-    return _PROJECT_LINK.sub(lambda found: f"]({up}{found[1].lower()}.md", markdown)
+    return _PROJECT_LINK.sub(lambda match: f"]({up}{match[1].lower()}.md", markdown)
 
 
 def study_keys() -> str:
@@ -97,9 +97,9 @@ def commands() -> str:
 def on_page_content(html: str, *, page: Page, **_: Any) -> str:
     """Set formulas as MathML, which browsers draw by themselves."""
 
-    def formula(found: re.Match[str]) -> str:
-        block = found["tag"] == "div"
-        tex = re.sub(r"\\(ln|log|exp) ", r"\\\1\\,", unescape(found["tex"]).strip())
+    def formula(match: re.Match[str]) -> str:
+        block = match["tag"] == "div"
+        tex = re.sub(r"\\(ln|log|exp) ", r"\\\1\\,", unescape(match["tex"]).strip())
         tex = re.sub(r"\\(max|min|sup)_", r"\\\1\\limits_", tex) if block else tex
         mathml = convert(tex, display="block" if block else "inline")
         mathml = re.sub(r"<mo>(&#x0(?:2016|007C);)", r'<mo stretchy="false" lspace="0">\1', mathml)
@@ -120,4 +120,4 @@ class FencedExamples(griffe.Extension):
         """Put the examples of one docstring into a fence."""
         if obj.docstring is not None:
             text = obj.docstring.value
-            obj.docstring.value = _EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
+            obj.docstring.value = _EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", text)

@@ -383,8 +383,8 @@ def release(
         ledger.account(request.dataset).affordable_cost(request)  # refuse what the charge would
         if size.trajectories is None and study.privacy.delta > 0:
             planning.warn_caller(
-                "with a ledger m is not counted, so delta is not compared with 1/m; declare "
-                "[study] trajectories",
+                "with a ledger trajectories are not counted, so delta is not compared with one "
+                "over their number; declare [study] trajectories",
                 code="size-not-counted",
             )
     # Delta is compared with one over the number of units, which may have to be counted first.

@@ -120,7 +120,7 @@ def _row_type(names: tuple[str, ...]) -> Any:
     """Return the type of a table's rows, which explains why a column is absent."""
 
     def __getattr__(self: object, name: str) -> Any:  # noqa: N807
-        raise _not_released(name) if name in COLUMNS else AttributeError(name)
+        raise _not_released(name) if name in COLUMNS else AttributeError(f"no column {name!r}")
 
     bases = (namedtuple("Row", names), Row)
     return type("Row", bases, {"__slots__": (), "__getattr__": __getattr__})
@@ -560,6 +560,7 @@ class Release(Columns, Part):
         words = [self.mechanism, "private" if self.private else NOT_PRIVATE, *self.accepted]
         is_doubtful = self.mechanism == "dp-ope" and not self.supported.all()
         words += ["not supported"] if is_doubtful else []
+        words += ["restricted means"] if self.restriction else []
         words += [f"rows={len(self)}"] if self.main.keys else [f"policy_value={self.value[0]:.4g}"]
         return f"Release({', '.join(words)}, {self.created})"
 
@@ -689,7 +690,7 @@ class Release(Columns, Part):
         return sentence("guarantee", private=self.private, one_source=one, **dict(self.privacy))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Plot the values with their intervals; flagged values are hollow.
+        """Plot the values by state (with actions, V) with intervals; flagged values are hollow.
 
         Args:
             ax: Matplotlib axes to draw into; new ones, if left out.

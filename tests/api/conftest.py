@@ -9,7 +9,7 @@ PEOPLE = [[("ill", 0.0), ("better", 0.0), ("well", 1.0)], [("ill", 0.0), ("well"
 LABELS = ["ill", "better", "well", "rare <b>"]
 
 
-def described(**sections):
+def make_study(**sections):
     return in_sections(
         study=sections.pop("study", {"name": "recovery", "dataset": "clinic"}),
         privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
@@ -28,25 +28,25 @@ def rows(people=PEOPLE):
     ]
 
 
-def seeded(study, data=PEOPLE, seed=1):
+def release_seeded(study, data=PEOPLE, seed=1):
     return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(seed), accept_useless=True)
 
 
 @pytest.fixture(scope="session")
 def study():
-    return described()
+    return make_study()
 
 
 @pytest.fixture(scope="session")
 def release(study):
     """dp-ssp, with a state without visits."""
-    return seeded(study)
+    return release_seeded(study)
 
 
 @pytest.fixture(scope="session")
 def other():
     """The same by dp-lsw, which has no intervals, and too much noise."""
-    return seeded(described(mechanism={"name": "dp-lsw"}))
+    return release_seeded(make_study(mechanism={"name": "dp-lsw"}))
 
 
 @pytest.fixture(scope="session")
@@ -63,4 +63,4 @@ def frame():
 @pytest.fixture(scope="session")
 def armed(frame):
     arms = {"column": "arm", "labels": ["control", "treated"]}
-    return seeded(described(arms=arms), frame)
+    return release_seeded(make_study(arms=arms), frame)

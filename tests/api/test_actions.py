@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from api.conftest import seeded
+from api.conftest import release_seeded
 
 LABELS = ["wait", "=treat", "operate"]  # a spreadsheet would take one for a formula
 # The first state has no first action, so that the order of labels shows in no single state.
@@ -41,7 +41,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def release(study):
-    return seeded(study, PEOPLE)
+    return release_seeded(study, PEOPLE)
 
 
 def test_a_pair_is_found_by_its_labels(release):

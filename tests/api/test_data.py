@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import privalue as pv
-from oracles.reading import statistics as gathered
+from oracles.reading import statistics as gather
 from oracles.refusals import refused
 
 STUDY = pv.Study(states=4, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory")
@@ -25,7 +25,7 @@ ROWS = [(n, t, *step) for n, steps in enumerate(EPISODES) for t, step in enumera
 NAMES = ["trajectory", "step", "state", "reward"]
 FRAME = pd.DataFrame(ROWS, columns=NAMES)
 COLUMNS = {name: FRAME[name].to_numpy() for name in NAMES}
-EXPECTED = gathered(FRAME, STUDY)
+EXPECTED = gather(FRAME, STUDY)
 LAST = np.array([t != after for (t, *_), (after, *_) in pairwise([*ROWS, (-1,)])])
 STATE, REWARD = COLUMNS["state"], COLUMNS["reward"]
 
@@ -127,12 +127,12 @@ MARKED = {
 def test_every_shape_gives_the_same_statistics(shape):
     data = SHAPES[shape]
     if shape not in MARKED:
-        assert gathered(data() if callable(data) else data, STUDY) == EXPECTED
+        assert gather(data() if callable(data) else data, STUDY) == EXPECTED
         return
     with refused(MARKED[shape]):
-        gathered(data, STUDY)  # some are marked as truncated, and the study has no rule for them
-    kept = gathered(data, STUDY.replace(truncated_rows="keep"))
-    assert kept.counts.tolist() == EXPECTED.counts.tolist()
+        gather(data, STUDY)  # some are marked as truncated, and the study has no rule for them
+    result = gather(data, STUDY.replace(truncated_rows="keep"))
+    assert result.counts.tolist() == EXPECTED.counts.tolist()
 
 
 def test_truncated_trajectories_are_recognised():
@@ -140,16 +140,16 @@ def test_truncated_trajectories_are_recognised():
     study = STUDY.replace(columns={"truncated": "cut"}, truncated_rows="drop-unit")
     rows = {"observations": [0, 1, 2, 3, 0], "rewards": [0, 0, 1, 1, 0.5]}
     marks = {"terminals": [0, 1, 0, 0, 0], "timeouts": [0, 1, 0, 1, 0]}
-    assert gathered({**rows, **marks}, study).counts.tolist() == [1, 1, 0, 0]
+    assert gather({**rows, **marks}, study).counts.tolist() == [1, 1, 0, 0]
     steps = [
         [(0, 9, 0.0, 1, False, False), (1, 9, 0.0, 2, True, False)],
         [(2, 9, 1.0, 3, False, False), (3, 9, 1.0, 0, False, True)],
     ]
-    assert gathered(steps, study).counts.tolist() == [1, 1, 0, 0]
-    assert gathered([[(0, 0.0, False)], [(1, 0.0, True)]], study).counts.tolist() == [1, 0, 0, 0]
+    assert gather(steps, study).counts.tolist() == [1, 1, 0, 0]
+    assert gather([[(0, 0.0, False)], [(1, 0.0, True)]], study).counts.tolist() == [1, 0, 0, 0]
     cut = Dataset([Episode(np.array([0]), np.array([1.0]), terminated=False)])
-    done = Dataset([Episode(np.array([1]), np.array([1.0])), *cut.episodes])
-    assert gathered(done, study).counts.tolist() == [0, 1, 0, 0]
+    mixed = Dataset([Episode(np.array([1]), np.array([1.0])), *cut.episodes])
+    assert gather(mixed, study).counts.tolist() == [0, 1, 0, 0]
 
 
 def test_one_cell_of_a_list_changes_no_other():
@@ -162,14 +162,14 @@ def test_one_cell_of_a_list_changes_no_other():
         observed = [[40.5, 3.5]] * 40
         for observations in ([*observed, [40.5, cell]], [*observed, (40.5, cell)]):
             data = {"observations": observations, "rewards": many, "terminals": [1] * 41}
-            assert gathered(data, study).counts.tolist() == [40 + good, 0, 0, 0], cell
+            assert gather(data, study).counts.tolist() == [40 + good, 0, 0, 0], cell
     for cell in odd[1:]:
         ragged = {"observations": [*observed, cell], "rewards": many, "terminals": [1] * 41}
-        assert gathered(ragged, study).counts.tolist() == [40, 0, 0, 0], cell
+        assert gather(ragged, study).counts.tolist() == [40, 0, 0, 0], cell
         states = {"observations": [1] * 41, "terminals": [1] * 41}
-        assert gathered({**states, "rewards": [*many[1:], cell]}, single).counts.tolist() == [0, 40]
+        assert gather({**states, "rewards": [*many[1:], cell]}, single).counts.tolist() == [0, 40]
         marks = {"observations": [1] * 41, "rewards": many, "terminals": [1] * 40 + [cell]}
-        assert gathered(marks, single).counts.tolist() == [0, 40], cell
+        assert gather(marks, single).counts.tolist() == [0, 40], cell
 
 
 def test_an_episode_among_rows_joins_no_other_trajectory():
@@ -177,16 +177,16 @@ def test_an_episode_among_rows_joins_no_other_trajectory():
     rows = [{"trajectory": n, "step": 5, "state": 2, "reward": 0.25} for n in (0, 1, 2, "2", 3)]
     rows[3]["step"] = 6
     for id_type in ("text", "integer"):
-        for given in (STUDY, DROPPING):
-            study = given.replace(id_type=id_type)
-            alone = gathered(rows, study)
+        for base in (STUDY, DROPPING):
+            study = base.replace(id_type=id_type)
+            alone = gather(rows, study)
             assert alone.trajectories == 4
             for place in range(len(rows) + 1):
                 data = [*rows[:place], [(1, 0.5)], *rows[place:]]
-                both = gathered(data, study)
+                both = gather(data, study)
                 assert both.counts.tolist() == [0, 1, 4, 0]
                 assert both.trajectories == 5
-                assert gathered(iter(data), study) == both
+                assert gather(iter(data), study) == both
 
 
 class Evil:
@@ -204,22 +204,22 @@ def test_with_drop_unit_no_element_ends_the_reading():
     dated = [{**row, "step": f"2026-01-0{row['step'] + 1}"} for row in rows]
     dates = DROPPING.replace(step_type="date")
     persons = DROPPING.replace(unit="person", max_trajectories_per_person=1)
-    named = [{**row, "person": row["trajectory"]} for row in rows]
+    with_person = [{**row, "person": row["trajectory"]} for row in rows]
     plain = EXPECTED.counts.tolist()
     for odd in (None, "x", 3, [], object(), Evil(), [(0, 1.0)], {"observations": 3, "rewards": 1}):
-        for data, study in ((dated, dates), (named, persons)):
+        for data, study in ((dated, dates), (with_person, persons)):
             if study is dates and odd == [(0, 1.0)]:
                 continue  # an episode, whose steps are positions
             for mixed in ([odd, *data], [*data, odd], iter([odd, *data])):
-                found = gathered(mixed, study)
-                assert found.counts.tolist() == plain
-                assert found.rows_left_out == 1
+                result = gather(mixed, study)
+                assert result.counts.tolist() == plain
+                assert result.rows_left_out == 1
     unsorted = iter([EPISODES[0], *reversed(rows)])
-    assert gathered(unsorted, DROPPING).trajectories == 51
+    assert gather(unsorted, DROPPING).trajectories == 51
     for odd in (Episode([0], [[0.5], [1, 2]]), Episode(3, [1.0]), Evil(), None):
         dataset = as_d3rlpy(EPISODES)
         dataset.episodes.insert(9, odd)
-        assert gathered(dataset, DROPPING).counts.tolist() == plain
+        assert gather(dataset, DROPPING).counts.tolist() == plain
 
 
 def test_wrong_arguments_are_errors_of_the_tree():

@@ -43,7 +43,7 @@ def folder(release, tmp_path_factory):
     return where
 
 
-def test_the_policy_takes_better_actions_and_never_actions_that_nobody_took(release):
+def test_the_policy_takes_better_actions_and_never_untaken_ones(release):
     better = pv.improve(release)
     assert better.probabilities("ill") == {"wait": 0.0, "treat": 1.0, "-operate": 0.0}
     assert better.probabilities("nobody") == pytest.approx(dict.fromkeys(ACTIONS, 1 / 3))
@@ -63,9 +63,9 @@ def test_with_a_level_only_clear_gains_move(release):
         LABELS[2]: "no-gain",
         LABELS[3]: "nothing-known",
     }
-    kept = better.probabilities(LABELS[2])
-    assert 0.3 < kept["treat"] < 0.5 < kept["wait"] < 0.7
-    assert sum(kept.values()) == pytest.approx(1)
+    probabilities = better.probabilities(LABELS[2])
+    assert 0.3 < probabilities["treat"] < 0.5 < probabilities["wait"] < 0.7
+    assert sum(probabilities.values()) == pytest.approx(1)
 
 
 def test_the_table_is_safe_to_open_and_the_record_holds_labels_as_they_are(folder, release):
@@ -88,10 +88,10 @@ def test_the_table_is_safe_to_open_and_the_record_holds_labels_as_they_are(folde
     assert "<script>alert" not in page
 
 
-def test_features_have_no_say_in_what_is_clear(release):
+def test_features_do_not_affect_which_gains_are_clear(release):
     """A fit may be far from what was seen of an action: it would hide how little is known of V."""
     fitted = pv.refit(release, features=np.ones((12, 1)))
-    ours, its = (pv.improve(each, level=0.95) for each in (release, fitted))
+    ours, its = (pv.improve(source, level=0.95) for source in (release, fitted))
     assert ours.changes == its.changes
     assert ours.columns["low"] == its.columns["low"]
 

@@ -18,7 +18,7 @@ def drawing():
         plt.close("all")
 
 
-def named(axis):
+def read_labels(axis):
     return [text.get_text() for text in axis.get_ticklabels()]
 
 
@@ -32,7 +32,7 @@ def test_a_release_is_drawn_with_names_and_intervals(release):
     axes = release.plot()
     axes.figure.canvas.draw()
     assert isinstance(axes, Axes)
-    assert named(axes.yaxis) == LABELS
+    assert read_labels(axes.yaxis) == LABELS
     total, privacy = intervals(axes)
     assert [segment[:, 0].tolist() for segment in total] == [
         [row.total_low, row.total_high] for row in release

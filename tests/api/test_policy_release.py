@@ -24,7 +24,7 @@ def recovers(state, action):
     return 0.35 + 0.3 * (action == "treat") - 0.15 * (state == "worse")
 
 
-def simulated(people=PEOPLE, seed=2610):
+def simulate(people=PEOPLE, seed=2610):
     """Three visits each: who recovers earns a third of 1, who does not may get worse."""
     generator = np.random.default_rng(seed)
     rows = []
@@ -55,7 +55,7 @@ def exact(policy):
     return {**value, "all": 0.6 * value["ill"] + 0.4 * value["worse"]}
 
 
-def described(policy=None, **changes):
+def make_study(policy=None, **changes):
     policy = {"target": TARGET, "behaviour": BEHAVIOUR, "clip": CLIP, **(policy or {})}
     keywords = {
         "states": list(STATES), "actions": list(ACTIONS), "discount": 1.0, "returns": (0, 1),
@@ -65,7 +65,7 @@ def described(policy=None, **changes):
     return pv.Study(**(keywords | changes))
 
 
-ROWS = simulated()
+ROWS = simulate()
 
 
 def literal(clip=CLIP, rows=ROWS):
@@ -80,20 +80,20 @@ def literal(clip=CLIP, rows=ROWS):
 
 
 def test_before_the_noise_it_is_the_literal_estimator():
-    fields = pv.inspect(described(), ROWS).private_columns()
-    value, kept = literal()
+    fields = pv.inspect(make_study(), ROWS).private_columns()
+    value, mass = literal()
     assert fields["policy_values"][0] == pytest.approx(value, abs=2e-9)
-    assert fields["kept_mass"][0] == pytest.approx(kept, abs=1e-8)
+    assert fields["kept_mass"][0] == pytest.approx(mass, abs=1e-8)
     assert fields["behaviour_values"][0] == pytest.approx(ROWS.reward.sum() / PEOPLE, abs=1e-8)
     assert fields["trajectories"] == PEOPLE
     assert len(fields["values"]) == len(fields["theta"]) == 0
     assert 0 < fields["weights_clipped"] < PEOPLE
-    unclipped = pv.inspect(described({"clip": 1e6}), ROWS).private_columns()
+    unclipped = pv.inspect(make_study({"clip": 1e6}), ROWS).private_columns()
     assert unclipped["policy_values"][0] == pytest.approx(literal(1e6)[0], abs=1e-5)
 
 
 def test_a_release_has_what_the_contract_says():
-    release = pv.release(described(), ROWS, seed=2)
+    release = pv.release(make_study(), ROWS, seed=2)
     text = release.to_json()
     plain = json.loads(text)
     assert set(plain["tables"]) == {"policy", "behaviour", "differences"}
@@ -113,7 +113,7 @@ def test_a_release_has_what_the_contract_says():
     apart = release.differences.row(0)
     assert apart.total_low <= gap <= apart.total_high
     assert "1-differentially private" not in release.sentence()  # seeded
-    private = pv.release(described(), ROWS)
+    private = pv.release(make_study(), ROWS)
     assert "1-differentially private" in private.sentence()
 
 
@@ -124,7 +124,7 @@ def notices(release):
 
 @pytest.mark.parametrize("changes", [{}, {"neighbours": "add-remove"}])
 def test_each_start_has_a_number_of_its_own(changes):
-    release = pv.release(described({"by": "start"}, **changes), ROWS, seed=3)
+    release = pv.release(make_study({"by": "start"}, **changes), ROWS, seed=3)
     assert release.policy_value is None
     assert [entry.start for entry in release] == list(STATES) == list(release.states)
     for entry in release:
@@ -140,7 +140,7 @@ def test_each_start_has_a_number_of_its_own(changes):
 
 
 def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
-    release = pv.release(described({"clip": 5.0}), ROWS, seed=4)
+    release = pv.release(make_study({"clip": 5.0}), ROWS, seed=4)
     apart = {"value": [0.1], "total_low": [0.05], "total_high": [0.15]}
     difference = ValueTable({**release.differences.columns, **apart})
     for most, clear in ((0.04, True), (0.06, False)):
@@ -152,11 +152,11 @@ def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
         assert about["doubtful"] != clear
 
 
-def test_what_is_not_supported_is_warned_of_and_returned_even_where_warnings_are_errors():
-    few = described({"clip": 1.0})
-    with pytest.warns(pv.PrivalueWarning) as warned:
+def test_an_unsupported_value_is_warned_of_and_returned_even_where_warnings_are_errors():
+    few = make_study({"clip": 1.0})
+    with pytest.warns(pv.PrivalueWarning) as records:
         release = pv.release(few, ROWS, seed=4)
-    assert [each.message.code for each in warned] == ["not-supported"]
+    assert [record.message.code for record in records] == ["not-supported"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pv.release(few, ROWS, seed=4) == release
@@ -167,9 +167,9 @@ def test_before_the_noise_it_is_scope_rls_where_the_definitions_agree():
     pytest.importorskip("gymnasium")
     sys.path.append(str(Path(__file__).parents[2]))  # benchmarks is not installed
     scope_rows = importlib.import_module("benchmarks.peers.scope_rows")
-    kept = json.loads(Path(scope_rows.__file__).with_name("scope.json").read_text())
+    expected = json.loads(Path(scope_rows.__file__).with_name("scope.json").read_text())
     fields = pv.inspect(scope_rows.study(), scope_rows.rows()).private_columns()
     value, mass = fields["policy_values"][0], fields["kept_mass"][0]
     assert fields["weights_clipped"] == 0
-    assert value == pytest.approx(kept["SNTIS"], abs=1e-9)
-    assert value * mass == pytest.approx(kept["TIS"], abs=1e-9)
+    assert value == pytest.approx(expected["SNTIS"], abs=1e-9)
+    assert value * mass == pytest.approx(expected["TIS"], abs=1e-9)

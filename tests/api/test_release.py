@@ -12,7 +12,7 @@ import pytest
 
 import privalue as pv
 from oracles.refusals import refused
-from oracles.studies import release_anyway, rows_of, study, study_file
+from oracles.studies import make_study, release_anyway, rows_of, study_file
 from privalue import curator
 from privalue.cli import run
 from privalue.core import OperatingSystemEntropy
@@ -32,12 +32,12 @@ MECHANISMS = [{"name": "dp-lsw"}, {"name": "dp-lsw", "noise": "whitened"}, {"nam
 
 
 @pytest.fixture(params=MECHANISMS, ids=lambda m: "-".join(m.values()))
-def described(request):
-    return study(3, mechanism=request.param)
+def study(request):
+    return make_study(3, mechanism=request.param)
 
 
-def test_release_json_has_every_field_of_the_contract(described, tmp_path):
-    content = json.loads(release_anyway(described, DATA).save(tmp_path).read_text())
+def test_release_json_has_every_field_of_the_contract(study, tmp_path):
+    content = json.loads(release_anyway(study, DATA).save(tmp_path).read_text())
     assert {
         "schema_version", "private", "study", "privacy", "mechanism", "theta", "tables", "accepted",
         "created", "software",
@@ -57,28 +57,28 @@ def test_the_schema_in_the_repository_is_the_models():
 
 
 def test_values_are_phi_theta_between_the_bounds_and_the_policy_value_their_mean():
-    described = study(
+    study = make_study(
         3, features={"kind": "aggregate", "size": 2}, values={"start": {"0": 0.25, "2": 0.75}}
     )
-    release = release_anyway(described, DATA)
-    low, high = described.values.return_bounds
+    release = release_anyway(study, DATA)
+    low, high = study.values.return_bounds
     theta = np.array(release.theta)
-    drawn = theta[[0, 0, 1]]
-    assert [entry.value for entry in release.values] == np.clip(drawn, low, high).tolist()
+    values = theta[[0, 0, 1]]
+    assert [entry.value for entry in release.values] == np.clip(values, low, high).tolist()
     policy = 0.25 * theta[0] + 0.75 * theta[1]  # of what was drawn: clipping comes last
     assert release.policy_value == pytest.approx(min(max(policy, low), high))
-    assert release_anyway(study(3), DATA).policy_value is None
+    assert release_anyway(make_study(3), DATA).policy_value is None
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(m.values()))
 def test_the_noise_has_the_scale_that_the_curator_sees(mechanism):
     """Releases of one data set: mean and spread against ``inspect``; 0.85 and 1.15 are rejected."""
-    described = study(3, mechanism=mechanism, privacy={"epsilon": 4.0})
-    inspected = pv.inspect(described, DATA)
-    sigma, theta = inspected.perturbation.deviations, inspected.theta
+    study = make_study(3, mechanism=mechanism, privacy={"epsilon": 4.0})
+    diagnostics = pv.inspect(study, DATA)
+    sigma, theta = diagnostics.perturbation.deviations, diagnostics.theta
     source = pv.SeededForExperimentsOnly(5)
-    drawn = np.array([release_anyway(described, TABLE, entropy=source).theta for _ in range(400)])
-    z = (drawn - theta) / sigma  # features are tabular with w = 1: whitened or not, W = I
+    samples = np.array([release_anyway(study, TABLE, entropy=source).theta for _ in range(400)])
+    z = (samples - theta) / sigma  # features are tabular with w = 1: whitened or not, W = I
     share = float(np.mean(z**2))
     spread = 4 * math.sqrt(2 / z.size)
     assert abs(share - 1) < spread
@@ -92,47 +92,47 @@ def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
     phi = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
     weights = [1.0, 2.0, 0.5]
     common = {"features": {"kind": "matrix", "matrix": phi}, "weights": {"values": weights}}
-    whitened = study(3, mechanism={"noise": "whitened"}, **common)
-    isotropic = study(3, mechanism={"noise": "isotropic"}, **common)
+    whitened = make_study(3, mechanism={"noise": "whitened"}, **common)
+    isotropic = make_study(3, mechanism={"noise": "isotropic"}, **common)
     gram = phi.T @ np.diag(weights) @ phi
-    inspected = pv.inspect(whitened, DATA)
-    narrow, wide = inspected.perturbation, pv.inspect(isotropic, DATA).perturbation
+    diagnostics = pv.inspect(whitened, DATA)
+    narrow, wide = diagnostics.perturbation, pv.inspect(isotropic, DATA).perturbation
     covariance = narrow.deviations**2 * np.linalg.inv(gram)
     assert (
         np.linalg.eigvalsh(wide.deviations**2 * np.eye(2) - covariance).min()
         > -1e-9 * wide.deviations**2
     )
-    theta = theta_of(whitened, inspected.mechanism, {"values": narrow.center})
+    theta = theta_of(whitened, diagnostics.mechanism, {"values": narrow.center})
     assert theta == pytest.approx(wide.center, abs=1e-9)
     source = pv.SeededForExperimentsOnly(3)
-    drawn = np.array([release_anyway(whitened, TABLE, entropy=source).theta for _ in range(600)])
+    samples = np.array([release_anyway(whitened, TABLE, entropy=source).theta for _ in range(600)])
     root = np.linalg.cholesky(np.linalg.inv(covariance))
-    standard = (drawn - wide.center) @ root
+    standard = (samples - wide.center) @ root
     assert np.cov(standard.T) == pytest.approx(np.eye(2), abs=6 * math.sqrt(2 / 600))
 
 
 def test_every_number_lies_on_the_public_grid():
-    release = release_anyway(study(3), DATA)
+    release = release_anyway(make_study(3), DATA)
     steps = np.array(release.theta) / release.noise.grid
     assert np.array_equal(steps, np.round(steps))
     assert math.log2(release.noise.grid) % 1 == 0
-    other = release_anyway(study(3), [*DATA[:-1], [(2, 0.0)]])
+    other = release_anyway(make_study(3), [*DATA[:-1], [(2, 0.0)]])
     assert other.noise.grid == release.noise.grid  # neighbours share it
 
 
 # Nothing private in anything that a release makes
 
 
-def private_numbers(described):
+def private_numbers(study):
     """The numbers that must not leave, as they would be written: six significant digits."""
-    fields = pv.inspect(described, DATA).private_columns()
+    fields = pv.inspect(study, DATA).private_columns()
     numbers = [
         *fields["counts"], *fields["mean_returns"], *fields["theta"], *fields["values"],
         fields["psi"], fields["sigma"],
     ]  # fmt: skip
-    shown = {f"{number:.6g}" for number in numbers if abs(number) > 1e-9}
+    texts = {f"{number:.6g}" for number in numbers if abs(number) > 1e-9}
     public = {str(len(DATA)), "0", "1", "2"}
-    return {text for text in shown - public if len(text) > 2}
+    return {text for text in texts - public if len(text) > 2}
 
 
 def readable(text):
@@ -140,8 +140,8 @@ def readable(text):
     return re.sub(r"(?s)<style.*?</style>|<svg.*?</svg>|<[^>]+>|[0-9a-f]{64}", " ", text)
 
 
-def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, capsys, caplog):
-    mechanism = {"name": described.mechanism.name, "noise": described.mechanism.noise}
+def test_nothing_private_in_any_file_log_message_or_repr(study, tmp_path, capsys, caplog):
+    mechanism = {"name": study.mechanism.name, "noise": study.mechanism.noise}
     (tmp_path / "study.toml").write_text(study_file(mechanism=mechanism))
     data_file = tmp_path / "data.csv"
     rows = [f"{t},{i},{s},{r}" for t, e in enumerate(DATA) for i, (s, r) in enumerate(e)]
@@ -151,9 +151,9 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
         command = ["release", study_path, "--data", str(data_file), "--out", str(out)]
         assert run([*command, "--no-ledger", "--accept-useless"]) == 0
     printed = capsys.readouterr()
-    made = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
     public = {"release.json", "report.html", "registry.yaml", "values.csv"}
-    assert {path.name for path in made} == {"study.toml", "data.csv", *public}
+    assert {path.name for path in files} == {"study.toml", "data.csv", *public}
     texts = {
         "stdout": printed.out,
         "stderr": printed.err,
@@ -161,17 +161,17 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
         **{file: readable((out / file).read_text()) for file in public},
         "repr": repr(pv.Release.load(out)),
     }
-    secrets = private_numbers(described)
+    secrets = private_numbers(study)
     assert len(secrets) >= 7
     for place, text in texts.items():
-        found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)}
-        assert not (secrets & found), place
+        numbers = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)}
+        assert not (secrets & numbers), place
     # The same search finds what is planted.
     planted = texts["release.json"] + json.dumps(
-        {"sigma": pv.inspect(described, DATA).perturbation.deviations}
+        {"sigma": pv.inspect(study, DATA).perturbation.deviations}
     )
-    found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", planted)}
-    assert secrets & found
+    numbers = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", planted)}
+    assert secrets & numbers
 
 
 # Float error
@@ -181,14 +181,14 @@ def test_ill_conditioned_studies_are_refused_from_public_quantities_alone():
     generator = np.random.default_rng(0)
     base = generator.normal(size=(30, 1))
     alike = np.hstack([base, base + 1e-9 * generator.normal(size=(30, 1))])
-    described = study(30, features={"kind": "matrix", "matrix": alike})
-    curator.prepare(described)  # rounding counts as noise
+    study = make_study(30, features={"kind": "matrix", "matrix": alike})
+    curator.prepare(study)  # rounding counts as noise
     alike[:, 1] = base[:, 0] + 2e-13 * generator.normal(size=30)
-    described = study(
+    study = make_study(
         30, features={"kind": "matrix", "matrix": alike}, mechanism={"noise": "whitened"}
     )
     with refused("features-ill-conditioned"):
-        curator.prepare(described)
+        curator.prepare(study)
 
 
 # Extremes: a study is refused, or its noise is right
@@ -232,20 +232,20 @@ def test_extreme_studies_are_refused_or_their_noise_is_right(extreme, mechanism)
     """Nothing may underflow on the way to sigma: the noise would vanish with it."""
     common = [[(0, 1e290), (1, 1e290)]] * 2000
     try:
-        described = study(
+        study = make_study(
             2, rewards=(-1e30, 1e30), mechanism=mechanism, privacy={"delta": 1e-3},
             **{"returns": (0.0, 1.0), **EXTREMES[extreme]},
         )  # fmt: skip
-        inspected = pv.inspect(described, [*common, [(0, 1e290), (1, 1e290)]])
-        there = pv.inspect(described, [*common, [(0, -1e290), (1, -1e290)]]).perturbation
+        diagnostics = pv.inspect(study, [*common, [(0, 1e290), (1, 1e290)]])
+        there = pv.inspect(study, [*common, [(0, -1e290), (1, -1e290)]]).perturbation
     except pv.StudyError:
         return
-    here, calibration = inspected.perturbation, inspected.mechanism.calibration
+    here, calibration = diagnostics.perturbation, diagnostics.mechanism.calibration
     moved = float(np.linalg.norm(here.center - there.center))
     assert moved > 0 or mechanism["name"] == "dp-lsl" or mechanism.get("pseudo_count")
     assert moved * calibration.alpha <= min(here.deviations, there.deviations) * (1 + 1e-9)
     assert abs(2 * math.log(here.deviations / there.deviations)) <= calibration.beta + 5e-9
-    release_anyway(described, common, accept_large_delta=True)
+    release_anyway(study, common, accept_large_delta=True)
 
 
 def test_a_subclass_of_the_private_source_is_not_private():
@@ -253,7 +253,7 @@ def test_a_subclass_of_the_private_source_is_not_private():
         def read(self, count):
             return bytes(range(256)) * (count // 256 + 1)
 
-    release = release_anyway(study(3), DATA, entropy=Predictable())
+    release = release_anyway(make_study(3), DATA, entropy=Predictable())
     assert not release.private
     assert "NOT PRIVATE" in repr(release)
 
@@ -261,9 +261,9 @@ def test_a_subclass_of_the_private_source_is_not_private():
 # Tables
 
 
-def spoilt(change):
+def spoil(change):
     """The text of a release after a change to what it holds."""
-    content = json.loads(release_anyway(study(3), DATA).to_json())
+    content = json.loads(release_anyway(make_study(3), DATA).to_json())
     change(content)
     return json.dumps(content)
 
@@ -271,29 +271,29 @@ def spoilt(change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda held: held["tables"]["values"].pop("value"),
-        lambda held: held["tables"]["values"]["value"].pop(),
-        lambda held: held["tables"]["values"]["state"].__setitem__(0, None),
-        lambda held: held["tables"].update(more=held["tables"]["values"]),
-        lambda held: held["tables"].update(values=[]),
-        lambda held: held["theta"].append("x"),
-        lambda held: held.update(surprise=1),
-        lambda held: held["privacy"].update(epsilon=-1),
-        lambda held: held.update(schema_version=2),
+        lambda record: record["tables"]["values"].pop("value"),
+        lambda record: record["tables"]["values"]["value"].pop(),
+        lambda record: record["tables"]["values"]["state"].__setitem__(0, None),
+        lambda record: record["tables"].update(more=record["tables"]["values"]),
+        lambda record: record["tables"].update(values=[]),
+        lambda record: record["theta"].append("x"),
+        lambda record: record.update(surprise=1),
+        lambda record: record["privacy"].update(epsilon=-1),
+        lambda record: record.update(schema_version=2),
     ],
 )
 def test_a_damaged_text_is_not_a_release(change):
     with refused("data-invalid"):
-        pv.Release.parse(spoilt(change))
+        pv.Release.parse(spoil(change))
 
 
-def test_the_text_holds_whatever_labels_hold():
+def test_the_text_holds_any_label():
     labels = ['"', "},{", '\n  "values": []', "é", "x", "\\"]
-    described = study(6, states={"labels": labels})
-    released = release_anyway(described, [[(label, 1.0)] for label in described.names.names] * 30)
-    again = pv.Release.parse(released.to_json())
-    assert again == released
-    assert json.loads(released.to_json())["tables"]["values"]["state"] == [
+    study = make_study(6, states={"labels": labels})
+    release = release_anyway(study, [[(label, 1.0)] for label in study.names.names] * 30)
+    again = pv.Release.parse(release.to_json())
+    assert again == release
+    assert json.loads(release.to_json())["tables"]["values"]["state"] == [
         label.strip() for label in labels
     ]
     changed = again.model_copy(update={"ridge": 7.0})

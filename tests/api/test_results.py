@@ -31,12 +31,12 @@ TABLES = {
 
 @pytest.mark.parametrize("read", TABLES.values(), ids=TABLES)
 def test_every_table_has_values_intervals_and_flags(release, read):
-    found = read(release)
-    assert found["state"] == LABELS
+    table = read(release)
+    assert table["state"] == LABELS
     for name in ("value", "low", "high", "total_low", "total_high"):
-        assert found[name] == release.column(name).tolist()
-    assert found["supported"] == [True, True, True, False]
-    assert found["flags"] == [SEEDED, SEEDED, SEEDED, THIN]
+        assert table[name] == release.column(name).tolist()
+    assert table["supported"] == [True, True, True, False]
+    assert table["flags"] == [SEEDED, SEEDED, SEEDED, THIN]
 
 
 def test_a_state_is_a_record_with_value_intervals_and_flags(release):
@@ -62,9 +62,9 @@ def test_with_arms_a_state_is_arm_and_label(armed):
     assert armed["control", "rare <b>"].flags == THIN
     assert armed.differences["treated", "rare <b>"].flags == THIN
     assert armed.differences["treated", "well"].flags == SEEDED
-    found = armed.to_pandas()
-    assert found.columns[:3].tolist() == ["arm", "state", "value"]
-    assert found["arm"].tolist() == ["control"] * 4 + ["treated"] * 4
+    frame = armed.to_pandas()
+    assert frame.columns[:3].tolist() == ["arm", "state", "value"]
+    assert frame["arm"].tolist() == ["control"] * 4 + ["treated"] * 4
     assert pl.DataFrame(armed.differences).shape[0] == 4
 
 
@@ -88,9 +88,9 @@ def test_a_release_survives_copying_pickling_and_saving(release, armed, tmp_path
         pv.Release.load(release.save(tmp_path / "named.json")),
         pv.Release.parse(release.to_json()),
     ]
-    for made in copies:
-        assert made == release
-        assert made["rare <b>"].flags == THIN
+    for duplicate in copies:
+        assert duplicate == release
+        assert duplicate["rare <b>"].flags == THIN
     assert (tmp_path / "named.json").is_file()
     with refused("usage"):
         release.save(tmp_path / "named.json")

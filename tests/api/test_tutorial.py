@@ -1,4 +1,4 @@
-"""The tutorial notebook runs as it stands, and what it shows is kept with it."""
+"""The tutorial notebook runs as it stands, and its stored output is current."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))  # benchmarks is not installed
 
 
-def kept():
+def read_notebook():
     from benchmarks.notebook import NOTEBOOK
 
     return nbformat.read(NOTEBOOK, as_version=4)
@@ -23,17 +23,17 @@ def code(notebook):
 
 def kinds(cell):
     """What a cell shows, by kind: the numbers differ from run to run."""
-    return [sorted(shown.get("data", {})) or shown.name for shown in cell.outputs]
+    return [sorted(output.get("data", {})) or output.name for output in cell.outputs]
 
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
     from benchmarks.notebook import executed
 
-    return executed(kept(), tmp_path_factory.mktemp("notebook"))
+    return executed(read_notebook(), tmp_path_factory.mktemp("notebook"))
 
 
 def test_the_notebook_runs_and_shows_its_stored_output(executed):
-    for made, there in zip(code(executed), code(kept()), strict=True):
-        assert kinds(made) == kinds(there), there.source
-        assert made.execution_count == there.execution_count
+    for cell, stored in zip(code(executed), code(read_notebook()), strict=True):
+        assert kinds(cell) == kinds(stored), stored.source
+        assert cell.execution_count == stored.execution_count

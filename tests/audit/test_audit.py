@@ -7,7 +7,7 @@ import pytest
 
 import privalue as pv
 from oracles.audits import audit_release, audit_worst_pairs
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.core.calibration import exact
 from privalue.planning.audit import audit_events
 
@@ -76,16 +76,16 @@ MECHANISMS = [
 def study_of(states, mechanism, **sections):
     privacy = {"epsilon": 1.0, "delta": 0.05}
     defaults = {"discount": 0.5, "returns": (0.0, 1.0), "privacy": privacy}
-    return study(states, mechanism=mechanism, **defaults, **sections)
+    return make_study(states, mechanism=mechanism, **defaults, **sections)
 
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
 def test_real_neighbours_through_the_public_path_are_never_rejected(name, mechanism):
-    described = study_of(3, mechanism)
+    study = study_of(3, mechanism)
     source = pv.SeededForExperimentsOnly(8)
     releases = 100 if LONG else 60
-    audit = audit_release(described, *PAIRS[name], releases=releases, entropy=lambda: source)
+    audit = audit_release(study, *PAIRS[name], releases=releases, entropy=lambda: source)
     assert not audit.rejected
     assert audit.true <= audit.claimed
     assert audit.lower <= audit.true  # a lower bound for any event; the best one attains it
@@ -95,11 +95,9 @@ def test_real_neighbours_through_the_public_path_are_never_rejected(name, mechan
 @pytest.mark.long
 def test_one_state_is_close_to_the_worst_case():
     """One state visited once, its return flipped: the shift is the bound itself."""
-    described = study_of(1, {"calibration": "exact", "beta": 0.05})
+    study = study_of(1, {"calibration": "exact", "beta": 0.05})
     source = pv.SeededForExperimentsOnly(9)
-    audit = audit_release(
-        described, [[(0, 1.0)]], [[(0, 0.0)]], releases=500, entropy=lambda: source
-    )
+    audit = audit_release(study, [[(0, 1.0)]], [[(0, 0.0)]], releases=500, entropy=lambda: source)
     assert not audit.rejected
     assert 1.0 <= audit.slack < 1.3
 
@@ -118,10 +116,10 @@ def test_a_broken_release_is_rejected(planted, releases, monkeypatch):
             center, sigma=share * sigma, grid=grid, entropy=entropy
         ),
     )
-    described = study_of(1, {"calibration": "exact", "beta": 0.05})
+    study = study_of(1, {"calibration": "exact", "beta": 0.05})
     source = pv.SeededForExperimentsOnly(9)
     audit = audit_release(
-        described, [[(0, 1.0)]], [[(0, 0.0)]], releases=releases, entropy=lambda: source
+        study, [[(0, 1.0)]], [[(0, 0.0)]], releases=releases, entropy=lambda: source
     )
     assert audit.rejected
 
@@ -129,9 +127,7 @@ def test_a_broken_release_is_rejected(planted, releases, monkeypatch):
 def test_audits_of_whitened_noise_hold():
     phi = np.array([[1.0, 0.5], [0.0, 2.0], [1.0, 1.0]])
     mechanism = {"calibration": "exact", "beta": 0.1, "noise": "whitened"}
-    described = study_of(3, mechanism, features={"kind": "matrix", "matrix": phi})
+    study = study_of(3, mechanism, features={"kind": "matrix", "matrix": phi})
     source = pv.SeededForExperimentsOnly(10)
-    audit = audit_release(
-        described, *PAIRS["all returns flip"], releases=100, entropy=lambda: source
-    )
+    audit = audit_release(study, *PAIRS["all returns flip"], releases=100, entropy=lambda: source)
     assert audit.lower <= audit.true

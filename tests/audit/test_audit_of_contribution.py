@@ -10,7 +10,7 @@ import privalue as pv
 from oracles.audits import audit_release
 from oracles.limits import OF_A_UNIT, without
 from oracles.studies import frame_of_persons as frame_of
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.core import kernel, sensitivity
 from privalue.core import noise as drawing
 from privalue.study import heuristics
@@ -20,7 +20,7 @@ MIDDLE = 0.5
 
 
 def study_of(mechanism, states=STATES, **privacy):
-    return study(
+    return make_study(
         states,
         discount=0.5,
         returns=(0.0, 1.0),
@@ -44,9 +44,9 @@ CAREFUL = ({**REST, 0: [HIGH] * 3}, {**REST, 0: [LOW] * 3})
 CARELESS = ({**REST, 0: [HIGH] * 40}, {**REST, 0: [LOW] * 40})
 
 
-def audit_of(chosen, pair, releases=150, seed=5):
+def audit_of(study, pair, releases=150, seed=5):
     source = pv.SeededForExperimentsOnly(seed)
-    return audit_release(chosen, *map(frame_of, pair), releases=releases, entropy=lambda: source)
+    return audit_release(study, *map(frame_of, pair), releases=releases, entropy=lambda: source)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_ssp_is_close_to_the_worst_case():
 
 
 def test_adding_a_person_is_not_rejected():
-    chosen = study_of(SSP, **PERSONS, neighbours="add-remove")
-    audit = audit_of(chosen, (CAREFUL[0], REST), 60)
+    study = study_of(SSP, **PERSONS, neighbours="add-remove")
+    audit = audit_of(study, (CAREFUL[0], REST), 60)
     assert not audit.rejected
     assert audit.true <= audit.claimed
 
@@ -80,11 +80,11 @@ def test_limits_that_are_not_enforced_are_rejected(limit, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
     monkeypatch.setattr(kernel, "gather", without(limit, kernel.gather))
     if limit == "max_trajectories_per_person":
-        chosen, pair = study_of(SSP, **PERSONS, **FEW_STATES), CARELESS
+        study, pair = study_of(SSP, **PERSONS, **FEW_STATES), CARELESS
     else:  # a trajectory that goes to many more states than may count
-        chosen = study_of(SSP, 36, **FEW_STATES)
+        study = study_of(SSP, 36, **FEW_STATES)
         pair = ({0: [[(s, 1.0) for s in range(36)]]}, {0: [[(s, 0.0) for s in range(36)]]})
-    assert audit_of(chosen, pair, 60).rejected
+    assert audit_of(study, pair, 60).rejected
 
 
 def test_counts_without_noise_are_rejected(monkeypatch):
@@ -99,10 +99,10 @@ def test_counts_without_noise_are_rejected(monkeypatch):
         return original(center, sigma=changed, grid=grid, entropy=entropy)
 
     pair = ({**REST, 0: [[(0, MIDDLE)]]}, {**REST, 0: [[(1, MIDDLE)]]})
-    chosen = study_of(SSP)
-    assert not audit_of(chosen, pair, 60).rejected
+    study = study_of(SSP)
+    assert not audit_of(study, pair, 60).rejected
     monkeypatch.setattr(drawing, "gaussian_on_grid", careless)
-    assert audit_of(chosen, pair, 60).rejected
+    assert audit_of(study, pair, 60).rejected
 
 
 def in_arms(arm):
@@ -113,11 +113,11 @@ def in_arms(arm):
 
 
 def audit_of_a_move():
-    chosen = study_of(SSP)
-    chosen = chosen.replace(arms=["control", "treated"])
+    study = study_of(SSP)
+    study = study.replace(arms=["control", "treated"])
     source = pv.SeededForExperimentsOnly(5)
     pair = map(in_arms, ("control", "treated"))
-    return audit_release(chosen, *pair, releases=60, entropy=lambda: source)
+    return audit_release(study, *pair, releases=60, entropy=lambda: source)
 
 
 def test_moving_to_another_arm_is_the_worst_case_and_no_worse():
@@ -153,10 +153,10 @@ WORST = {
 
 def audit_of_pairs(pair, releases=2):
     """The distance of the two laws is computed whatever the number of releases is."""
-    chosen = study_of(SSP, 2, max_states_per_trajectory=2)
-    chosen = chosen.replace(actions=2)
+    study = study_of(SSP, 2, max_states_per_trajectory=2)
+    study = study.replace(actions=2)
     source = pv.SeededForExperimentsOnly(5)
-    return audit_release(chosen, *pair, releases=releases, entropy=lambda: source)
+    return audit_release(study, *pair, releases=releases, entropy=lambda: source)
 
 
 @pytest.mark.parametrize("pair", WORST)

@@ -86,8 +86,8 @@ def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch, tmp_path, caps
     assert stage.worst > 2 * stage.promised
     monkeypatch.chdir(tmp_path)
     assert run(["init", "study.toml"]) == 0
-    assert run(["audit", "study.toml", "--draws", "1000"]) == 70
-    assert "REJECTED" in capsys.readouterr().out
+    assert run(["audit", "study.toml", "--draws", "1000", "--json"]) == 70
+    assert '"rejected": true' in capsys.readouterr().out
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):

@@ -57,7 +57,7 @@ def test_a_new_study_runs_on_the_chain_unedited(tmp_path, monkeypatch, every):
     assert run([*command, "--no-report"]) == 0
 
 
-def test_the_journey_as_json(folder, capsys):
+def test_every_command_of_a_release_prints_json(folder, capsys):
     assert run(["init", "mine.toml", "--json"]) == 0
     assert read_json(capsys) == {"study": "mine.toml"}
     assert run(["check", "mine.toml", "--json"]) == 0
@@ -65,20 +65,20 @@ def test_the_journey_as_json(folder, capsys):
     assert checked["valid"] is True
     assert checked["states"] == checked["features"]
     assert run(["inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
-    inspected = read_json(capsys)
-    assert inspected["counts"][-1] == inspected["trajectories"] == 3000
+    diagnostics = read_json(capsys)
+    assert diagnostics["counts"][-1] == diagnostics["trajectories"] == 3000
     assert {
         *("mechanism", "calibration", "noise", "mean_returns", "theta", "values"),
         *("alpha", "beta", "psi", "sigma"),
-    } <= set(inspected)
+    } <= set(diagnostics)
     assert run([*RELEASE, "r", "--json"]) == 0
     summary = read_json(capsys)
     assert (summary["folder"], summary["reused"], summary["left"]) == ("r", False, None)
     assert summary["charged"] == {"epsilon": 1.0, "delta": 1e-6}
     assert summary["verdict"] in {"usable", "care"}
     assert summary["notices"][0]["code"] in {"precise", "flagged", "indistinguishable"}
-    released = json.loads((folder / "r" / "release.json").read_text())
-    assert released["private"]
+    release = json.loads((folder / "r" / "release.json").read_text())
+    assert release["private"]
     assert run(["plan", "study.toml", "--json"]) == 0
     visits = [row["visits"] for row in read_json(capsys)["by_visits"]]
     assert visits == sorted(visits)
@@ -90,7 +90,7 @@ def test_the_journey_as_json(folder, capsys):
     assert all(0 < error < 1 for error in errors.values())
 
 
-def test_the_demo_goes_the_whole_journey(tmp_path, monkeypatch, capsys):
+def test_the_demo_runs_every_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["demo", "--json"]) == 0
     summary = read_json(capsys)
@@ -234,7 +234,7 @@ def test_a_figure_is_a_picture_and_replaces_nothing_unasked(folder, monkeypatch)
 # Processes
 
 
-def test_what_is_published_stays_done_if_it_cannot_be_printed(folder):
+def test_a_published_release_stays_if_it_cannot_be_printed(folder):
     main = [sys.executable, "-c", MAIN]
     check, (unread, closed) = [*main, "check", "study.toml", "--json"], os.pipe()
     os.close(unread)

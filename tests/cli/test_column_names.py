@@ -64,7 +64,7 @@ KNOWN = ["patient", "Patient ID", "stay", "t", "date", "state", "reward", "id", 
 
 
 @given(st.lists(st.sampled_from(KNOWN) | st.text(min_size=1, max_size=8), max_size=9))
-def test_whatever_the_names_the_file_parses_and_loads_once_it_is_answered(names):
+def test_with_any_names_the_file_parses_and_loads_once_it_is_answered(names):
     guessed = guess(names)
     assert len(set(guessed.columns.values())) == len(guessed.columns)
     assert set(guessed.columns.values()) <= set(names)
@@ -89,7 +89,7 @@ def test_whatever_the_names_the_file_parses_and_loads_once_it_is_answered(names)
 def test_names_come_from_a_heading_or_a_schema_and_no_row_is_read(
     tmp_path, monkeypatch, capsys, kind
 ):
-    """Rows that nobody could read as a table of ours make no difference."""
+    """Rows that cannot be read as a table make no difference."""
     monkeypatch.chdir(tmp_path)
     names, file = ["stay", "t", "obs", "r"], f"rows.{kind}"
     if kind == "parquet":
@@ -107,3 +107,4 @@ def test_names_come_from_a_heading_or_a_schema_and_no_row_is_read(
     if kind in ("csv", "tsv"):  # and what the heading shows is kept
         assert (sections["data"]["delimiter"], sections["data"]["encoding"]) == (mark, "cp1252")
     assert "ends" not in sections["states"]  # it asks, and names none
+    assert "état" not in Path("study.toml").read_text()  # without a heading it would be a cell

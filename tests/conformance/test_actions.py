@@ -9,9 +9,9 @@ import pytest
 
 from conformance.test_engines import make_frame, pieces_of
 from oracles import reading as local
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from oracles.sources import TABLES, arrow, minari_dataset
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 
@@ -81,7 +81,7 @@ def twin(table, study):
     return list(counts.values())
 
 
-@pytest.mark.parametrize(("kind", "name"), crossed(TABLES, STUDIES))
+@pytest.mark.parametrize(("kind", "name"), cross(TABLES, STUDIES))
 def test_every_source_gives_the_same(kind, name, place):
     study = STUDIES[name]
     table = rows(study)

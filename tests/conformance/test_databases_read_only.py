@@ -18,8 +18,7 @@ import privalue as pv
 from oracles.reading import statistics
 from oracles.refusals import refused
 from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
-from oracles.studies import rows_of, study_file
-from oracles.studies import study as make_study
+from oracles.studies import make_study, rows_of, study_file
 from privalue.cli import run
 from privalue.readers import column_names
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from oracles import literal
 from oracles import reading as local
 from oracles.refusals import refused
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 from privalue.core import Contributions
 from privalue.readers import is_query_result
 from privalue.readers import spark as engine

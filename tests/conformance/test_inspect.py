@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import privalue as pv
 from oracles import literal
 from oracles.refusals import refused
-from oracles.repeats import crossed
-from oracles.studies import study as make_study
+from oracles.repeats import cross
+from oracles.studies import make_study
 from privalue.study import design
 
 
@@ -98,7 +98,7 @@ def assert_equal(result, expected):
 MECHANISMS = list(itertools.product(["dp-lsw", "dp-lsl"], ["nissim", "appendix"]))
 
 
-@pytest.mark.parametrize(("seed", "mechanism"), crossed(range(32), MECHANISMS))
+@pytest.mark.parametrize(("seed", "mechanism"), cross(range(32), MECHANISMS))
 def test_inspect_equals_the_literal_twins(seed, mechanism):
     name, calibration = mechanism
     study, data = random_case(seed, {"name": name, "calibration": calibration})

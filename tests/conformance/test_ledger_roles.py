@@ -74,9 +74,9 @@ def attacks(place):  # noqa: F811
     last = entries[-1][1]
     part = "mu2" if last["total_mu2"] else "epsilon"
     cost, spent, total = f"cost_{part}", f"spent_{part}", f"total_{part}"
-    left = last[total] - last[spent]
+    remaining = last[total] - last[spent]
     row = entry(place, "charge")
-    released = next(body["release"] for _, body, _ in entries if body["kind"] == "commit")
+    release = next(body["release"] for _, body, _ in entries if body["kind"] == "commit")
     charged = [number for number, body, _ in entries if body["kind"] == "charge"]
 
     def add(kind, **fields):
@@ -84,7 +84,7 @@ def attacks(place):  # noqa: F811
 
     zero = {"spent_epsilon": 0, "spent_delta": 0, "spent_mu2": 0, "releases": 0}
     statements = {
-        "overdraw by one unit": add("charge", **{cost: left + 1}),
+        "overdraw by one unit": add("charge", **{cost: remaining + 1}),
         "overdraw by far": add("charge", **{cost: 2**62 - 1}),
         "a cost beyond 64 bits": add("charge", **{cost: 2**64}),
         "a negative cost": add("charge", **{cost: -1}),
@@ -97,9 +97,9 @@ def attacks(place):  # noqa: F811
         "forget a unit": add("charge", **{spent: last[spent] + 10**9 - 1}),
         "raise the total": add("charge", **{total: last[total] + 1}),
         "raise it with a commit": add(
-            "commit", charge=charged[-1], release=released, **{total: last[total] + 1}
+            "commit", charge=charged[-1], release=release, **{total: last[total] + 1}
         ),
-        "forget with a commit": add("commit", charge=charged[-1], release=released, **{spent: 0}),
+        "forget with a commit": add("commit", charge=charged[-1], release=release, **{spent: 0}),
         "a cost in the other accounting": add(
             "charge",
             **{cost: 0, spent: last[spent]},
@@ -116,8 +116,8 @@ def attacks(place):  # noqa: F811
         "the first entry again": (INSERT, (1, *row[1:])),
         "the same request": add("charge", request=STUDY),
         "no request": add("charge", request=...),
-        "a second release of a charge": add("commit", charge=charged[0], release=released),
-        "a commit of no charge": add("commit", charge=1, release=released),
+        "a second release of a charge": add("commit", charge=charged[0], release=release),
+        "a commit of no charge": add("commit", charge=1, release=release),
         "a commit without a release": add("commit", charge=charged[-1], release=HASH),
         "another kind": add("refund", **{cost: 0}),
         "no JSON": add("charge", body="x"),
@@ -137,10 +137,10 @@ def attacks(place):  # noqa: F811
             "replace the first": (replace, (1, *row[1:])),
             "replace by its request": (replace, again),
             "replace by its hash": (replace, (row[0], row[1], entries[1][2])),
-            "replace by its charge": (replace, entry(place, "commit", charge=2, release=released)),
+            "replace by its charge": (replace, entry(place, "commit", charge=2, release=release)),
             "replace a release": (
                 "INSERT OR REPLACE INTO ledger_releases (hash, text) VALUES (?, 'x')",
-                (released,),
+                (release,),
             ),
             "an upsert": (
                 INSERT + " ON CONFLICT (sequence) DO UPDATE SET body = excluded.body",

@@ -12,9 +12,9 @@ import pytest
 
 import privalue as pv
 from oracles import reading
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from oracles.sources import STATES, TABLES, arrow
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 from privalue.readers import spark
 from privalue.readers.cells import TEXT
 from privalue.readers.rows import Encoder
@@ -120,13 +120,20 @@ def as_workbook(place, heading, rows):
     return path
 
 
+def as_recording(place, heading, rows):
+    """Every row is an episode of its own."""
+    _, _, states, rewards = zip(*rows, strict=True)
+    return {"observations": states, "rewards": rewards, "terminals": [1] * len(rows)}
+
+
 SOURCES = {**TABLES, "sqlite": as_sqlite, "xlsx": as_workbook, "spark": None}
+EPISODES = {"episodes": lambda *table: [[row[2:]] for row in table[-1]], "recording": as_recording}
 
 
 def encode(source, place, heading, rows, study):
     """Yield the rows as numbers; with Spark, as its tasks read them."""
     if source != "spark":
-        yield from reading.encoded(SOURCES[source](place, heading, rows), study)
+        yield from reading.encode((SOURCES | EPISODES)[source](place, heading, rows), study)
         return
     declaration = reading.declaration(study)
     batches = iter(arrow(heading, rows).select(list(declaration.columns.values())).to_batches(7))
@@ -174,7 +181,10 @@ def with_ids(values):
     return [value for value in values if value != NO_ID]
 
 
-@pytest.mark.parametrize(("source", "case"), crossed(SOURCES, CASES))
+IN_EPISODES = [(kind, c) for kind in EPISODES for c in CASES if c[0] in {"state", "reward"}]
+
+
+@pytest.mark.parametrize(("source", "case"), [*cross(SOURCES, CASES), *IN_EPISODES])
 def test_a_cell_is_the_same_among_odd_ones_in_every_source(source, case, place):
     table = table_of(*case)
     assert read(source, place, case, list(table)) == with_ids(table.values())

@@ -45,7 +45,7 @@ def arms(folder):
 def wards(folder):
     """Forty states with long names, on a ledger, of which the last two are flagged."""
     names = [f"Acute respiratory failure, ward {at}" for at in range(40)]
-    study = samples.study(states=names, dataset="wards", start={names[0]: 1.0})
+    study = samples.make_study(states=names, dataset="wards", start={names[0]: 1.0})
     rows = [[(name, 0.02) for name in names[:-2]]] * 4000
     ledger = pv.open_ledger(folder / "ledger.db")
     ledger.declare("wards", epsilon=3.0, delta=1e-4, unit="trajectory")
@@ -56,7 +56,7 @@ def wards(folder):
 
 @pytest.fixture(scope="module")
 def private(folder):
-    study = samples.study(states=samples.HOSTILE)
+    study = samples.make_study(states=samples.HOSTILE)
     diagnostics = pv.inspect(study, samples.stays(300, labels=samples.HOSTILE))
     return write_private_page(diagnostics, folder / "curator" / "private.html")
 
@@ -83,12 +83,12 @@ def test_every_kind_of_release_is_as_it_should_be(browser, folder, kind):
 
 
 def test_the_private_page_prints_its_mark_on_every_sheet(browser, private, folder):
-    sheets = PdfReader(pages.printed(browser, private, folder / "private.pdf")).pages
+    sheets = PdfReader(pages.print_page(browser, private, folder / "private.pdf")).pages
     assert all("PRIVATE For the curator only." in sheet.extract_text() for sheet in sheets)
 
 
 def test_forty_states_print_on_two_sheets(browser, wards, folder):
-    assert len(PdfReader(pages.printed(browser, wards, folder / "wards.pdf")).pages) <= 2
+    assert len(PdfReader(pages.print_page(browser, wards, folder / "wards.pdf")).pages) <= 2
 
 
 # Mistakes that are planted, and must be found
@@ -124,7 +124,7 @@ def test_a_planted_mistake_is_found(browser, arms, folder, mistake):
     assert any(expected in fault for fault in faults), faults
 
 
-def test_the_policy_of_the_page_itself_refuses_what_a_mistake_would_load(browser, arms, folder):
+def test_the_content_security_policy_blocks_what_a_mistake_would_load(browser, arms, folder):
     file = folder / "refused.html"
     planted = '<img alt="x" src="https://example.invalid/x.png"><script>alert(1)</script><main'
     file.write_text(arms.read_text().replace("<main", planted, 1))

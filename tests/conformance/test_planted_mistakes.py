@@ -12,10 +12,9 @@ import pytest
 from conformance.test_engines import in_order, pieces_of, simulate
 from oracles import boundary
 from oracles import reading as local
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from oracles.sources import HEADING, SOURCES, TABLES
-from oracles.studies import rows_of
-from oracles.studies import study as make_study
+from oracles.studies import make_study, rows_of
 from privalue.errors import BoundaryError
 
 STATES = 4
@@ -52,7 +51,7 @@ ORDERS = [(kind, "in order") for kind in SOURCES] + [(kind, "in any order") for 
 STUDIES = {"refusing": make_study(STATES), "dropping": make_study(STATES, **DROPPING)}
 
 
-@pytest.mark.parametrize(("source", "invalid"), crossed(ORDERS, STUDIES))
+@pytest.mark.parametrize(("source", "invalid"), cross(ORDERS, STUDIES))
 def test_mistakes_in_sources_are_refused(source, invalid, place, small_batches, monkeypatch):
     (kind, order), study = source, STUDIES[invalid]
     rows = ROWS if order == "in order" else SHUFFLED

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from oracles import reading
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from oracles.sources import HEADING, STATES, TABLES
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 
 RANDOM_TABLES = 8 if os.environ.get("PRIVALUE_LONG") == "1" else 4  # make long
 
@@ -38,7 +38,7 @@ STUDIES = {
 def encode(data, study):
     """Return every row as numbers, ids without trailing zeros, and how many rows were left out."""
     rows, left_out = [], 0
-    for part in reading.encoded(data, study):
+    for part in reading.encode(data, study):
         left_out += part.left_out
         for ids, step, state, reward in zip(*part.columns, strict=True):
             words = [tuple(np.trim_zeros(one, "b").tolist()) for one in ids]
@@ -55,7 +55,7 @@ def random_rows(draw, cells, count):
 
 
 @pytest.mark.parametrize("part", [3, 1 << 17], ids=["small batches", "one batch"])
-@pytest.mark.parametrize(("kind", "name"), crossed(TABLES, STUDIES))
+@pytest.mark.parametrize(("kind", "name"), cross(TABLES, STUDIES))
 def test_tables_are_encoded_row_by_row(kind, name, part, place, monkeypatch):
     monkeypatch.setattr("privalue.readers.tables.BATCH_ROWS", part)
     rules, write = STUDIES[name], TABLES[kind]

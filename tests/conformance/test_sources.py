@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from oracles import literal
 from oracles.reading import batches, statistics
 from oracles.refusals import refused
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from oracles.sources import (
     HEADING,
     RECORDINGS,
@@ -33,8 +33,7 @@ from oracles.sources import (
     as_postgres,
     minari_dataset,
 )
-from oracles.studies import episodes, rows_of, study_file
-from oracles.studies import study as make_study
+from oracles.studies import episodes, make_study, rows_of, study_file
 from privalue.cli import run
 from privalue.readers import is_query_result
 
@@ -96,7 +95,7 @@ def test_other_columns_are_ignored_and_names_are_mapped(place, source):
     assert sums(data, make_study(STATES, data=names)) == twin(EPISODES)
 
 
-@pytest.mark.parametrize(("source", "unit"), crossed(TABLES, ["person", "trajectory"]))
+@pytest.mark.parametrize(("source", "unit"), cross(TABLES, ["person", "trajectory"]))
 def test_a_person_without_a_trajectory_column_has_one_trajectory(place, source, unit):
     rows = [(f"p{t}", 7, *rest) for t, *rest in shuffle(rows_of(EPISODES))]
     rows = [(person, at, *rest) for at, (person, _, *rest) in enumerate(rows)]
@@ -137,8 +136,7 @@ RECORDED = ["bad state", "negative state", "NaN reward", "infinite reward"]
 
 @pytest.mark.parametrize(
     ("source", "mistake"),
-    crossed(TABLES, MISTAKES)
-    + [(source, mistake) for source in RECORDINGS for mistake in RECORDED],
+    cross(TABLES, MISTAKES) + [(source, mistake) for source in RECORDINGS for mistake in RECORDED],
 )
 def test_a_mistake_has_the_same_message_in_every_source(place, source, mistake):
     row, code, expected = MISTAKES[mistake]

@@ -28,10 +28,10 @@ def random_case(generator, most_keys=4, outcomes=3):
     return keys, shape, int(generator.integers(1, count + 1))
 
 
-def found(keys, shape, most, *, times=1, add_remove=False, **other):
+def sensitivity(keys, shape, most, *, times=1, add_remove=False, **other):
     norms = {
-        "largest": np.array([float(blocks.largest(each)) for each in keys]),
-        "furthest": np.array([float(blocks.furthest(each)) for each in keys]),
+        "largest": np.array([float(blocks.largest(key)) for key in keys]),
+        "furthest": np.array([float(blocks.furthest(key)) for key in keys]),
         **other,
     }
     return block_sensitivity(
@@ -54,15 +54,15 @@ def test_no_neighbours_are_further_apart():
     for _ in range(150):
         keys, shape, most = random_case(generator)
         exact = blocks.squared_sensitivity(keys, shape, most)
-        value = found(keys, shape, most)
+        value = sensitivity(keys, shape, most)
         assert exact <= Fraction(value) ** 2
-        doubles = [blocks.furthest(each) - 2 * blocks.largest(each) for each in keys]
+        doubles = [blocks.furthest(key) - 2 * blocks.largest(key) for key in keys]
         if max(doubles) <= 0 or min(doubles) >= 0:
             assert exactly(value, exact)
             equal += 1
         removed = blocks.squared_sensitivity(keys, shape, most, add_remove=True)
-        assert exactly(found(keys, shape, most, add_remove=True), removed)
-        assert value >= found(keys, shape, most, add_remove=True)
+        assert exactly(sensitivity(keys, shape, most, add_remove=True), removed)
+        assert value >= sensitivity(keys, shape, most, add_remove=True)
     assert equal > 50
 
 
@@ -74,7 +74,7 @@ def test_no_persons_are_further_apart():
             exact = blocks.squared_sensitivity_of_persons(
                 keys, shape, most, 2, add_remove=add_remove
             )
-            value = found(keys, shape, most, times=2, add_remove=add_remove)
+            value = sensitivity(keys, shape, most, times=2, add_remove=add_remove)
             assert exact <= Fraction(value) ** 2
 
 
@@ -97,20 +97,20 @@ def top_h(keys, shape, most):
 
 def never_alone(keys, shape, most):
     """Takes every key to be visited by both, so that counts cancel."""
-    return found(keys, shape, most, largest=1e-9)
+    return sensitivity(keys, shape, most, largest=1e-9)
 
 
 def called_centred(keys, shape, most):
     """Computes M as if returns were counted from the middle of their bounds."""
     weight = keys[0][0][1]
-    return found(keys, shape, most, largest=float(Fraction(1, 4) + weight**2), furthest=1.0)
+    return sensitivity(keys, shape, most, largest=float(Fraction(1, 4) + weight**2), furthest=1.0)
 
 
 def one_part_left_out(keys, shape, most):
     """Computes D without the last coordinate."""
     shorter = [[v[:-1] for v in vectors] for vectors in keys]
-    distances = np.array([float(blocks.furthest(each)) for each in shorter])
-    return found(keys, shape, most, furthest=distances)
+    distances = np.array([float(blocks.furthest(key)) for key in shorter])
+    return sensitivity(keys, shape, most, furthest=distances)
 
 
 CENTRED = [visits([-HALF, HALF], HALF)] * 3
@@ -128,4 +128,4 @@ def test_planted_mistakes_are_caught(mistake, keys, most):
     shape = [Fraction(1)] * len(keys)
     exact = blocks.squared_sensitivity(keys, shape, most)
     assert Fraction(mistake(keys, shape, most)) ** 2 < exact * (1 - Fraction(1, 10**6))
-    assert exactly(found(keys, shape, most), exact)
+    assert exactly(sensitivity(keys, shape, most), exact)

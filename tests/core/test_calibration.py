@@ -20,10 +20,10 @@ GRID = [
 @pytest.mark.parametrize("lemma", ["nissim", "appendix"])
 def test_the_constants_are_the_published_ones_rounded_towards_more_noise(lemma):
     for epsilon, delta, d in GRID:
-        found = published_pair(lemma, epsilon, delta, d)
+        pair = published_pair(lemma, epsilon, delta, d)
         alpha, beta = getattr(literal, lemma)(epsilon, delta, d)
-        assert alpha <= found.alpha <= alpha * (1 + 1e-14)
-        assert beta * (1 - 1e-14) <= found.beta <= beta * (1 + 1e-15)
+        assert alpha <= pair.alpha <= alpha * (1 + 1e-14)
+        assert beta * (1 - 1e-14) <= pair.beta <= beta * (1 + 1e-15)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_the_profile_against_draws(d, beta):
     """At pairs with a delta that draws can see; and a tenth less noise is seen to be worse."""
     generator = np.random.default_rng(11)
     epsilon, alpha = 1.0, 1.2
-    found = privacy_profile(alpha, beta, d, epsilon).estimate
+    delta = privacy_profile(alpha, beta, d, epsilon).estimate
     estimates = []
     for r in (math.exp(-beta / 2), 1.0, math.exp(beta / 2)):
         draws = hockey_stick_by_draws(epsilon, d, r, min(1, r) / alpha, 400_000, generator)
         estimates.append((draws.mean(), draws.std() / math.sqrt(len(draws))))
     mean, error = max(estimates)
-    assert abs(found - mean) < 5 * error + 1e-9
-    assert privacy_profile(0.9 * alpha, beta, d, epsilon).lower > found + 5 * error
+    assert abs(delta - mean) < 5 * error + 1e-9
+    assert privacy_profile(0.9 * alpha, beta, d, epsilon).lower > delta + 5 * error
 
 
 def test_exact_constants_are_private_with_room_for_rounding():
@@ -87,6 +87,6 @@ def test_exact_constants_are_private_with_room_for_rounding():
         (1.0, 1e-6, 40, 0.01),
         (5.0, 1e-9, 3, 0.2),
     ]:
-        found = exact(epsilon, delta, d, beta)
-        assert privacy_profile(found.alpha, beta + 4e-9, d, epsilon).upper <= delta
-        assert privacy_profile(0.99 * found.alpha, beta, d, epsilon).lower > delta
+        pair = exact(epsilon, delta, d, beta)
+        assert privacy_profile(pair.alpha, beta + 4e-9, d, epsilon).upper <= delta
+        assert privacy_profile(0.99 * pair.alpha, beta, d, epsilon).lower > delta

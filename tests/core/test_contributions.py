@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import typeof
 
+import privalue.readers  # noqa: F401 - its types too
 from oracles import boundary
-from oracles.limits import limits as limits_of
+from oracles.limits import make_limits
 from oracles.refusals import refused
-from oracles.studies import mechanism_for, study
+from oracles.studies import make_study, mechanism_for
 from privalue.core import (
     ARRAYS,
     COUNTERS,
@@ -30,13 +31,12 @@ from privalue.core import (
 from privalue.core.kernel import gather
 from privalue.core.mechanisms import LslTerms, LswTerms, OpeTerms, SspTerms
 from privalue.errors import BoundaryError
-from privalue.readers import grouping  # noqa: F401 - its private types too
 from privalue.simulation import SeededForExperimentsOnly
 from privalue.study import design
 
 KEYS = 4
 LIMITS = [
-    study(KEYS, discount=discount, rewards=(-1.0, 1.0), returns=(-1.5, 2.5), **sections).limits
+    make_study(KEYS, discount=discount, rewards=(-1.0, 1.0), returns=(-1.5, 2.5), **sections).limits
     for discount in (1.0, 0.7)
     for sections in (
         {},
@@ -72,24 +72,24 @@ def rows_for(draw, limits):
         st.tuples(IDS, IDS) if draw(st.booleans()) or limits.unit == "person" else st.tuples(IDS)
     )
     step = st.one_of(st.integers(-2, 5), st.sampled_from([-(2**63), 2**63 - 1]))
-    named = draw(st.lists(st.tuples(identity, step), min_size=1, max_size=30))
-    if len({len(ids) for ids, _ in named}) > 1 or not limits.drop_invalid:
-        named = list({(padded(ids), step): (ids, step) for ids, step in named}.values())
+    pairs = draw(st.lists(st.tuples(identity, step), min_size=1, max_size=30))
+    if len({len(ids) for ids, _ in pairs}) > 1 or not limits.drop_invalid:
+        pairs = list({(pad(ids), step): (ids, step) for ids, step in pairs}.values())
     keys = st.integers(0, KEYS if limits.drop_invalid else KEYS - 1)
-    return [(ids, step, draw(keys), draw(st.floats(-1, 1, width=32))) for ids, step in named]
+    return [(ids, step, draw(keys), draw(st.floats(-1, 1, width=32))) for ids, step in pairs]
 
 
-def padded(ids, words=3):
+def pad(ids, words=3):
     return tuple((*one, *(0,) * (words - len(one))) for one in ids)
 
 
 def unit_of(row, limits):
-    return padded(row[0])[: 1 if limits.unit == "person" else None]
+    return pad(row[0])[: 1 if limits.unit == "person" else None]
 
 
 def batches_of(rows, limits, draw):
     """The rows in order, in batches of whole units; ids of each have as few words as they need."""
-    rows = sorted(rows, key=lambda row: (padded(row[0]), row[1]))
+    rows = sorted(rows, key=lambda row: (pad(row[0]), row[1]))
     groups = []
     for row in rows:
         same = groups and unit_of(groups[-1][-1], limits) == unit_of(row, limits)
@@ -97,18 +97,18 @@ def batches_of(rows, limits, draw):
             groups[-1].append(row)
         else:
             groups.append([row])
-    made = []
+    batches = []
     for group in groups:
         words = max(len(one) for ids, *_ in group for one in padded_least(ids))
-        ids = np.array([padded(padded_least(ids), words) for ids, *_ in group], dtype=np.int64)
+        ids = np.array([pad(padded_least(ids), words) for ids, *_ in group], dtype=np.int64)
         steps, keys, rewards = zip(*(row[1:] for row in group), strict=True)
         columns = (ids, np.array(steps), np.array(keys, np.int32), np.array(rewards, float))
-        made.append(boundary.Batch(*columns))
-    return made
+        batches.append(boundary.Batch(*columns))
+    return batches
 
 
 def padded_least(ids):
-    return tuple(boundary._trimmed(one) for one in ids)
+    return tuple(boundary._trim(one) for one in ids)
 
 
 @settings(max_examples=150)
@@ -117,7 +117,7 @@ def test_the_kernel_is_the_literal_twin_in_any_batches(data, limits, seed):
     """Also when merged in any order, and with ids of several words."""
     draw = random.Random(seed)
     rows = data.draw(rows_for(limits))
-    expected = boundary.literal([(padded(ids), *others) for ids, *others in rows], limits)
+    expected = boundary.literal([(pad(ids), *others) for ids, *others in rows], limits)
     whole = boundary.handed_over(batches_of(rows, limits, random.Random(0)), limits)
     assert boundary.numbers_of(whole, expected) == expected
     parts = []
@@ -134,8 +134,8 @@ def test_the_kernel_is_the_literal_twin_in_any_batches(data, limits, seed):
 @pytest.mark.parametrize("limits", LIMITS[:5])
 @pytest.mark.parametrize("mistake", boundary.MISTAKES)
 def test_a_planted_mistake_is_refused(limits, mistake):
-    named = [((t,), (u,)) for t in range(9) for u in (1, 2)]
-    rows = [(ids, step, step % KEYS, 0.5) for ids in named for step in range(3)]
+    identities = [((t,), (u,)) for t in range(9) for u in (1, 2)]
+    rows = [(ids, step, step % KEYS, 0.5) for ids in identities for step in range(3)]
     batches = batches_of(rows, limits, random.Random(1))
     assert boundary.handed_over(batches, limits).rows == len(rows)
     plant, reasons = boundary.MISTAKES[mistake]
@@ -149,8 +149,8 @@ def test_a_step_twice_is_refused_or_drops_its_unit():
     for limits in (LIMITS[0], LIMITS[4]):
         batches = batches_of(rows, limits, random.Random(0))
         if limits.drop_invalid:
-            found = boundary.handed_over(batches, limits)
-            assert (found.units_dropped, found.trajectories) == (1, 1)
+            statistics = boundary.handed_over(batches, limits)
+            assert (statistics.units_dropped, statistics.trajectories) == (1, 1)
             continue
         with refused("boundary-duplicate") as error:
             boundary.handed_over(batches, limits)
@@ -214,19 +214,19 @@ def test_a_return_has_the_first_level_that_holds_it(levels, low):
     )
     ends = {limits.smallest_radius << level for level in range(levels)}
     away = {0, 1, *ends, *(end + 1 for end in ends), *(end - 1 for end in ends)}
-    places = {limits.centre_step + side * each for each in away for side in (-1, 1)}
+    places = {limits.centre_step + side * gap for gap in away for side in (-1, 1)}
     for steps in sorted(place for place in places if 0 <= place <= GRID_STEPS):
         added = Contributions(limits)
         ones = np.ones((1, 1, 1), dtype=np.int64)
         added.add(ones, ones[0, 0], np.zeros(1, dtype=np.int32), np.array([low + steps]))
-        found, distance = added.finish(), abs(steps - limits.centre_step)
+        statistics, distance = added.finish(), abs(steps - limits.centre_step)
         level = next(
             (j for j in range(levels) if distance <= limits.smallest_radius << j), levels - 1
         )
-        assert found.return_steps[0] == steps
-        assert found.largest_levels.nonzero()[0].tolist() == [level]
+        assert statistics.return_steps[0] == steps
+        assert statistics.largest_levels.nonzero()[0].tolist() == [level]
         cell = 2 * level + (steps < limits.centre_step)
-        assert found.level_counts[0].nonzero()[0].tolist() == [cell]
+        assert statistics.level_counts[0].nonzero()[0].tolist() == [cell]
 
 
 def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
@@ -292,7 +292,7 @@ def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
     """Engines build statistics from parts, without the kernel."""
     with refused("boundary-sums"):
         Statistics(
-            limits=limits_of(keys=len(counts)),
+            limits=make_limits(keys=len(counts)),
             trajectories=5,
             rows=9,
             counts=np.array(counts),
@@ -329,7 +329,7 @@ def test_public_numbers_have_no_defaults(kind):
     assert defaults == {(dataclasses.MISSING, dataclasses.MISSING)}
 
 
-def test_what_gets_noise_is_declared_as_an_array_and_what_does_not_as_a_number():
+def test_noisy_statistics_are_declared_as_arrays_and_others_as_numbers():
     kinds = {name: Statistics.__annotations__[name] for name in (*ARRAYS, *COUNTERS)}
     assert [*kinds.values()] == [Integers] * len(ARRAYS) + [int] * len(COUNTERS)
 
@@ -344,8 +344,8 @@ def test_no_size_is_public_where_a_unit_may_vanish(secret):
         dataclasses.replace(LIMITS[0], **public)
     limits = dataclasses.replace(LIMITS[0], **{**public, "size_is_public": False})
     assert not limits.counts_trajectories
-    found = PublicSize.of(limits, None, trajectories=77, persons=7)
-    assert (found.units, found.trajectories) == (None, None)
+    size = PublicSize.of(limits, None, trajectories=77, persons=7)
+    assert (size.units, size.trajectories) == (None, None)
 
 
 @pytest.mark.parametrize("span", [(0, -1), (-1, 2**32), (5, 5), (9, 3), (0, 2**32 + 1)], ids=str)
@@ -378,13 +378,13 @@ def test_a_unit_has_one_number_of_ids():
 
 
 def test_noise_and_data_are_held_to_the_same_limits():
-    described = study(KEYS, mechanism={"calibration": "exact"})
-    wider = dataclasses.replace(described.limits, unit="person", max_trajectories_per_person=1000)
-    one, other = Contributions(described.limits), Contributions(wider)
+    study = make_study(KEYS, mechanism={"calibration": "exact"})
+    wider = dataclasses.replace(study.limits, unit="person", max_trajectories_per_person=1000)
+    one, other = Contributions(study.limits), Contributions(wider)
     with refused("data-invalid"):
         one.finish() + other.finish()
     mechanism = mechanism_for(
-        described, design(described), PublicSize(units=5, most_count=5, trajectories=5)
+        study, design(study), PublicSize(units=5, most_count=5, trajectories=5)
     )
     with refused("boundary-limits"):
         draw(mechanism, other.finish(), SeededForExperimentsOnly(1))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import boundary
-from oracles.limits import limits as limits_of
+from oracles.limits import make_limits
 from oracles.refusals import refused
 from privalue import core
 from privalue.core import GRID_STEPS, Contributions
@@ -18,11 +18,11 @@ from privalue.study import heuristics
 KEYS, END = 3, 4  # 3 marks an invalid row
 USUAL = {"keys": KEYS, "max_states_per_trajectory": 2, "discount": 0.5, "has_ends": True}
 LIMITS = [
-    limits_of(**USUAL),
-    limits_of(**USUAL, levels=5, return_bounds=(-1.0, 3.0)),
-    limits_of(**USUAL, drop_invalid=True),
-    limits_of(**USUAL, unit="person", max_trajectories_per_person=2, drop_invalid=True, levels=3),
-    limits_of(**{**USUAL, "keys": 3 * KEYS, "arms": 3}, drop_invalid=True),
+    make_limits(**USUAL),
+    make_limits(**USUAL, levels=5, return_bounds=(-1.0, 3.0)),
+    make_limits(**USUAL, drop_invalid=True),
+    make_limits(**USUAL, unit="person", max_trajectories_per_person=2, drop_invalid=True, levels=3),
+    make_limits(**{**USUAL, "keys": 3 * KEYS, "arms": 3}, drop_invalid=True),
 ]
 
 
@@ -91,7 +91,7 @@ def test_a_row_after_an_end_is_refused_or_drops_its_unit(after):
 
 def test_without_ends_the_code_of_an_end_is_no_key():
     for drop in (False, True):
-        limits = limits_of(**{**USUAL, "has_ends": False}, drop_invalid=drop)
+        limits = make_limits(**{**USUAL, "has_ends": False}, drop_invalid=drop)
         with refused("boundary-key"):
             add_up([(0, 0, 0, END, 0.0)], limits)
 
@@ -103,11 +103,11 @@ def test_the_reward_of_an_end_is_checked_like_any(reward):
 
 
 def test_an_end_has_no_arm():
-    limits = limits_of(**{**USUAL, "keys": 2 * KEYS, "arms": 2})
+    limits = make_limits(**{**USUAL, "keys": 2 * KEYS, "arms": 2})
     end = 2 * KEYS + 1
     for key in (1, KEYS + 1):  # either arm
         rows = [(0, 0, 0, end, 0.0), (0, 1, 0, key, 0.0), (0, 1, 1, end, 1.0)]
-        person = limits_of(
+        person = make_limits(
             **{**USUAL, "keys": 2 * KEYS, "arms": 2, "unit": "person"},
             max_trajectories_per_person=2,
         )
@@ -117,7 +117,7 @@ def test_an_end_has_no_arm():
 
 
 def test_with_weights_an_end_has_the_ratio_that_it_is_given_and_no_key_is_invalid():
-    limits = limits_of(keys=1, discount=1.0, has_ends=True, clip=4.0, max_states_per_trajectory=1)
+    limits = make_limits(keys=1, discount=1.0, has_ends=True, clip=4.0, max_states_per_trajectory=1)
     rows = [(0, 0, 0, 0, 0.0), (0, 0, 1, 2, 1.0)]
     statistics = add_up(rows, limits, np.array([2.0, 1.0]))
     assert statistics.weight_steps.tolist() == [GRID_STEPS // 2]
@@ -143,7 +143,7 @@ def test_no_neighbour_changes_more_than_the_sensitivity(most, add_remove):
 
     Planted: an end that added a visit to the first key, beyond H, exceeds it.
     """
-    limits = limits_of(
+    limits = make_limits(
         keys=2,
         max_states_per_trajectory=most,
         discount=0.5,
@@ -154,9 +154,9 @@ def test_no_neighbour_changes_more_than_the_sensitivity(most, add_remove):
     delta = core.visit_sensitivity(limits, shape, weight)
     vectors = {(0.0, 0.0, 0.0, 0.0)}
     for rows in possible_trajectories():
-        found = add_up([(0, 0, at, key, r) for at, (key, r) in enumerate(rows)], limits)
-        sums = found.return_steps / GRID_STEPS - 0.5 * found.counts
-        vectors.add((*sums, *(weight * found.counts)))
+        statistics = add_up([(0, 0, at, key, r) for at, (key, r) in enumerate(rows)], limits)
+        sums = statistics.return_steps / GRID_STEPS - 0.5 * statistics.counts
+        vectors.add((*sums, *(weight * statistics.counts)))
     every = np.array(sorted(vectors))
     gaps = np.linalg.norm(every[:, None] - every[None], axis=2)
     moved = np.linalg.norm(every, axis=1) if add_remove else gaps

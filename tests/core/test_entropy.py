@@ -26,19 +26,19 @@ FORBIDDEN = {
 
 def names_of_entropy(source: str) -> list[str]:
     """Each place where the source names a source of entropy, as ``line: name``."""
-    found = []
+    places = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         is_text = token.type == tokenize.STRING and " " not in token.string
         if is_text or token.type == tokenize.NAME:
             names = re.findall(r"\w+", token.string)
-            found += [f"{token.start[0]}: {name}" for name in names if name in FORBIDDEN]
-    return found
+            places += [f"{token.start[0]}: {name}" for name in names if name in FORBIDDEN]
+    return places
 
 
 def modules() -> list[str]:
     paths = (path.relative_to(SOURCE) for path in sorted(SOURCE.rglob("*.py")))
-    named = (path.as_posix() for path in paths if path.parts[0] not in MAY_DRAW)
-    return [name for name in named if name != NOISE]
+    names = (path.as_posix() for path in paths if path.parts[0] not in MAY_DRAW)
+    return [name for name in names if name != NOISE]
 
 
 @pytest.mark.parametrize("module", modules())
@@ -71,8 +71,8 @@ def test_noise_names_entropy_in_its_source_only():
     sources = {}
     for node in list(tree.body):
         if isinstance(node, ast.ClassDef) and names_of_entropy(ast.unparse(node)):
-            found = names_of_entropy(ast.unparse(node))
-            sources[node.name] = {place.split(": ")[1] for place in found}
+            places = names_of_entropy(ast.unparse(node))
+            sources[node.name] = {place.split(": ")[1] for place in places}
             tree.body.remove(node)
     assert sources == {"OperatingSystemEntropy": {"urandom"}}
     assert names_of_entropy(ast.unparse(tree)) == []

@@ -50,12 +50,12 @@ def test_alpha_is_infinite_at_16_times_the_papers_beta(target):
 @pytest.mark.parametrize("epsilon", [0.0, 0.001, 1.0, 20.0])
 def test_beta_zero_is_the_analytic_gaussian(epsilon, alpha, d):
     """[BW18] theorem 5; 1e-300 stands for whatever is smaller."""
-    found, exact = privacy_profile(alpha, 0.0, d, epsilon), worst(epsilon, d, alpha, 0.0)
-    assert interval(found).overlaps(exact)
+    bounds, exact = privacy_profile(alpha, 0.0, d, epsilon), worst(epsilon, d, alpha, 0.0)
+    assert interval(bounds).overlaps(exact)
     if exact > 1e-290:
-        assert found.upper - found.lower <= 1e-8 * found.estimate
+        assert bounds.upper - bounds.lower <= 1e-8 * bounds.estimate
     else:
-        assert found.upper <= 1e-280
+        assert bounds.upper <= 1e-280
 
 
 # The three ratios
@@ -67,8 +67,8 @@ def test_equal_scales_can_be_the_worst():
     narrow = divergence(epsilon, d, math.exp(-beta / 2), math.exp(-beta / 2) / alpha)
     equal = divergence(epsilon, d, 1.0, 1 / alpha)
     wide = divergence(epsilon, d, math.exp(beta / 2), 1 / alpha)
-    found = [round(each.estimate, 6) for each in (narrow, equal, wide)]
-    assert found == [0.099834, 0.1, 0.099683]
+    deltas = [round(bounds.estimate, 6) for bounds in (narrow, equal, wide)]
+    assert deltas == [0.099834, 0.1, 0.099683]
     assert equal.lower > max(narrow.upper, wide.upper)
     assert privacy_profile(alpha, beta, d, epsilon) == equal
     without = privacy_profile(0.999 * alpha, beta, d, epsilon)
@@ -85,8 +85,8 @@ def test_equal_scales_can_be_the_worst():
 # Against balls
 
 
-def interval(found: profile.Profile) -> arb:
-    low, high = exactly(found.lower), exactly(found.upper)
+def interval(bounds: profile.Profile) -> arb:
+    low, high = exactly(bounds.lower), exactly(bounds.upper)
     return low.union(high)
 
 
@@ -125,16 +125,16 @@ def test_alpha_against_balls(setting):
     epsilon, delta, d, times = setting
     beta = fraction((epsilon, delta, d), times)
     alpha = exact_alpha(epsilon, delta, d, beta)
-    true, found = worst(epsilon, d, alpha, beta), privacy_profile(alpha, beta, d, epsilon)
+    true, bounds = worst(epsilon, d, alpha, beta), privacy_profile(alpha, beta, d, epsilon)
     assert true.rad() < 1e-12 * true.mid()
     assert true <= exactly(delta) * (1 - exactly(1e-6))
     assert worst(epsilon, d, alpha / 1.001, beta) > exactly(delta) * (1 - exactly(1e-6))
-    assert exactly(found.lower) <= true <= exactly(found.upper)
-    assert found.upper - found.lower < 1e-8 * delta
-    assert found.estimate == pytest.approx(float(true.mid()), rel=1e-8)
+    assert exactly(bounds.lower) <= true <= exactly(bounds.upper)
+    assert bounds.upper - bounds.lower < 1e-8 * delta
+    assert bounds.estimate == pytest.approx(float(true.mid()), rel=1e-8)
 
 
-def sampled(count: int, seed: int):
+def sample(count: int, seed: int):
     """Single divergences all over the range, alpha from half to twice the right one."""
     generator = np.random.default_rng(seed)
     while count:
@@ -150,15 +150,15 @@ def sampled(count: int, seed: int):
 @pytest.mark.parametrize("width", [1e-1, 1e-2, 1e-4, 1e-6, 1e-9])
 def test_bounds_hold_however_rough(width):
     """Wide bounds are made of few nodes far apart: the stated errors are then most of them."""
-    for epsilon, d, alpha, beta in sampled(25 if LONG else 10, seed=round(-math.log10(width))):
+    for epsilon, d, alpha, beta in sample(25 if LONG else 10, seed=round(-math.log10(width))):
         for tau in (-beta, beta):
             pull = math.exp(-max(tau, 0.0)) / alpha**2
             loss = profile._Loss(d / 2, tau, math.expm1(-tau), pull, epsilon)
-            found = loss.divergence(width, 2**18)
+            bounds = loss.divergence(width, 2**18)
             true = by_chi_square(epsilon, d, tau, shift_at(tau, alpha))
-            assert interval(found).overlaps(true), (epsilon, d, alpha, tau)
-            if found.estimate > 1e-40:
-                assert found.upper - found.lower <= 4 * width * found.estimate
+            assert interval(bounds).overlaps(true), (epsilon, d, alpha, tau)
+            if bounds.estimate > 1e-40:
+                assert bounds.upper - bounds.lower <= 4 * width * bounds.estimate
 
 
 @pytest.mark.parametrize("most", [8, 20, 60])
@@ -171,11 +171,11 @@ def test_bounds_hold_with_too_few_nodes(most, monkeypatch):
         return end(*arguments)
 
     monkeypatch.setattr(profile._Loss, "_last_node", recorded)
-    for epsilon, d, alpha, beta in sampled(30 if LONG else 12, seed=most):
+    for epsilon, d, alpha, beta in sample(30 if LONG else 12, seed=most):
         loss = profile._Loss(d / 2, -beta, math.expm1(beta), alpha**-2, epsilon)
-        found = loss.divergence(1e-9, most)
+        bounds = loss.divergence(1e-9, most)
         true = by_chi_square(epsilon, d, -beta, shift_at(-beta, alpha))
-        assert interval(found).overlaps(true), (epsilon, d, alpha, beta)
+        assert interval(bounds).overlaps(true), (epsilon, d, alpha, beta)
     assert {*weights} == {True, False}
 
 
@@ -190,8 +190,8 @@ def test_a_planted_error_is_caught(monkeypatch):
         return exact(nudged, z)
 
     monkeypatch.setattr(profile._Loss, "log_f", off)
-    found = privacy_profile(4.41727, 4.5864e-3, 40, 1.0)
-    assert not interval(found).overlaps(worst(1.0, 40, 4.41727, 4.5864e-3))
+    bounds = privacy_profile(4.41727, 4.5864e-3, 40, 1.0)
+    assert not interval(bounds).overlaps(worst(1.0, 40, 4.41727, 4.5864e-3))
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def exact_complex(z):
 
 def errors(computed, points_, true, floor):
     with ctx.workprec(200):
-        for found, point in zip(computed, points_, strict=True):
+        for result, point in zip(computed, points_, strict=True):
             value = true(exact_complex(point))
             size = max(float(abs(value).mid()), floor)
-            yield float(abs(exact_complex(found) - value).mid()) / size
+            yield float(abs(exact_complex(result) - value).mid()) / size
 
 
 def test_complex_functions_are_as_accurate_as_assumed():
@@ -254,11 +254,11 @@ def test_complex_functions_are_as_accurate_as_assumed():
     product, quotient = z * other, z / other
     with ctx.workprec(200):
         for a, b, times, over in zip(z, other, product, quotient, strict=True):
-            for found, value in (
+            for result, value in (
                 (times, exact_complex(a) * exact_complex(b)),
                 (over, exact_complex(a) / exact_complex(b)),
             ):
-                assert abs(exact_complex(found) - value) <= 8 * UNIT_ROUNDOFF * abs(value)
+                assert abs(exact_complex(result) - value) <= 8 * UNIT_ROUNDOFF * abs(value)
 
 
 def test_real_functions_are_as_accurate_as_assumed():
@@ -280,7 +280,7 @@ def test_real_functions_are_as_accurate_as_assumed():
 def test_the_rounding_bound_covers_what_rounding_does():
     """ln f in doubles against balls; the bound is at most some thousand times too large."""
     most = 0.0
-    for epsilon, d, alpha, beta in sampled(30, seed=3):
+    for epsilon, d, alpha, beta in sample(30, seed=3):
         for tau in (-beta, beta):
             loss = profile._Loss(
                 d / 2, tau, math.expm1(-tau), math.exp(-max(tau, 0.0)) / alpha**2, epsilon
@@ -329,8 +329,8 @@ ABSURD = [
 
 @pytest.mark.parametrize("constants", ABSURD)
 def test_absurd_constants_have_bounds_too(constants):
-    found = privacy_profile(*constants)
-    assert 0 <= found.lower <= found.estimate <= found.upper <= 1
+    bounds = privacy_profile(*constants)
+    assert 0 <= bounds.lower <= bounds.estimate <= bounds.upper <= 1
 
 
 @pytest.mark.parametrize("tau", [-6.0, -2.0, 2.0, 6.0, 20.0])
@@ -338,6 +338,6 @@ def test_absurd_constants_have_bounds_too(constants):
 def test_ratios_far_from_1_against_balls(tau, d):
     r = math.exp(tau / 2)
     for epsilon, s in ((0.1, 0.3), (1.0, 2.0), (5.0, 0.01)):
-        found, true = divergence(epsilon, d, r, s), by_chi_square(epsilon, d, 2 * math.log(r), s)
-        assert interval(found).overlaps(true)
-        assert found.upper - found.lower < 1e-3
+        bounds, true = divergence(epsilon, d, r, s), by_chi_square(epsilon, d, 2 * math.log(r), s)
+        assert interval(bounds).overlaps(true)
+        assert bounds.upper - bounds.lower < 1e-3

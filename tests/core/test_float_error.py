@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from oracles.limits import limits, of_sums
+from oracles.limits import make_limits, of_sums
 from oracles.reading import statistics
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.core import lsl, lsw
 from privalue.core.design import lsl_float_error, lsw_float_error
 from privalue.study import design
@@ -55,12 +55,12 @@ def case(seed, storage, condition):
         ]
         for _ in range(40)
     ]
-    described = study(
+    study = make_study(
         n,
         features={"kind": "matrix", "matrix": storage(phi)},
         weights={"values": (generator.random(n) + 0.1).tolist()},
     )
-    return described, phi, data
+    return study, phi, data
 
 
 def distance(theta, exact):
@@ -72,46 +72,46 @@ def distance(theta, exact):
 @pytest.mark.parametrize("condition", [1.0, 1e-2])
 @pytest.mark.parametrize("seed", range(4))
 def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
-    described, phi, data = case(seed, np.asarray, condition)
-    gathered, built = statistics(data, described), design(described)
-    low, high = described.values.return_bounds
-    weights = [Fraction(float(w)) for w in described.state_weights]
-    means = gathered.mean_returns(0.0)
+    study, phi, data = case(seed, np.asarray, condition)
+    sums, built = statistics(data, study), design(study)
+    low, high = study.values.return_bounds
+    weights = [Fraction(float(w)) for w in study.state_weights]
+    means = sums.mean_returns(0.0)
     exact = exact_theta(
         phi, weights, [w * Fraction(float(f)) for w, f in zip(weights, means, strict=True)]
     )
     largest = max(abs(low), abs(high))
     # Rounding beside the solver's public map, and the map beside the pseudo-inverse.
-    tau = lsw_float_error(built, described.limits, whitened=False)
+    tau = lsw_float_error(built, study.limits, whitened=False)
     map_error = 3 * built.solver_error * built.pseudo_inverse_norm
-    map_error *= 2 * largest * float(np.sqrt(described.state_weights.sum()))
+    map_error *= 2 * largest * float(np.sqrt(study.state_weights.sum()))
     assert distance(lsw(means, built), exact) <= tau + map_error
     assert tau < 1e-8 * largest
     for ridge in (1.0, 500.0):
         step = (Fraction(high) - Fraction(low)) / 2**30
         sums = [
             int(n) * Fraction(low) + int(q) * step
-            for n, q in zip(gathered.counts, gathered.return_steps, strict=True)
+            for n, q in zip(sums.counts, sums.return_steps, strict=True)
         ]
-        visits = [w * int(n) for w, n in zip(weights, gathered.counts, strict=True)]
+        visits = [w * int(n) for w, n in zip(weights, sums.counts, strict=True)]
         right = [w * s for w, s in zip(weights, sums, strict=True)]
         exact = exact_theta(phi, visits, right, shift=Fraction(ridge) / 2)
-        tau = lsl_float_error(built, described.limits, ridge, gathered.trajectories)
-        assert distance(lsl(gathered.counts, gathered.return_sums, built, ridge), exact) <= tau
+        tau = lsl_float_error(built, study.limits, ridge, sums.trajectories)
+        assert distance(lsl(sums.counts, sums.return_sums, built, ridge), exact) <= tau
 
 
 def test_the_bound_grows_with_the_condition_number():
     errors = []
     for condition in (1.0, 1e-2, 1e-4, 1e-9):
-        described, _, _ = case(0, np.asarray, condition)
-        errors.append(lsw_float_error(design(described), limits(), whitened=False))
+        study, _, _ = case(0, np.asarray, condition)
+        errors.append(lsw_float_error(design(study), make_limits(), whitened=False))
     assert errors == sorted(errors)
 
 
 def test_the_bound_of_a_dense_ridge_regression_is_that_of_the_theorem():
     """5 p u kappa ||b||/low, p = 8 (N + d) d^{3/2}: with d in its place, sqrt(d) too little."""
-    described, _, _ = case(0, np.asarray, 1.0)
-    built, ridge, trajectories = design(described), 3.0, 40
+    study, _, _ = case(0, np.asarray, 1.0)
+    built, ridge, trajectories = design(study), 3.0, 40
     (n, d), rho = built.phi.shape, built.weights
     low = (ridge / 2) ** 0.5
     high = (built.norm**2 * rho.max() * trajectories + ridge / 2) ** 0.5

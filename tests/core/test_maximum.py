@@ -34,9 +34,9 @@ def test_the_search_finds_the_maximum_rounded_up(rises, gaps, beta):
     table = [1e-3 + value for value in accumulate(rises)]
     ks = list(accumulate(gaps[: len(table)]))
     exact = literal(ks, table, beta)
-    found = branch_and_bound(np.array(ks), dict(zip(ks, table, strict=True)).__getitem__, beta)
+    result = branch_and_bound(np.array(ks), dict(zip(ks, table, strict=True)).__getitem__, beta)
     if exact > 0:  # e^{-beta k} may be too small for doubles, and all values with it
-        assert exact < found <= exact * (1 + TOLERANCE)
+        assert exact < result <= exact * (1 + TOLERANCE)
     ranged = branch_and_bound(range(len(table)), table.__getitem__, beta)
     exact = literal(range(len(table)), table, beta)
     assert exact < ranged <= exact * (1 + TOLERANCE)
@@ -45,34 +45,34 @@ def test_the_search_finds_the_maximum_rounded_up(rises, gaps, beta):
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 1000])
 def test_every_k_is_looked_at_once_at_most(number):
     """Where all values are alike nothing can be dismissed: then every k is."""
-    seen = []
+    calls = []
 
     def phi(k):
         assert type(k) is int
-        seen.append(k)
+        calls.append(k)
         return math.exp(0.01 * k)
 
     assert branch_and_bound(np.arange(number), phi, 0.01) == pytest.approx(1.0, rel=TOLERANCE)
-    assert len(set(seen)) >= number
-    assert len(seen) <= number + 1  # the first is also the last where there is but one
+    assert len(set(calls)) >= number
+    assert len(calls) <= number + 1  # the first is also the last where there is but one
 
 
 def test_a_range_of_any_length():
     """A count of 2^33 is a range of as many k, and few of them are looked at."""
     for last in (2**33, 10**30):
-        looked = []
+        calls = []
 
-        def phi(k, last=last, looked=looked):
-            looked.append(k)
+        def phi(k, last=last, calls=calls):
+            calls.append(k)
             return 1.0 + k / last
 
-        found = branch_and_bound(range(last + 1), phi, 1.5 / last)
+        result = branch_and_bound(range(last + 1), phi, 1.5 / last)
         exact = 1.0  # (1 + x) e^{-1.5 x} falls from x = 0 on
-        assert exact < found <= exact * (1 + TOLERANCE)
-        assert len(looked) < 200
+        assert exact < result <= exact * (1 + TOLERANCE)
+        assert len(calls) < 200
 
 
-# Planted mistakes: the search itself, with one place changed, must be found out on these cases.
+# Planted mistakes: the search itself, with one place changed, must be caught on these cases.
 
 FLAT = [math.exp(0.02 * k) * (1 + 1e-3 * math.sin(k)) for k in range(200)]
 CASES = [

@@ -29,13 +29,13 @@ class Scripted:
     """Hands out the given words, in blocks of any size, and fails when there are no more."""
 
     def __init__(self, words, block=1):
-        self.left = list(words)
+        self.rest = list(words)
         self.block = block
 
     def read(self, _):
-        if not self.left:
+        if not self.rest:
             raise EOFError("the script has no more words")
-        head, self.left = self.left[: self.block], self.left[self.block :]
+        head, self.rest = self.rest[: self.block], self.rest[self.block :]
         return np.array(head, dtype="<u8").tobytes()
 
 
@@ -146,27 +146,27 @@ def test_refusals_quote_no_private_value(change):
 def test_the_release_is_on_the_grid_and_read_only():
     center = np.linspace(-3.0, 3.0, 50)
     before = center.copy()
-    released = gaussian_on_grid(center, sigma=2.0, grid=2.0**-9, entropy=SYSTEM)
-    assert released.shape == (50,)
-    assert released.dtype == np.float64
-    assert (released * 2.0**9 == np.rint(released * 2.0**9)).all()
+    result = gaussian_on_grid(center, sigma=2.0, grid=2.0**-9, entropy=SYSTEM)
+    assert result.shape == (50,)
+    assert result.dtype == np.float64
+    assert (result * 2.0**9 == np.rint(result * 2.0**9)).all()
     assert (center == before).all()
-    assert not np.array_equal(released, center)
-    assert not released.flags.writeable
+    assert not np.array_equal(result, center)
+    assert not result.flags.writeable
 
 
 @pytest.mark.parametrize("sigma", [LARGEST, 1e308])
 @pytest.mark.parametrize("grid", [SMALLEST_NORMAL, 1.0, 2.0**1023])
 def test_beyond_the_doubles_the_release_is_the_largest_double(sigma, grid):
-    released = gaussian_on_grid(
+    result = gaussian_on_grid(
         np.full(200, LARGEST), sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(1)
     )
-    assert np.isfinite(released).all()
-    assert released.max() == LARGEST
-    released = gaussian_on_grid(
+    assert np.isfinite(result).all()
+    assert result.max() == LARGEST
+    result = gaussian_on_grid(
         np.full(200, -LARGEST), sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(1)
     )
-    assert released.min() == -LARGEST
+    assert result.min() == -LARGEST
 
 
 def test_noise_far_below_the_grid():
@@ -193,10 +193,10 @@ def test_rounding_is_that_of_the_real_number(center, sigma, grid, normal):
     z = whole + value(start + more)
     stream = stream_of(start + more)
     stream.at[0] = 1
-    rounded = noise.round_exactly(
+    result = noise.round_exactly(
         *(Fraction(x) / Fraction(grid) for x in (center, sigma)), (negative, whole, 0), stream
     )
-    assert rounded == nearest(center, sigma, grid, -z if negative else z)
+    assert result == nearest(center, sigma, grid, -z if negative else z)
 
 
 @given(
@@ -220,10 +220,10 @@ def test_rounding_just_beside_a_boundary(center, sigma, exponent, agreeing, side
     z = whole + value(expansion)
     stream = stream_of(expansion)
     stream.at[0] = 1
-    rounded = noise.round_exactly(
+    result = noise.round_exactly(
         *(Fraction(x) / Fraction(grid) for x in (center, sigma)), (negative, whole, 0), stream
     )
-    assert rounded == nearest(center, sigma, grid, -z if negative else z)
+    assert result == nearest(center, sigma, grid, -z if negative else z)
 
 
 @pytest.mark.parametrize("negative", [False, True])
@@ -238,7 +238,7 @@ def test_more_words_are_drawn_until_the_rounding_is_decided(negative, agreeing, 
     (multiple,) = gaussian_multiples(np.zeros(1), sigma=3.0, grid=1.0, entropy=script)
     assert multiple == nearest(0.0, 3.0, 1.0, -z if negative else z)
     assert abs(multiple) == (side > 0)
-    assert script.left == [1234]
+    assert script.rest == [1234]
 
 
 def test_an_interval_that_only_touches_a_boundary_is_decided():
@@ -247,7 +247,7 @@ def test_an_interval_that_only_touches_a_boundary_is_decided():
             script = Scripted(zero_plus(fraction, negative=negative))
             (multiple,) = gaussian_multiples(np.zeros(1), sigma=1.0, grid=1.0, entropy=script)
             assert multiple == (-expected if negative else expected)
-            assert script.left == []
+            assert script.rest == []
 
 
 # Integers, and a scale and a grid for each
@@ -255,18 +255,18 @@ def test_an_interval_that_only_touches_a_boundary_is_decided():
 
 def slow_program(center, sigma, grid, words):
     """The multiples by the slow twin, and how many words it took."""
-    left = iter(words)
-    taken = 0
+    rest = iter(words)
+    count = 0
 
     def word():
-        nonlocal taken
-        taken += 1
-        return next(left)
+        nonlocal count
+        count += 1
+        return next(rest)
 
     sigmas = sigma.tolist() if isinstance(sigma, np.ndarray) else [sigma] * len(center)
     grids = grid.tolist() if isinstance(grid, np.ndarray) else [grid] * len(center)
     multiples = [
-        slow.rounded(
+        slow.round_exactly(
             Fraction(mu) / Fraction(step),
             Fraction(spread) / Fraction(step),
             slow.standard_normal(word),
@@ -274,7 +274,7 @@ def slow_program(center, sigma, grid, words):
         )
         for mu, spread, step in zip(center.tolist(), sigmas, grids, strict=True)
     ]
-    return multiples, taken
+    return multiples, count
 
 
 @pytest.mark.parametrize("huge", [2**53 + 1, 2**62 + 1, 2**63 - 1, -(2**63), -(2**63) + 1])
@@ -310,13 +310,13 @@ streams = st.lists(st.one_of(few_words, near_ties, st.integers(0, TOP)), min_siz
 def test_the_sampler_agrees_with_its_slow_twin(center, sigma, grid, stream, block):
     """The same multiples from the same words, whatever the blocks, the ties and the sizes."""
     tail = np.frombuffer(SeededForExperimentsOnly(1).read(8 * 4000), "<u8").tolist()
-    expected, taken = slow_program(center, sigma, grid, stream + tail)
+    expected, count = slow_program(center, sigma, grid, stream + tail)
     script = Scripted(stream + tail, block)
-    drawn = gaussian_multiples(center, sigma=sigma, grid=grid, entropy=script)
+    result = gaussian_multiples(center, sigma=sigma, grid=grid, entropy=script)
     most = int(Fraction(sys.float_info.max) / Fraction(grid))  # what exceeds doubles is the largest
-    assert np.clip(drawn, -most, most).tolist() == np.clip(expected, -most, most).tolist()
-    asked = len(stream + tail) - len(script.left)
-    assert taken <= asked < taken + block  # none skipped, no block too many
+    assert np.clip(result, -most, most).tolist() == np.clip(expected, -most, most).tolist()
+    words_read = len(stream + tail) - len(script.rest)
+    assert count <= words_read < count + block  # none skipped, no block too many
 
 
 @pytest.mark.parametrize("steps", [0.3, 1.0, 1e3, 1e6, 1e11, 1e14, 1e15, 1e16, 1e40])
@@ -328,8 +328,8 @@ def test_the_sampler_agrees_with_its_slow_twin_on_long_streams(steps, dtype):
     grid = 2.0 ** (np.arange(count) % 5 - 2)
     stream = np.frombuffer(SeededForExperimentsOnly(12).read(8 * 40 * count), "<u8").tolist()
     expected, _ = slow_program(center, sigma, grid, stream)
-    drawn = gaussian_multiples(center, sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(12))
-    assert drawn == expected
+    source = SeededForExperimentsOnly(12)
+    assert gaussian_multiples(center, sigma=sigma, grid=grid, entropy=source) == expected
 
 
 def in_doubt(center, sigma, grid, words):
@@ -348,10 +348,10 @@ def test_doubles_never_guess_beside_a_boundary(rest, scale, offset, negative):
     word = boundary_word(-rest if negative else rest, scale) + offset
     script = [*zero_plus(word, [12345, 678], negative=negative), TOP, TOP]
     z = value([word, 12345, 678])
-    (drawn,) = gaussian_multiples(
+    (result,) = gaussian_multiples(
         np.array([rest]), sigma=scale, grid=1.0, entropy=Scripted(script, 9)
     )
-    assert drawn == nearest(rest, scale, 1.0, -z if negative else z)
+    assert result == nearest(rest, scale, 1.0, -z if negative else z)
 
 
 def test_doubles_alone_would_round_wrongly():
@@ -363,10 +363,10 @@ def test_doubles_alone_would_round_wrongly():
         exact = nearest(rest, scale, 1.0, z)
         wrong += round(rest + scale * (word >> 11) * 2.0**-53) != exact
         script = [*zero_plus(word, [12345]), TOP, TOP]
-        (drawn,) = gaussian_multiples(
+        (result,) = gaussian_multiples(
             np.array([rest]), sigma=scale, grid=1.0, entropy=Scripted(script, 9)
         )
-        assert drawn == exact
+        assert result == exact
         assert in_doubt(np.array([rest]), scale, 1.0, script) == 1
     assert wrong > 100
 
@@ -377,15 +377,15 @@ def test_doubles_alone_would_round_wrongly():
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(0, 9), st.booleans())
 def test_the_trial_is_its_twin_also_at_ties(script, x, halved):
     words = [word << 60 for word in [*script, 7, 3, 9, 7, 8, 1, 9, 0, 9, 9]]
-    left = iter(words)
+    rest = iter(words)
     try:
-        expected = slow.survives([x << 60], left.__next__, halved=halved)
+        expected = slow.survives([x << 60], rest.__next__, halved=halved)
     except StopIteration:
         return
     stream = stream_of([x << 60, *words])
     stream.at[0] = 1
     assert noise.survives(stream, 0, halved) is expected
-    assert stream.at[0] == 1 + len(words) - len(list(left))
+    assert stream.at[0] == 1 + len(words) - len(list(rest))
 
 
 @pytest.mark.parametrize("script", [[], [40, 30, 20, 10], [50, 50]])
@@ -423,7 +423,7 @@ def test_a_trial_that_needs_more_words_says_so(script):
 def test_the_discrete_laplace_number_by_hand(script, scale, expected):
     source = Scripted([*script, 1234])
     assert discrete_laplace(Fraction(*scale), source) == expected
-    assert source.left == [1234]
+    assert source.rest == [1234]
 
 
 @pytest.mark.parametrize(
@@ -445,13 +445,13 @@ def test_uniform_numbers_are_the_first_that_fit(bound, words):
     count = -(-bits // 64)
     chunks = [words[i : i + count] for i in range(0, len(words), count)] if count else [[]]
     fitting = [math.floor(value(chunk) * 2**bits) for chunk in chunks if len(chunk) == count]
-    expected = next((drawn for drawn in fitting if drawn < bound), None)
-    left = iter(words)
+    expected = next((number for number in fitting if number < bound), None)
+    rest = iter(words)
     if expected is None:
         with pytest.raises(StopIteration):
-            noise.uniform_below(bound, left)
+            noise.uniform_below(bound, rest)
     else:
-        assert noise.uniform_below(bound, left) == expected
+        assert noise.uniform_below(bound, rest) == expected
 
 
 # The sources
@@ -472,17 +472,17 @@ def test_a_source_that_fails_is_not_replaced():
 
 
 def test_the_default_is_the_operating_system(monkeypatch):
-    asked = []
+    sizes = []
 
     def urandom(count):
-        asked.append(count)
+        sizes.append(count)
         return SeededForExperimentsOnly(0).read(count)
 
     monkeypatch.setattr(os, "urandom", urandom)
     arguments = {"sigma": 1.0, "grid": 2.0**-10}
     first = gaussian_multiples(np.zeros(4), **arguments)
     again = gaussian_multiples(np.zeros(4), **arguments, entropy=OperatingSystemEntropy())
-    assert len(asked) == 2
+    assert len(sizes) == 2
     assert first == again
     assert first == gaussian_multiples(
         np.zeros(4), **arguments, entropy=SeededForExperimentsOnly(0)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from oracles.limits import limits
+from oracles.limits import make_limits
 from privalue.core import Contributions
 
 A, B, C, D = range(4)
@@ -33,8 +33,8 @@ VALUES = {
 
 @pytest.mark.parametrize("most_keys", [1, 2, 3, 4])
 def test_the_core_stops(most_keys):
-    held = limits(keys=4, return_bounds=(0.0, 2.0), max_states_per_trajectory=most_keys)
-    contributions = Contributions(held)
+    limits = make_limits(keys=4, return_bounds=(0.0, 2.0), max_states_per_trajectory=most_keys)
+    contributions = Contributions(limits)
     ids, steps, keys = [], [], []
     for often, path in PATHS:
         for _ in range(often):
@@ -49,10 +49,10 @@ def test_the_core_stops(most_keys):
         np.array([float(REWARD[key]) for key in keys]),
     )
     statistics = contributions.finish()
-    found = statistics.mean_returns(0.0)
+    means = statistics.mean_returns(0.0)
     for state, value in VALUES.items():
         if statistics.counts[state]:
-            assert found[state] == pytest.approx(float(value), abs=1e-8)
+            assert means[state] == pytest.approx(float(value), abs=1e-8)
 
 
 def test_scaling_in_place_of_stopping_is_a_mistake():

@@ -13,7 +13,7 @@ import pytest
 import privalue as pv
 from oracles.private_types import DATA, SECRETS, instances
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 
 
 @pytest.fixture(params=sorted(instances()))
@@ -64,12 +64,12 @@ def test_nothing_turns_it_into_plain_values(private, leave):
 
 
 def test_exceptions_of_the_mechanism_hold_no_values():
-    described = study(2, mechanism={"name": "dp-lsl", "ridge": 0.5})
+    study = make_study(2, mechanism={"name": "dp-lsl", "ridge": 0.5})
     with refused("ridge-too-small") as caught:
-        pv.inspect(described, DATA)
+        pv.inspect(study, DATA)
     assert not any(secret in str(caught.value) for secret in SECRETS)
 
 
 def test_the_curator_gets_everything_by_asking_for_it_by_name():
-    fields = pv.inspect(study(2), DATA).private_columns()
+    fields = pv.inspect(make_study(2), DATA).private_columns()
     assert fields["counts"].tolist() == [977, 1008]

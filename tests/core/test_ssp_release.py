@@ -20,7 +20,7 @@ PEOPLE = [
 LABELS = ["ill", "better", "well"]
 
 
-def described(mechanism=None, privacy=None, **sections):
+def make_study(mechanism=None, privacy=None, **sections):
     sections.setdefault("states", {"labels": LABELS})
     return in_sections(
         privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", **(privacy or {})},
@@ -35,7 +35,7 @@ def described(mechanism=None, privacy=None, **sections):
     )
 
 
-def seeded(study, data=PEOPLE, seed=3):
+def release_seeded(study, data=PEOPLE, seed=3):
     return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(seed))
 
 
@@ -50,7 +50,7 @@ def by_person():
 
 
 def test_a_release_holds_the_statistics_intervals_and_flags():
-    release = seeded(described())
+    release = release_seeded(make_study())
     assert release.noise.shape == "statistics"
     assert release.noise.beta == 0
     assert release.level == 0.95
@@ -73,19 +73,19 @@ def test_a_release_holds_the_statistics_intervals_and_flags():
 
 def test_the_noise_is_what_the_release_says():
     """Many releases: the spread of sums and counts is the published one, and not 0.9 of it."""
-    study, source = described(), pv.SeededForExperimentsOnly(1)
+    study, source = make_study(), pv.SeededForExperimentsOnly(1)
     data = PEOPLE[:40]
     exact = pv.inspect(study, data)
-    drawn = [
+    samples = [
         release_anyway(study, data, entropy=source, accept_large_delta=True).statistics
         for _ in range(150)
     ]
     counts = exact.statistics.counts
-    middle = np.array([each.counts for each in drawn]) - counts
-    z = (middle / drawn[0].count_noise).ravel()
+    middle = np.array([sample.counts for sample in samples]) - counts
+    z = (middle / samples[0].count_noise).ravel()
     sums = exact.statistics.return_sums - 0.5 * counts
     z = np.concatenate(
-        [z, ((np.array([each.sums for each in drawn]) - sums) / drawn[0].sum_noise).ravel()]
+        [z, ((np.array([sample.sums for sample in samples]) - sums) / samples[0].sum_noise).ravel()]
     )
     spread = 6 * np.sqrt(2 / len(z))
     assert abs(np.mean(z**2) - 1) < spread
@@ -94,18 +94,18 @@ def test_the_noise_is_what_the_release_says():
 
 def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
     """All of N states in reach of one trajectory: Delta = R sqrt(N), and delta is met exactly."""
-    inspected = pv.inspect(described(), PEOPLE[:10])
-    alpha = inspected.mechanism.calibration.alpha
-    assert inspected.private_columns()["psi"] == pytest.approx(3.0)
-    assert inspected.mechanism.noise.sigma == pytest.approx(alpha * np.sqrt(3.0))
-    assert inspected.mechanism.stages["values"] == alpha
+    diagnostics = pv.inspect(make_study(), PEOPLE[:10])
+    alpha = diagnostics.mechanism.calibration.alpha
+    assert diagnostics.private_columns()["psi"] == pytest.approx(3.0)
+    assert diagnostics.mechanism.noise.sigma == pytest.approx(alpha * np.sqrt(3.0))
+    assert diagnostics.mechanism.stages["values"] == alpha
     true = divergence(1.0, 6, 1.0, 1 / alpha)
     assert true.upper <= 1e-5
     assert true.lower > 0.999e-5
 
 
 def test_refit_spends_nothing_and_keeps_the_guarantee(tmp_path):
-    release = seeded(described())
+    release = release_seeded(make_study())
     coarse = pv.refit(release, size=3, level=0.5)
     assert len(set(coarse.value)) == 1
     assert len(coarse.theta) == 1
@@ -125,10 +125,10 @@ def test_refit_spends_nothing_and_keeps_the_guarantee(tmp_path):
 
 def test_the_number_of_persons_is_released_and_that_of_trajectories_is_not():
     limits = {"unit": "person", "max_trajectories_per_person": 2}
-    release = seeded(described(privacy=limits), by_person())
+    release = release_seeded(make_study(privacy=limits), by_person())
     assert (release.persons, release.trajectories) == (1500, None)
     assert (release.privacy.unit, release.privacy.neighbours) == ("person", "replace-one")
-    twice = pv.inspect(described(privacy=limits), by_person())
+    twice = pv.inspect(make_study(privacy=limits), by_person())
     assert twice.statistics.trajectories == 3000
     codes = [notice.code for notice in describe_diagnostics(twice).notices]
     assert "private-surplus-trajectories" in codes
@@ -137,18 +137,18 @@ def test_the_number_of_persons_is_released_and_that_of_trajectories_is_not():
 def test_rules_that_need_m_ask_for_it_where_it_is_not_public():
     limits = {"unit": "person", "max_trajectories_per_person": 2}
     with refused("trajectories-missing"):
-        pv.release(described({"name": "dp-lsw"}, limits), by_person())
-    declared = described({"name": "dp-lsw"}, limits, study={"trajectories": 2800})
+        pv.release(make_study({"name": "dp-lsw"}, limits), by_person())
+    declared = make_study({"name": "dp-lsw"}, limits, study={"trajectories": 2800})
     assert pv.release(declared, by_person()).trajectories is None  # and not compared
     with refused("trajectories-missing"):
-        pv.release(described({"name": "dp-ssp", "ridge": "sqrt"}, limits), by_person())
+        pv.release(make_study({"name": "dp-ssp", "ridge": "sqrt"}, limits), by_person())
 
 
 def test_with_add_remove_no_size_is_released():
-    study = described(privacy={"neighbours": "add-remove"})
+    study = make_study(privacy={"neighbours": "add-remove"})
     for data in ([], PEOPLE[:1], PEOPLE):
-        release = seeded(study, data)
+        release = release_seeded(study, data)
         assert not {"trajectories", "persons"} & set(json.loads(release.to_json()))
-        assert release.noise == seeded(study, []).noise
-    assert not any(entry.supported for entry in seeded(study, []).values)
+        assert release.noise == release_seeded(study, []).noise
+    assert not any(entry.supported for entry in release_seeded(study, []).values)
     assert (release.privacy.unit, release.privacy.neighbours) == ("trajectory", "add-remove")

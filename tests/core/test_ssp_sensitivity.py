@@ -10,7 +10,7 @@ import pytest
 from oracles import ssp
 from oracles.limits import count_weight, sensitivity
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.core import Ssp
 from privalue.errors import StudyError
 from privalue.study import declared_size, resolve
@@ -33,7 +33,7 @@ PERSONS = [
 ]
 
 
-def found(shape, most, weight, times=1, add_remove=False):
+def compute(shape, most, weight, times=1, add_remove=False):
     return sensitivity(
         np.array(shape),
         most_states=most,
@@ -48,20 +48,20 @@ def exhaustive(shape, most, weight, times, add_remove):
     return ssp.sensitivity(shape, most, weight, times, add_remove)
 
 
-def tried(shape, most, weight, times=1, add_remove=False):
+def search(shape, most, weight, times=1, add_remove=False):
     return exhaustive(tuple(shape), most, weight, times, add_remove)
 
 
 @pytest.mark.parametrize(("shape", "most", "weight", "add_remove"), CASES)
 def test_it_is_the_largest_distance_of_neighbours(shape, most, weight, add_remove):
-    exact = tried(shape, most, weight, add_remove=add_remove)
-    assert exact <= found(shape, most, weight, add_remove=add_remove) <= exact * (1 + 1e-13)
+    exact = search(shape, most, weight, add_remove=add_remove)
+    assert exact <= compute(shape, most, weight, add_remove=add_remove) <= exact * (1 + 1e-13)
 
 
 @pytest.mark.parametrize(("shape", "most", "weight", "times", "add_remove"), PERSONS)
 def test_it_is_the_largest_distance_of_persons(shape, most, weight, times, add_remove):
-    exact = tried(shape, most, weight, times, add_remove)
-    assert exact <= found(shape, most, weight, times, add_remove) <= exact * (1 + 1e-13)
+    exact = search(shape, most, weight, times, add_remove)
+    assert exact <= compute(shape, most, weight, times, add_remove) <= exact * (1 + 1e-13)
 
 
 # Planted mistakes: each must fall below the largest distance somewhere in the cases above.
@@ -91,18 +91,18 @@ def either_end(shape, most, weight, times, add_remove):
 
 def first_states(shape, most, weight, times, add_remove):
     """Takes the first omega, not the largest."""
-    kept = shape[: min(most or len(shape), len(shape))] if add_remove else shape
-    return found(kept, None, weight, times, add_remove)
+    part = shape[: min(most or len(shape), len(shape))] if add_remove else shape
+    return compute(part, None, weight, times, add_remove)
 
 
 def root_of_persons(shape, most, weight, times, add_remove):
     """sqrt(L) in the place of L."""
-    return found(shape, most, weight, 1, add_remove) * math.sqrt(times)
+    return compute(shape, most, weight, 1, add_remove) * math.sqrt(times)
 
 
 def removal_without_counts(shape, most, weight, times, add_remove):
     """Adding a trajectory changes return sums by R/2, and the count is forgotten."""
-    return found(shape, most, 1e-9 if add_remove else weight, times, add_remove)
+    return compute(shape, most, 1e-9 if add_remove else weight, times, add_remove)
 
 
 MISTAKES = [
@@ -120,7 +120,7 @@ def test_planted_mistakes_are_caught(mistake):
     cases = [(shape, most, weight, 1, rule) for shape, most, weight, rule in CASES] + PERSONS
     assert any(
         mistake(shape, most, weight, times, rule)
-        < tried(shape, most, weight, times, rule) * (1 - 1e-9)
+        < search(shape, most, weight, times, rule) * (1 - 1e-9)
         for shape, most, weight, times, rule in cases
     )
 
@@ -132,8 +132,8 @@ def test_ten_million_states(most):
     generator = np.random.default_rng(1)
     shape = 10.0 ** generator.uniform(-3, 0, 10_000_000 if most is None else 1_000_000)
     value = sensitivity(shape, most_states=most, count_weight=ROOT)
-    kept = np.sort(shape)[::-1][: 2 * (most or len(shape))]
-    exact = math.sqrt(math.fsum(kept**2))
+    largest = np.sort(shape)[::-1][: 2 * (most or len(shape))]
+    exact = math.sqrt(math.fsum(largest**2))
     assert exact <= value <= exact * (1 + 1e-8)
 
 
@@ -154,7 +154,7 @@ def test_the_count_weight():
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
 def test_invalid_count_weights_are_refused(wrong):
-    described = study(2, mechanism={"name": "dp-ssp", "calibration": "exact"})
-    terms = resolve(described, declared_size(described))
+    study = make_study(2, mechanism={"name": "dp-ssp", "calibration": "exact"})
+    terms = resolve(study, declared_size(study))
     with pytest.raises((StudyError, ArithmeticError)):  # before any charge
         Ssp(dataclasses.replace(terms, count_weight=wrong))

@@ -1,4 +1,4 @@
-"""Stages: what each adds up, how far neighbours differ, what it may choose, what it spends."""
+"""Stages: the sums of each, the distance of neighbours, what it may choose and spends."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ from oracles import audits
 from oracles import limits as usual
 from oracles import stages as slow
 from oracles.refusals import refused
-from oracles.studies import release_anyway, study
+from oracles.studies import make_study, release_anyway
 from privalue.core import MECHANISMS, Contributions, draw
 from privalue.core.mechanisms import StatisticsNoise, stage_alphas
 from privalue.simulation import SeededForExperimentsOnly
@@ -26,14 +26,14 @@ BOUNDS = {**SSP, "stages": ["bounds"]}
 SHARES = {"bounds": 0.5}
 
 
-def limits(**changes):
+def make_limits(**changes):
     here = {"keys": 2, "return_bounds": (-1.0, 7.0), "max_states_per_trajectory": 2, "levels": 12}
-    return usual.limits(**{**here, **changes})
+    return usual.make_limits(**{**here, **changes})
 
 
-def gathered(held, *units):
+def gather(limits, *units):
     """The statistics of units: lists of trajectories, each a list of (key, reward)."""
-    contributions = Contributions(held)
+    contributions = Contributions(limits)
     rows = [
         (u, t, i, key, reward)
         for u, unit in enumerate(units)
@@ -52,17 +52,17 @@ def gathered(held, *units):
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 7.0), (-3.0, -1.0), (2.0, 3.0), (-9.0, 0.1)])
 @pytest.mark.parametrize("levels", [1, 2, 5, 12])
 def test_intervals_grow_from_the_reference_to_the_whole_range(bounds, levels):
-    held = limits(return_bounds=bounds, levels=levels)
+    limits = make_limits(return_bounds=bounds, levels=levels)
     low, high = bounds
-    intervals = [held.clamping_interval(level) for level in range(levels)]
+    intervals = [limits.clamping_interval(level) for level in range(levels)]
     assert intervals[-1] == (0, 2**30)
     for (a, b), (outer_a, outer_b) in itertools.pairwise(intervals):
-        assert outer_a <= a <= held.centre_step <= b <= outer_b
+        assert outer_a <= a <= limits.centre_step <= b <= outer_b
     for a, b in intervals:
         assert a % 2 == b % 2 == 0 <= a < b <= 2**30  # so that the middle is a whole step
     zero = min(max(0.0, low), high)
-    assert low + held.centre_step * (high - low) / 2**30 == pytest.approx(zero, abs=1e-8)
-    assert held.smallest_radius << levels - 1 < 2**31  # not much too wide
+    assert low + limits.centre_step * (high - low) / 2**30 == pytest.approx(zero, abs=1e-8)
+    assert limits.smallest_radius << levels - 1 < 2**31  # not much too wide
 
 
 # Sensitivities, by every pair of neighbours there is
@@ -76,8 +76,8 @@ UNITS = [
 ]
 
 
-def held_to(keys, most_keys, most_trajectories, add_remove, **changes):
-    return limits(
+def limits_of_unit(keys, most_keys, most_trajectories, add_remove, **changes):
+    return make_limits(
         keys=keys,
         max_states_per_trajectory=most_keys,
         max_trajectories_per_person=most_trajectories,
@@ -90,27 +90,27 @@ def held_to(keys, most_keys, most_trajectories, add_remove, **changes):
 @pytest.mark.parametrize("case", UNITS)
 def test_no_neighbours_are_further_apart_in_bounds(case):
     keys, most_keys, most_trajectories, add_remove = case
-    held = held_to(*case, levels=3)
-    intervals = [held.clamping_interval(level) for level in range(3)]
-    units = list(slow.units(keys, most_keys, most_trajectories, (held.centre_step, 2**30)))
-    found = slow.furthest((slow.histogram(u, intervals) for u in units), add_remove=add_remove)
-    mechanism = staged(held)
+    limits = limits_of_unit(*case, levels=3)
+    intervals = [limits.clamping_interval(level) for level in range(3)]
+    units = list(slow.units(keys, most_keys, most_trajectories, (limits.centre_step, 2**30)))
+    furthest = slow.furthest((slow.histogram(u, intervals) for u in units), add_remove=add_remove)
+    mechanism = make_mechanism(limits)
     delta = mechanism.bounds_sigma / mechanism.stages["bounds"]
-    assert found <= delta <= found * (1 + 1e-12)
+    assert furthest <= delta <= furthest * (1 + 1e-12)
     assert delta == pytest.approx(most_trajectories * (1 if add_remove else 2**0.5))
     if not add_remove:  # planted: 1 for sqrt(2)
         assert slow.furthest(slow.histogram(u, intervals) for u in units) > most_trajectories * 1.2
 
 
-def staged(held, *, level=None):
+def make_mechanism(limits, *, level=None):
     """A mechanism whose rule chooses this level."""
-    described = study(
-        held.keys, privacy={"epsilon": 1.0, "delta": 1e-3}, mechanism=BOUNDS, returns=(0.0, 1.0)
+    study = make_study(
+        limits.keys, privacy={"epsilon": 1.0, "delta": 1e-3}, mechanism=BOUNDS, returns=(0.0, 1.0)
     )
-    terms = resolve(described, declared_size(described))
-    chosen = held.levels - 1 if level is None else level
-    rules = SimpleNamespace(name="fixed", choose_level=lambda histogram, deviation: chosen)
-    terms = dataclasses.replace(terms, limits=held, shares=SHARES, rules=rules)
+    terms = resolve(study, declared_size(study))
+    level = limits.levels - 1 if level is None else level
+    rules = SimpleNamespace(name="fixed", choose_level=lambda histogram, deviation: level)
+    terms = dataclasses.replace(terms, limits=limits, shares=SHARES, rules=rules)
     return MECHANISMS[terms.mechanism](terms)
 
 
@@ -119,23 +119,23 @@ def staged(held, *, level=None):
 def test_no_neighbours_are_further_apart_in_values(case, level):
     """For the interval of every level; returns of 0 and 7, far outside of the small ones."""
     keys, most_keys, most_trajectories, add_remove = case
-    held = held_to(*case)
-    mechanism = staged(held, level=level)
+    limits = limits_of_unit(*case)
+    mechanism = make_mechanism(limits, level=level)
     noise, weight = mechanism.noise_after({"bounds": None}), mechanism.terms.count_weight
     units = list(slow.units(keys, most_keys, most_trajectories, (0, 2**30)))
-    interval = held.clamping_interval(level)
-    found = slow.furthest(
+    interval = limits.clamping_interval(level)
+    furthest = slow.furthest(
         (slow.values(u, keys, interval, weight) for u in units), add_remove=add_remove
     )
     allowed = math.sqrt(noise.squared_sensitivity)
-    assert found <= allowed * (1 + 1e-12)
-    assert found >= allowed * (1 - 1e-9)
+    assert furthest <= allowed * (1 + 1e-12)
+    assert furthest >= allowed * (1 - 1e-9)
     a, b = interval
     alpha = mechanism.stages["values"]
     assert float(noise.step_noise[0]) >= alpha * allowed * (b - a)  # what is drawn, in grid steps
-    if add_remove and a + b != 2 * held.centre_step:
+    if add_remove and a + b != 2 * limits.centre_step:
         # planted: counted from the reference, and not from the middle of the interval
-        wrong = (slow.values(u, keys, interval, weight, held.centre_step) for u in units)
+        wrong = (slow.values(u, keys, interval, weight, limits.centre_step) for u in units)
         assert slow.furthest(wrong, add_remove=True) > 1.01 * allowed
 
 
@@ -143,22 +143,22 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
 
 
 def test_each_stage_gets_what_its_page_says():
-    held = limits(max_states_per_trajectory=1, reward_bounds=(-0.5, 7.0))
-    statistics = gathered(held, [[(0, 0.001), (1, -2.0)]], [[(1, 6.0)]], [[(1, -0.25)]])
-    mechanism = staged(held)
+    limits = make_limits(max_states_per_trajectory=1, reward_bounds=(-0.5, 7.0))
+    statistics = gather(limits, [[(0, 0.001), (1, -2.0)]], [[(1, 6.0)]], [[(1, -0.25)]])
+    mechanism = make_mechanism(limits)
     steps = [0.001 - 0.5, 6.0, -0.25]
     levels = [
-        next(j for j in range(12) if abs(x) * 2**30 / 8 <= held.smallest_radius << j) for x in steps
+        next(j for j in range(12) if abs(x) * 2**27 <= limits.smallest_radius << j) for x in steps
     ]
-    found = mechanism.perturb(statistics, "bounds", {}).center
-    assert found.tolist() == [levels.count(j) for j in range(12)]
+    histogram = mechanism.perturb(statistics, "bounds", {}).center
+    assert histogram.tolist() == [levels.count(j) for j in range(12)]
     for level in range(12):
-        mechanism, bins = staged(held, level=level), np.zeros(12)
-        released = {"bounds": bins}
-        a, b = held.clamping_interval(level)
+        mechanism, bins = make_mechanism(limits, level=level), np.zeros(12)
+        numbers = {"bounds": bins}
+        a, b = limits.clamping_interval(level)
         grid = [round((x + 1) * 2**30 / 8) for x in steps]
         inside = [min(max(x, a), b) - (a + b) // 2 for x in grid]
-        center = mechanism.perturb(statistics, "values", released).center
+        center = mechanism.perturb(statistics, "values", numbers).center
         assert center.tolist() == [inside[0], inside[1] + inside[2], 1, 2]
 
 
@@ -169,7 +169,7 @@ def test_each_stage_gets_what_its_page_says():
 @pytest.mark.parametrize("alpha", [0.3, 2.8469, 4.2247, 1e6 / 7])
 def test_stages_spend_what_there_is_and_no_more(shares, alpha):
     alphas = stage_alphas(alpha, shares)
-    spent = sum(1 / Fraction(each) ** 2 for each in alphas.values())
+    spent = sum(1 / Fraction(part) ** 2 for part in alphas.values())
     whole = 1 / Fraction(alpha) ** 2
     assert whole * (1 - Fraction(1, 10**13)) <= spent <= whole
     assert list(alphas) == [name for name in SHARES if name in shares] + ["values"]
@@ -177,7 +177,7 @@ def test_stages_spend_what_there_is_and_no_more(shares, alpha):
         assert alphas == {"values": alpha}
     # planted: a share that is not charged
     forgotten = {**alphas, "values": alpha, "bounds": alphas.get("bounds", 10 * alpha)}
-    assert sum(1 / Fraction(each) ** 2 for each in forgotten.values()) > whole
+    assert sum(1 / Fraction(part) ** 2 for part in forgotten.values()) > whole
 
 
 @pytest.mark.parametrize("shares", [{"bounds": 1.0}, {"bounds": -0.1}, {"other": 0.1}])
@@ -202,19 +202,19 @@ def distance_in_stages(mechanism, here, there):
 
 def test_a_pair_that_differs_in_every_stage_is_within_the_promise(monkeypatch):
     """And is not where a share is not charged: the planted mistake."""
-    held = limits(reward_bounds=(-1.0, 6.0))
-    here, there = (gathered(held, unit) for unit in FAR_APART)
-    mechanism = staged(held)
+    limits = make_limits(reward_bounds=(-1.0, 6.0))
+    here, there = (gather(limits, unit) for unit in FAR_APART)
+    mechanism = make_mechanism(limits)
     allowed = 1 / mechanism.calibration.alpha
-    found = distance_in_stages(mechanism, here, there)
-    assert 0.5 * allowed < found <= allowed
+    distance = distance_in_stages(mechanism, here, there)
+    assert 0.5 * allowed < distance <= allowed
     monkeypatch.setitem(mechanism.stages, "values", mechanism.calibration.alpha)
-    uncharged = StatisticsNoise(mechanism.terms, mechanism.calibration.alpha, held.levels - 1)
+    uncharged = StatisticsNoise(mechanism.terms, mechanism.calibration.alpha, limits.levels - 1)
     monkeypatch.setattr(mechanism, "noise", uncharged)
     assert distance_in_stages(mechanism, here, there) > 1.05 * allowed
 
 
-STAGED_STUDY = study(
+STAGED_STUDY = make_study(
     2,
     discount=1.0,
     returns=(0.0, 1.0),
@@ -244,7 +244,7 @@ def test_an_audit_rejects_a_share_that_is_not_charged(monkeypatch):
 # Choices
 
 
-def drawn(mechanism, statistics, seed=3):
+def draw_stages(mechanism, statistics, seed=3):
     return draw(mechanism, statistics, SeededForExperimentsOnly(seed))
 
 
@@ -252,55 +252,55 @@ def drawn(mechanism, statistics, seed=3):
     "level", [-1, 12, 2.5, math.nan, "3", None, [1], 10**30, np.array([1, 2])], ids=str
 )
 def test_an_invalid_bound_is_not_used(level):
-    held = limits()
-    mechanism = staged(held)
+    limits = make_limits()
+    mechanism = make_mechanism(limits)
     mechanism.rules = SimpleNamespace(choose_level=lambda *_: level)
-    statistics = gathered(held, [[(0, 1.0)]])
-    found = drawn(mechanism, statistics)
-    deviations = mechanism.perturb(statistics, "values", found).deviations
+    statistics = gather(limits, [[(0, 1.0)]])
+    numbers = draw_stages(mechanism, statistics)
+    deviations = mechanism.perturb(statistics, "values", numbers).deviations
     assert deviations == pytest.approx(mechanism.noise_after({}).deviations)
-    assert mechanism.noise_after(found) is mechanism.noise
+    assert mechanism.noise_after(numbers) is mechanism.noise
 
 
 def test_a_rule_that_fails_chooses_nothing():
     def fails(*_):
         raise ZeroDivisionError
 
-    held = limits()
-    mechanism = staged(held)
+    limits = make_limits()
+    mechanism = make_mechanism(limits)
     mechanism.rules = SimpleNamespace(choose_level=fails)
-    found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
-    assert mechanism.noise_after(found) is mechanism.noise
-    assert list(found) == ["bounds", "values"]
+    numbers = draw_stages(mechanism, gather(limits, [[(0, 1.0)]]))
+    assert mechanism.noise_after(numbers) is mechanism.noise
+    assert list(numbers) == ["bounds", "values"]
 
 
 def test_a_rule_sees_released_numbers_and_nothing_else():
     """Its arguments are the noisy histogram, read-only, and the public scale of its noise."""
-    held, seen = limits(), []
+    limits, calls = make_limits(), []
 
     def choose(histogram, deviation):
-        seen.append((histogram, deviation))
+        calls.append((histogram, deviation))
         return 11
 
-    mechanism = staged(held)
+    mechanism = make_mechanism(limits)
     mechanism.rules = SimpleNamespace(choose_level=choose)
-    found = drawn(mechanism, gathered(held, [[(0, 1.0)]]))
-    ((histogram, deviation),) = seen
-    assert histogram is found["bounds"]
+    numbers = draw_stages(mechanism, gather(limits, [[(0, 1.0)]]))
+    ((histogram, deviation),) = calls
+    assert histogram is numbers["bounds"]
     assert not histogram.flags.writeable
     assert deviation == mechanism.bounds_sigma
 
 
-def test_nothing_of_a_candidate_that_was_not_chosen_leaves():
+def test_candidates_that_are_not_chosen_do_not_affect_a_release():
     """Returns that differ beyond the bound that is chosen give the same release, to the bit."""
-    held = limits(return_bounds=(0.0, 8.0))
-    one = gathered(held, [[(0, 3.9), (1, 1.0)]])  # 4.9 at key 0, 1.0 at key 1
-    other = gathered(held, [[(0, 3.4), (1, 1.5)]])
-    a, b = (drawn(staged(held, level=2), each) for each in (one, other))
+    limits = make_limits(return_bounds=(0.0, 8.0))
+    one = gather(limits, [[(0, 3.9), (1, 1.0)]])  # 4.9 at key 0, 1.0 at key 1
+    other = gather(limits, [[(0, 3.4), (1, 1.5)]])
+    a, b = (draw_stages(make_mechanism(limits, level=2), data) for data in (one, other))
     assert not np.array_equal(one.return_steps, other.return_steps)
     assert np.array_equal(a["values"], b["values"])
     # at a bound that both reach they differ
-    a, b = (drawn(staged(held, level=11), each) for each in (one, other))
+    a, b = (draw_stages(make_mechanism(limits, level=11), data) for data in (one, other))
     assert not np.array_equal(a["values"], b["values"])
 
 
@@ -319,16 +319,16 @@ def chain(count, states=6):
 CHAIN = chain(3000)
 
 
-def released(stages, *, seed=5, data=CHAIN, **sections):
-    described = study(6, discount=0.99, mechanism={**SSP, "stages": stages}, **sections)
-    return release_anyway(described, data, entropy=SeededForExperimentsOnly(seed))
+def release_chain(stages, *, seed=5, data=CHAIN, **sections):
+    study = make_study(6, discount=0.99, mechanism={**SSP, "stages": stages}, **sections)
+    return release_anyway(study, data, entropy=SeededForExperimentsOnly(seed))
 
 
 @pytest.mark.parametrize("stages", ["one", ["bounds"]], ids=str)
 def test_a_release_says_what_its_stages_did(stages):
-    release = released(stages)
-    asked = [] if stages == "one" else stages
-    assert [stage.name for stage in release.stages] == [*asked, "values"]
+    release = release_chain(stages)
+    first = [] if stages == "one" else stages
+    assert [stage.name for stage in release.stages] == [*first, "values"]
     spent = sum(1 / Fraction(stage.alpha) ** 2 for stage in release.stages)
     assert spent <= 1 / Fraction(release.noise.alpha) ** 2
     assert release.gaussian_mu == pytest.approx(
@@ -346,19 +346,19 @@ def test_a_release_says_what_its_stages_did(stages):
 
 def test_a_bound_is_chosen_and_makes_values_better():
     """Rewards from 0 to 1 imply returns of at most 100; none is above 1."""
-    loose, bounded = released("one"), released(["bounds"])
-    chosen = bounded.stages[0].chosen
-    assert chosen.low == 0
-    assert 1 <= chosen.high < 4
-    assert chosen.beyond.low <= chosen.beyond.value <= chosen.beyond.high < 0.1
+    loose, bounded = release_chain("one"), release_chain(["bounds"])
+    bound = bounded.stages[0].chosen
+    assert bound.low == 0
+    assert 1 <= bound.high < 4
+    assert bound.beyond.low <= bound.beyond.value <= bound.beyond.high < 0.1
     truth = [0.99 ** (5 - s) for s in range(6)]
     errors = [
-        max(abs(v.value - f) for v, f in zip(each.values, truth, strict=True))
-        for each in (loose, bounded)
+        max(abs(v.value - f) for v, f in zip(release.values, truth, strict=True))
+        for release in (loose, bounded)
     ]
     assert errors[1] < 0.1 < errors[0]
     for entry, value in zip(bounded.values, truth, strict=True):
-        assert chosen.low <= entry.low <= entry.high <= chosen.high
+        assert bound.low <= entry.low <= entry.high <= bound.high
         assert entry.total_band_low <= value <= entry.total_band_high
 
 

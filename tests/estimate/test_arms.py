@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles import studies
 from oracles.estimates import estimate, noisy_statistics
 from oracles.refusals import refused
-from oracles.studies import study
 from privalue.report import describe
 from privalue.study import design
 
@@ -18,7 +18,7 @@ SEED = 20261116  # of worlds that nothing was tuned on
 def make_study(states=3, arms=2, **sections):
     labels = ["control", "treated", "other"][:arms]
     mechanism = {**SSP, **sections.pop("mechanism", {})}
-    return study(
+    return studies.make_study(
         states, mechanism=mechanism, arms={"labels": labels}, returns=(0.0, 1.0), **sections
     )
 
@@ -32,9 +32,9 @@ def people(count, gap=0.3):
         yield [(int(rng.integers(2)), 0.0, label), (2, end, label)]
 
 
-def release_of(chosen, count=4000):
+def release_of(study, count=4000):
     return pv.release(
-        chosen, list(people(count)), entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
+        study, list(people(count)), entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
     )
 
 
@@ -60,11 +60,11 @@ def test_half_widths_are_summed_where_a_person_may_be_in_both_arms():
         ("one of each", {"person": "alone"}, {}),
         ("unit", {"person": "alone", "trajectory": "trajectory"}, both),
     ):
-        chosen = make_study(data=data, privacy=privacy)
+        study = make_study(data=data, privacy=privacy)
         release = pv.release(
-            chosen, rows, entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
+            study, rows, entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
         )
-        assert chosen.arms_are_independent == (name != "persons in the data")
+        assert study.arms_are_independent == (name != "persons in the data")
         widths[name] = release.differences.total_high - release.differences.total_low
         again = pv.refit(release)
         assert again.differences == release.differences
@@ -90,8 +90,8 @@ def test_differences_are_from_the_first_arm():
 def test_the_interval_of_a_difference_covers_often_enough(level):
     """1,500 draws of noise at fixed statistics, thin and thick: no fewer than the level's share."""
     rng, draws, states = np.random.default_rng(SEED), 1500, 4
-    chosen = make_study(states, mechanism={"shrinkage": False}, report={"level": level})
-    built = design(chosen)
+    study = make_study(states, mechanism={"shrinkage": False}, report={"level": level})
+    built = design(study)
     counts = np.array([30.0, 300.0, 5.0, 80.0, 60.0, 900.0, 0.0, 12.0])
     means = np.array([0.2, 0.9, 0.5, 0.0, 0.6, 0.95, 0.5, 1.0])
     noise = np.full(8, 9.0)
@@ -109,9 +109,9 @@ def test_the_interval_of_a_difference_covers_often_enough(level):
         estimates = estimate(noisy, built, unvisited=0.0, shrinkage=False, level=level, arms=2)
         differences = estimates.differences
         hits += (differences["total_low"] <= truth) & (truth <= differences["total_high"])
-    counted = [0, 1, 3]  # nobody visits the other one in the second arm: it has no value
+    visited = [0, 1, 3]  # nobody visits the other one in the second arm: it has no value
     allowed = level - 6 * np.sqrt(level * (1 - level) / draws)
-    assert (hits[counted] / draws >= allowed).all()
+    assert (hits[visited] / draws >= allowed).all()
 
 
 def test_arms_are_shrunk_by_themselves():
@@ -156,21 +156,21 @@ def test_a_refit_has_arms_too():
 def test_features_to_shrink_towards_apply_to_each_arm():
     """As if each arm were alone: the same sums and counts give the same values."""
     phi = np.column_stack([np.ones(10), np.linspace(0, 1, 10)])
-    chosen = make_study(10, features={"kind": "matrix", "matrix": phi, "shrink": True})
+    study = make_study(10, features={"kind": "matrix", "matrix": phi, "shrink": True})
     rng = np.random.default_rng(SEED)
     counts, noise = rng.uniform(5, 40, 20), np.full(20, 4.0)
     sums = counts * rng.uniform(-0.5, 0.5, 20)
     numbers = {"sums": sums, "counts": counts, "sum_noise": noise, "count_noise": noise}
     noisy = noisy_statistics(return_bounds=(0.0, 1.0), **numbers)
 
-    def values(part, chosen):
-        options = {"features": chosen.shrink_targets, "arms": chosen.arm_count}
-        return estimate(noisy[part], design(chosen), unvisited=0.0, **options).values
+    def values(part, study):
+        options = {"features": study.shrink_targets, "arms": study.arm_count}
+        return estimate(noisy[part], design(study), unvisited=0.0, **options).values
 
-    alone = chosen.replace(arms=None)
+    alone = study.replace(arms=None)
     halves = [values(slice(0, 10), alone), values(slice(10, 20), alone)]
-    # What all states together speak against is told apart by their number: compare what is inside.
-    assert values(slice(0, 20), chosen) == pytest.approx(np.concatenate(halves), abs=0.02)
+    # The posterior of all states together depends on their number: compare to a tolerance.
+    assert values(slice(0, 20), study) == pytest.approx(np.concatenate(halves), abs=0.02)
 
 
 def test_around_shrunk_values_a_difference_would_not_be_covered():
@@ -191,8 +191,8 @@ def test_around_shrunk_values_a_difference_would_not_be_covered():
         estimates = estimate(noisy, built, unvisited=0.0, arms=2)
         differences = estimates.differences
         hits += differences["total_low"][0] <= truth <= differences["total_high"][0]
-        vars(estimates.made.ratios)["divide"] = lambda _, values=estimates.values: values
-        ends = estimates.made.differences()  # around shrunk values
+        vars(estimates.source.ratios)["divide"] = lambda _, values=estimates.values: values
+        ends = estimates.source.differences()  # around shrunk values
         planted += ends["total_low"][0] <= truth <= ends["total_high"][0]
     assert hits >= 0.93 * draws
     assert planted < hits - 0.04 * draws

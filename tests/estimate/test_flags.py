@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from oracles import studies
 from oracles.states import agree, literal_flags
-from oracles.studies import release_anyway, study
+from oracles.studies import release_anyway
 from privalue.estimate import flags
 
 LABELS = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
@@ -18,7 +19,7 @@ def people(count=400):
 
 
 def make_study(mechanism="dp-ssp", **sections):
-    return study(
+    return studies.make_study(
         len(LABELS),
         returns=(0.0, 1.0),
         privacy={"delta": 1e-5},
@@ -41,9 +42,9 @@ STUDIES = {
 }
 
 
-def disagreements(chosen, seed):
-    release = release_anyway(chosen, people(), entropy=pv.SeededForExperimentsOnly(seed))
-    twin = literal_flags(release, chosen)
+def disagreements(study, seed):
+    release = release_anyway(study, people(), entropy=pv.SeededForExperimentsOnly(seed))
+    twin = literal_flags(release, study)
     return [row.state for row, own in zip(release, twin, strict=True) if not agree(row.flags, own)]
 
 
@@ -63,10 +64,10 @@ def test_a_value_that_is_mostly_borrowed_from_other_states_is_flagged():
     rng = np.random.default_rng(5)
     many = [[(str(at), float(rng.random() < 0.5))] for at in range(7) for _ in range(900)]
     few = [[("7", float(rng.random() < 0.5))] for _ in range(60)]
-    chosen = pv.Study(
+    study = pv.Study(
         states=8, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-5, unit="trajectory"
     )
-    release = pv.release(chosen, [*many, *few], seed=2)
+    release = pv.release(study, [*many, *few], seed=2)
     assert flags.WORDS["flags"]["borrowed"] in release["7"].flags
     assert not release["7"].supported
     assert flags.WORDS["flags"]["unclear"] not in release["7"].flags

@@ -1,5 +1,6 @@
 """One greedy step on noisy action values: its rule, a literal twin, and what it never does."""
 
+from statistics import NormalDist
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,6 @@ import pytest
 
 from privalue.estimate import Ratios, shrink
 from privalue.estimate.improvements import CAUTION, SAMPLING, greedy_step
-from privalue.estimate.ratios import detection_threshold
 
 BOUNDS = (0.0, 1.0)
 
@@ -42,13 +42,13 @@ def step_of(ratios, states, *, only=False, level=0.95, cluster_size=1):
 
 def literal_policy(ratios, states, step, *, only):
     """The rule in plain Python, pair by pair."""
-    policy = []
+    policy, threshold = [], NormalDist().inv_cdf(0.95 ** (1 / len(states)))
     for state in range(max(states) + 1):
         keys = [k for k in range(len(states)) if states[k] == state]
         competing = [
             k
             for k in keys
-            if ratios.counts[k] > detection_threshold(0.95, len(states)) * ratios.count_noise[k]
+            if ratios.counts[k] > threshold * ratios.count_noise[k]
             and (step.low[k] > 0 if only else step.advantage[k] > 0)
         ]
         if competing:
@@ -57,10 +57,10 @@ def literal_policy(ratios, states, step, *, only):
             )
             policy += [1.0 if k == best else 0.0 for k in keys]
             continue
-        counted = [max(ratios.counts[k], 0.0) for k in keys]
+        counts = [max(ratios.counts[k], 0.0) for k in keys]
         noise = sum(ratios.count_noise[k] ** 2 for k in keys) ** 0.5
-        if sum(ratios.counts[k] for k in keys) > detection_threshold(0.95, len(states)) * noise:
-            policy += [n / sum(counted) for n in counted]
+        if sum(ratios.counts[k] for k in keys) > threshold * noise:
+            policy += [n / sum(counts) for n in counts]
         else:
             policy += [1 / len(keys)] * len(keys)
     return policy
@@ -83,14 +83,14 @@ def test_the_policy_is_that_of_the_literal_twin(only):
         assert mean == pytest.approx(np.zeros(6), abs=1e-12)
 
 
-def test_an_action_that_hardly_anybody_took_is_never_chosen():
+def test_a_rarely_taken_action_is_never_chosen():
     """However large its noisy value is."""
     step = step_of(ratios_of([0.4, 0.3, 1.0], [5000, 5000, 3]), [0, 0, 0])
     assert step.probability.tolist() == [1.0, 0.0, 0.0]
     assert step.clear.tolist() == [True, True, False]
 
 
-def test_where_nobody_was_all_allowed_actions_are_equally_likely():
+def test_in_unvisited_states_all_allowed_actions_are_equally_likely():
     step = step_of(ratios_of([0.5] * 5, [0, 0, 0, 9000, 9000]), [0, 0, 0, 1, 1])
     assert step.probability[:3] == pytest.approx([1 / 3] * 3)
     assert step.visited.tolist() == [False, True]
@@ -123,7 +123,7 @@ def test_equal_actions_seldom_look_clearly_different():
     assert moves_of_equal_actions(only=True, spoiled=True) > 0.5
 
 
-def test_a_person_s_many_trajectories_count_less():
+def test_many_trajectories_of_a_person_count_less():
     ratios, states = ratios_of([0.4, 0.6], [900, 900]), [0, 0]
     one, many = (step_of(ratios, states, cluster_size=cluster_size) for cluster_size in (1, 25))
     assert many.low[1] < one.low[1]
@@ -150,7 +150,7 @@ def posterior(ratios, states, actions=None):
     return shrink(ratios, 0.5, states=states, effects=effects, sampling=SAMPLING)
 
 
-def test_drawn_towards_their_state_actions_are_told_apart_better():
+def test_shrinkage_towards_their_state_distinguishes_actions_better():
     """Towards the mean of everything a rare action of a bad state looks good."""
     rng = np.random.default_rng(6)
     common, own = [], []
@@ -175,7 +175,7 @@ def squared_errors(effect, rng):
     return np.mean(np.square(visited)), np.mean(np.square(unknown))
 
 
-def test_what_an_action_does_everywhere_is_learnt_from_all_states():
+def test_effects_of_actions_are_estimated_from_all_states():
     visited, unknown = squared_errors(0.05, np.random.default_rng(9))
     assert visited < 0.75 * unknown
     # Where actions have nothing in common, it costs next to nothing to have asked.

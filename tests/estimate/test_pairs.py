@@ -10,7 +10,7 @@ from scipy import stats
 
 import privalue as pv
 from oracles.estimates import estimate, noisy_statistics
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.core import Design
 from privalue.study import aggregation
 
@@ -22,7 +22,7 @@ RARE = 1e-9
 
 def of_states(sums, counts, noise, *, most=9, cluster_size=1, level=0.95, actions=2):
     """V of made-up statistics: one state for each repetition, two actions each."""
-    pairs = study(len(sums) // actions, mechanism=SSP, actions={"count": actions}).pairs
+    pairs = make_study(len(sums) // actions, mechanism=SSP, actions={"count": actions}).pairs
     noisy = noisy_statistics(
         return_bounds=(0.0, 1.0),
         sums=sums,
@@ -109,7 +109,7 @@ def exact(again):
 @pytest.mark.parametrize("again", [0.0, 0.5])
 def test_v_is_the_mean_over_first_visits_of_pairs(again):
     """With revisits this is not V^b: .714 in place of .667. Without any it is V^b exactly."""
-    chosen = study(
+    study = make_study(
         1,
         discount=1.0,
         returns=(0.0, 1.0),
@@ -120,7 +120,7 @@ def test_v_is_the_mean_over_first_visits_of_pairs(again):
     )
     people = 20_000
     release = pv.release(
-        chosen, revisits(again, people, SEED), entropy=pv.SeededForExperimentsOnly(4)
+        study, revisits(again, people, SEED), entropy=pv.SeededForExperimentsOnly(4)
     )
     q, value, mean = exact(again)
     assert release.value == pytest.approx(q, abs=0.03)
@@ -173,7 +173,7 @@ def test_q_is_that_of_dynamic_programming(most):
     """Also where only the first H pairs of a trajectory count: that is a stopping rule."""
     world = decisions(SEED)
     truth = solve(*world, 0.9)
-    chosen = study(
+    study = make_study(
         5,
         returns=(0.0, 10.0),
         privacy={"epsilon": 20.0, "delta": 1e-6}
@@ -182,7 +182,7 @@ def test_q_is_that_of_dynamic_programming(most):
         actions={"count": 3},
     )
     rows = follow(*world, 60_000, SEED + 2)
-    release = pv.release(chosen, rows, entropy=pv.SeededForExperimentsOnly(5))
+    release = pv.release(study, rows, entropy=pv.SeededForExperimentsOnly(5))
     assert release.value == pytest.approx(truth.ravel(), abs=0.12)
     covered = (release.total_low <= truth.ravel()) & (truth.ravel() <= release.total_high)
     assert covered.all()

@@ -179,10 +179,11 @@ def test_the_same_people_have_the_sum_of_all_costs(sites):
     assert pooled.privacy.epsilon > 1.5 * sites[0].privacy.epsilon
     assert pooled.gaussian_mu >= 3**0.5 * sites[0].gaussian_mu
     assert pooled.releases_per_person == 3
+    nested = pv.pool([pv.pool(sites[:2], same_people=True), sites[2]])
+    assert (nested.privacy, nested.releases_per_person) == (pooled.privacy, 3)
     apart = pv.pool(sites)
     assert (pooled.total_high - pooled.total_low > 1.1 * (apart.total_high - apart.total_low)).all()
-    refitted = pv.refit(pooled)
-    assert np.allclose(refitted.total_high, pooled.total_high)
+    assert np.allclose(pv.refit(pooled).total_high, pooled.total_high)
 
 
 def test_gains_of_the_same_people_are_no_clearer_for_being_counted_twice():
@@ -311,12 +312,12 @@ def test_a_ridge_follows_from_all_people_together():
 @pytest.mark.parametrize(
     ("section", "key"), [("weights", "file"), ("features", "file"), ("features", "kind")]
 )
-def test_no_file_that_somebodys_release_names_is_opened(sites, section, key, tmp_path):
+def test_no_file_named_in_a_foreign_release_is_opened(sites, section, key, tmp_path):
     """A release may come from anybody: a path in it, listed as a side file or not, is refused."""
     secret = tmp_path / "secret.csv"
     secret.write_text("state,weight\npatient 17,1\n")
-    named = str(secret) if key == "file" else "matrix"
-    study = {**sites[0].study, section: {**sites[0].study[section], key: named}}
+    reference = str(secret) if key == "file" else "matrix"
+    study = {**sites[0].study, section: {**sites[0].study[section], key: reference}}
     hostile = sites[0].model_copy(update={"study": study})
     for use in (lambda: pv.pool([hostile, sites[1]]), lambda: pv.refit(hostile, level=0.9)):
         with refused("description-without-file") as error:

@@ -173,7 +173,7 @@ def test_each_part_of_the_rule_lowers_an_error(name, planted, values, worse, mon
     [(4, 60.0, 3.3), (50, 250.0, 3.6)],
     ids=["moved into a band", "taken for one that may be anywhere"],
 )
-def test_a_thin_state_that_is_off_by_chance_is_not_let_go(states, visits, off):
+def test_a_thin_state_that_deviates_by_chance_is_still_shrunk(states, visits, off):
     """Of thousands of states a few are off by so many standard deviations; all are alike here."""
     n = np.array([visits, *np.geomspace(2000, 80_000, states - 1)])
     noise, by_chance = np.full(states, 20.0), np.zeros(states)
@@ -217,7 +217,7 @@ def test_without_visits_values_stay_within_the_bounds():
 
 
 def test_taus_one_by_one_give_the_same_values_as_together(monkeypatch):
-    """As with many states, for which there is no room for all of them at once."""
+    """As with so many states that they are not computed all at once."""
     generator = np.random.default_rng(6)
     noisy = ratios(generator.random(300), np.full(300, 900.0), 40.0, generator)
     together = shrink(noisy, 0.0)
@@ -231,7 +231,7 @@ def test_taus_one_by_one_give_the_same_values_as_together(monkeypatch):
 @pytest.mark.parametrize("states", [1, 2, 5, 40])
 @pytest.mark.parametrize("visits", [-300.0, 0.0, 60.0, 1e12])
 def test_no_noise_makes_shrinkage_fail(visits, states, size):
-    """A release that is paid for is published: no, all negative or equal counts, any units."""
+    """A charged release is published: no, all negative or equal counts, any units."""
     noisy = Ratios(
         sums=np.full(states, -0.2 * visits * size),
         counts=np.full(states, visits * size),
@@ -255,11 +255,11 @@ def test_a_value_that_cannot_be_computed_stays_as_it_was():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("known", [False, True], ids=["the rule", "one that is told the world"])
-def test_no_rule_knows_the_common_value_better_than_its_noise_allows(known):
+@pytest.mark.parametrize("known", [False, True], ids=["the rule", "one that knows the world"])
+def test_no_rule_estimates_the_common_value_better_than_its_noise_allows(known):
     """Le Cam's bound for two worlds that differ in all values: d Phi(-d/2s), 0.34 s for d = 1.5 s.
 
-    Somebody who is told which of the two it is gets below it: so the test can fail.
+    An estimator that knows which of the two it is has a smaller error: the test can fail.
     """
     visits, noise, releases = np.linspace(100, 400, 12), 30.0, 1500
     s = 1 / np.linalg.norm(visits / noise)

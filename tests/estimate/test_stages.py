@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.curator import prepare
 from privalue.estimate.stages import stage_parts
 
@@ -15,10 +15,10 @@ M = 1000
 
 
 def mechanism_of(neighbours="replace-one"):
-    prepared_study = prepare(study(3, privacy={"neighbours": neighbours}, mechanism=SSP))
+    prepared_study = prepare(make_study(3, privacy={"neighbours": neighbours}, mechanism=SSP))
     size = prepared_study.mechanism.terms.size
-    known = dataclasses.replace(size, units=M) if neighbours == "replace-one" else size
-    return prepared_study.mechanism_for(known)
+    size = dataclasses.replace(size, units=M) if neighbours == "replace-one" else size
+    return prepared_study.mechanism_for(size)
 
 
 def share_beyond(mechanism, numbers, level=3):
@@ -70,5 +70,5 @@ def test_no_interval_vanishes_where_noise_leads_outside(number):
     assert share.low <= share.value <= share.high
 
 
-def test_nothing_is_said_of_returns_beyond_the_studys_own_bounds():
+def test_no_share_is_published_beyond_the_studys_own_bounds():
     assert share_beyond(mechanism_of(), [0.0] * 12, level=11) is None

@@ -25,7 +25,7 @@ def stays(count, rng):
 
 
 def test_a_restricted_mean_is_covered_where_few_have_a_very_long_stay():
-    """40 releases, each with people of its own; the bound is chosen anew in each of them."""
+    """40 releases, each with people of its own; the bound is chosen in each of them."""
     rng = np.random.default_rng(20261118)
     study = pv.Study(
         states=LONG,
@@ -38,6 +38,7 @@ def test_a_restricted_mean_is_covered_where_few_have_a_very_long_stay():
         noise = pv.SeededForExperimentsOnly(at)
         release = pv.release(study, stays(3000, rng), entropy=noise, accept_useless=True)
         restriction = release.restriction
+        assert ("restricted means" in repr(release)) == (restriction is not None)
         sums = (1 - 0.99 ** np.arange(1, 91)) / 0.01
         shares = np.zeros(90)
         shares[:5], shares[89] = 0.985 / 5, 0.015

@@ -154,18 +154,18 @@ def repeat(seed, *, people, clip, spread, public, data_sets=DATA_SETS):
 @pytest.mark.parametrize(("people", "clip", "spread"), [(60, 5.0, 0.8), (600, 4.0, 0.6)])
 def test_intervals_cover(public, people, clip, spread):
     tables, truth, ours, mass = repeat(2604, people=people, clip=clip, spread=spread, public=public)
-    room = 4.5 * math.sqrt(LEVEL * (1 - LEVEL) / DATA_SETS)
+    slack = 4.5 * math.sqrt(LEVEL * (1 - LEVEL) / DATA_SETS)
     for name in ("policy", "behaviour", "differences"):
         table = getattr(tables, name)
         covered = np.mean((table.low <= truth[name]) & (truth[name] <= table.high))
-        assert covered >= LEVEL - room, name
+        assert covered >= LEVEL - slack, name
         if name != "differences":
-            assert covered <= LEVEL + room + 0.015, name  # exact, but where bounds cut it off
+            assert covered <= LEVEL + slack + 0.015, name  # exact, but where bounds cut it off
         total = np.mean((table.total_low <= ours[name]) & (ours[name] <= table.total_high))
-        assert total >= LEVEL - room, name
+        assert total >= LEVEL - slack, name
         assert (table.total_low <= table.low + 1e-9).all()
     low, high = tables.policy.kept_low, tables.policy.kept_high
-    assert np.mean((low <= mass) & (mass <= high)) >= LEVEL - room
+    assert np.mean((low <= mass) & (mass <= high)) >= LEVEL - slack
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95])

@@ -1,1 +1,1 @@
-"""Today's behaviour, kept: what seeded studies release, and what their curator sees."""
+"""Recorded results of seeded studies: releases, and what their curator sees."""

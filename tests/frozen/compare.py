@@ -1,4 +1,4 @@
-"""What differs between a study's record as kept and as it is now, in words.
+"""What differs between a study's record and its results now, in words.
 
 Everything is equal to the bit, but for this: psi of DP-LSW and DP-LSL is the result of a search,
 and another search may end a relative 1e-9 away from it. What follows from psi may follow it.
@@ -32,14 +32,14 @@ FOLLOWS_PSI = {"private.psi", "private.sigma", "private.noise_by_state"}
 DRAWN = re.compile(r"release\.(theta|values|policy_value|policy_interval)\b")
 
 
-def differences(kept: Record, now: Record, *, smooth: bool) -> list[str]:
+def differences(record: Record, now: Record, *, smooth: bool) -> list[str]:
     """What differs; nothing, if all is as it was."""
-    moved = smooth and kept["private.psi"] != now["private.psi"]
-    step = _farthest_move(kept) if moved else 0.0
-    lines = [f"{name}: gone" for name in kept if name not in now]
-    lines += [f"{name}: new" for name in now if name not in kept]
-    for name in kept:
-        for at, old, new in _leaves(kept[name], now.get(name, kept[name])):
+    moved = smooth and record["private.psi"] != now["private.psi"]
+    step = _farthest_move(record) if moved else 0.0
+    lines = [f"{name}: gone" for name in record if name not in now]
+    lines += [f"{name}: new" for name in now if name not in record]
+    for name in record:
+        for at, old, new in _leaves(record[name], now.get(name, record[name])):
             near = smooth and name in FOLLOWS_PSI and _close(old, new, PSI)
             near |= step > 0 and DRAWN.match(name) is not None and _within(old, new, step)
             if not (near or _same(old, new)):
@@ -47,10 +47,10 @@ def differences(kept: Record, now: Record, *, smooth: bool) -> list[str]:
     return lines
 
 
-def _farthest_move(kept: Record) -> float:
+def _farthest_move(record: Record) -> float:
     """How far a released number goes where psi goes as far as it may."""
-    grid, sigma = kept["release.noise.grid"], kept["private.sigma"]
-    factor = max(kept["private.noise_by_state"]) / sigma
+    grid, sigma = record["release.noise.grid"], record["private.sigma"]
+    factor = max(record["private.noise_by_state"]) / sigma
     return (grid + FARTHEST * PSI / 2 * sigma) * factor * (1 + 1e-6)  # sums of products round
 
 

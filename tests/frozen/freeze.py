@@ -1,22 +1,21 @@
-"""Keeps today's behaviour, or compares it with what is kept.
+"""Record today's results of the studies, or compare them with the records.
 
 From the root of the repository, with the environment that ``make setup`` makes::
 
-    PYTHONPATH=tests .venv/bin/python -m frozen.freeze              # keep all, over what was kept
-    PYTHONPATH=tests .venv/bin/python -m frozen.freeze NAME ...     # keep these
+    PYTHONPATH=tests .venv/bin/python -m frozen.freeze              # replace all records
+    PYTHONPATH=tests .venv/bin/python -m frozen.freeze NAME ...     # replace these
     PYTHONPATH=tests .venv/bin/python -m frozen.freeze --compare    # write nothing; exit 1 if any
                                                                     # differs, a line each
 
-What is kept is in ``tests/frozen/kept`` (``record.py`` says what), of the studies in
-``studies.py``; ``compare.py`` has the tolerances. Keep anew only where behaviour is meant to
-change, and look at the difference that it makes there.
+Records are in ``tests/frozen/records`` (``record.py`` says of what), the studies in ``studies.py``;
+``compare.py`` has the tolerances. Replace a record only where results are meant to change, and look
+at the difference that it makes there.
 
 Linear algebra takes other kernels on other processors, which round in another order: some released
 numbers of studies with feature matrices, or a start distribution, then differ in their last digits.
 So a process of this script asks for kernels that every x86-64 processor has (``PLAIN_KERNELS``),
 whatever the machine offers; NumPy reads that while it is imported, so that it must be a process of
-its own. For the same reason constants that were remembered on disk, by whatever kernels, are left
-alone.
+its own. For the same reason constants that other kernels stored on disk are not used.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from frozen.compare import differences
-from frozen.record import KEPT, loaded, recorded, saved
+from frozen.record import RECORDS, load, make_record, save
 from frozen.studies import STUDIES, Frozen
 from oracles.spark import start_session
 
@@ -41,7 +40,7 @@ PLAIN_KERNELS = {
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Keep today's behaviour, or compare with it.")
+    parser = argparse.ArgumentParser(description="Record today's results, or compare them.")
     parser.add_argument("names", nargs="*", help="studies; all, if left out")
     parser.add_argument("--compare", action="store_true", help="write nothing")
     options = parser.parse_args(arguments)
@@ -50,18 +49,18 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="frozen-cache-") as cache, spark_if_needed(studies):
         os.environ["XDG_CACHE_HOME"] = cache
         for study in studies:
-            count += compare(study) if options.compare else keep(study)
+            count += compare(study) if options.compare else replace(study)
     return 1 if count else 0
 
 
-def keep(study: Frozen) -> int:
-    KEPT.mkdir(exist_ok=True)
-    saved(recorded(study), study.name)
+def replace(study: Frozen) -> int:
+    RECORDS.mkdir(exist_ok=True)
+    save(make_record(study), study.name)
     return 0
 
 
 def compare(study: Frozen) -> int:
-    lines = differences(loaded(study.name), recorded(study), smooth=study.smooth)
+    lines = differences(load(study.name), make_record(study), smooth=study.smooth)
     for line in lines:
         print(f"{study.name}: {line}")
     return len(lines)

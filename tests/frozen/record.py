@@ -1,4 +1,4 @@
-"""What is kept of a study: named numbers, of its release and of what its curator sees.
+"""The record of a study: numbers by name, of its release and of what its curator sees.
 
 ``NAME.json`` holds a name a line, such as ``release.values.total_low``, with a number, a text, or a
 list of them in the order of states (pairs, arms, stages):
@@ -11,7 +11,7 @@ list of them in the order of states (pairs, arms, stages):
 | ``improve`` | the policy that ``improve`` makes of it, likewise; ``improve_clear`` with a level |
 
 Numbers are written so that reading them gives the same double. Names do not depend on how a release
-is written: a list of objects and an object of lists have the same ones (``named``).
+is written: a list of objects and an object of lists have the same ones (``flatten``).
 """
 
 import json
@@ -24,8 +24,8 @@ import privalue as pv
 from frozen.studies import Frozen
 from privalue.report import policy_record
 
-KEPT = Path(__file__).parent / "kept"
-# A name that has one of these between its dots is neither kept nor compared.
+RECORDS = Path(__file__).parent / "records"
+# A name that has one of these between its dots is neither stored nor compared.
 LEFT_OUT = {
     # what names a day, a version, or another file
     *("schema_version", "created", "software", "refit_of"),
@@ -36,7 +36,7 @@ LEFT_OUT = {
 Record = dict[str, Any]
 
 
-def named(tree: Any, path: str) -> Record:
+def flatten(tree: Any, path: str) -> Record:
     """The leaves of a tree by name; of a list of objects, a list for each of their keys.
 
     What is empty has no name.
@@ -44,27 +44,27 @@ def named(tree: Any, path: str) -> Record:
     if isinstance(tree, dict):
         leaves = {}
         for key, value in tree.items():
-            leaves |= named(value, f"{path}.{key}")
+            leaves |= flatten(value, f"{path}.{key}")
         return leaves
     if isinstance(tree, list) and any(isinstance(item, dict) for item in tree):
-        rows = [named(item, path) for item in tree]
+        rows = [flatten(item, path) for item in tree]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
     return {} if tree is None or tree == [] else {path: tree}
 
 
-def compared(record: Record) -> Record:
-    """A record without what is left out."""
+def strip(record: Record) -> Record:
+    """Drop the names that are left out."""
     return {name: value for name, value in record.items() if not LEFT_OUT & {*name.split(".")}}
 
 
-def saved(record: Record, name: str, folder: Path = KEPT) -> None:
+def save(record: Record, name: str, folder: Path = RECORDS) -> None:
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
     (folder / f"{name}.json").write_bytes(f"{{\n{lines}\n}}\n".encode())
 
 
-def loaded(name: str, folder: Path = KEPT) -> Record:
-    return compared(json.loads((folder / f"{name}.json").read_bytes()))
+def load(name: str, folder: Path = RECORDS) -> Record:
+    return strip(json.loads((folder / f"{name}.json").read_bytes()))
 
 
 # What looks inside the package, or at names that may change: where something moves, this moves.
@@ -75,31 +75,28 @@ def of_curator(diagnostics: Any) -> Record:
     steps = diagnostics.statistics.return_steps.tolist()
     columns = diagnostics.private_columns().items()
     fields = {name: x.tolist() if hasattr(x, "tolist") else x for name, x in columns}
-    return named({**fields, "return_steps": steps}, "private")
+    return flatten({**fields, "return_steps": steps}, "private")
 
 
 def of_release(text: str, path: str = "release") -> Record:
     """Of the text of release.json; stages are known by their names."""
     release = as_schema_2(json.loads(text))
     stages = {stage.pop("name"): stage for stage in release.pop("stages", [])}
-    return named({**release, "stages": stages}, path)
+    return flatten({**release, "stages": stages}, path)
 
 
 ENDS = ("low", "high", "total_low", "total_high")
-TRUST = ("largest_clipping_bias",)
+KEPT_MASS = {"value": "kept_mass", "low": "kept_low", "high": "kept_high", "supported": "supported"}
 
 
 def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
-    """A release as schema 2 named its numbers, by which they are kept: none was lost."""
+    """A release as schema 2 named its numbers, as records do; no number is dropped."""
     tables = {name: dict(table) for name, table in release.pop("tables").items()}
     release = {name: part for name, part in release.items() if name not in {"actions", "zcdp_rho"}}
     if release["noise"]["law"] == "gaussian":
         del release["noise"]["law"]
-    values, policy, arms = (
-        tables.get("values", {}),
-        tables.get("policy", {}),
-        tables.get("differences"),
-    )
+    values, policy = (tables.get(name, {}) for name in ("values", "policy"))
+    arms = tables.get("differences")
     release |= {"values": values, "state_values": tables.get("states")}
     if release["mechanism"] == "dp-ssp":
         release.setdefault("theta", values["value"])
@@ -119,26 +116,23 @@ def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
             name: {key: column[0] for key, column in table.items()}
             for name, table in tables.items()
         }
-        compared = {
-            name: {"value": row["value"], "interval": {end: row.get(end) for end in ENDS}}
-            for name, row in one.items()
-        }
+        for row in one.values():
+            row["interval"] = {end: row.pop(end, None) for end in ENDS}
         policy = one["policy"]
-        release |= {
-            "policy_value": policy["value"],
-            "policy_interval": compared["policy"]["interval"],
-        }
+        release |= {f"policy_{name}": policy[name] for name in ("value", "interval")}
         if release["mechanism"] == "dp-ope":
-            kept_mass = {part: policy[name] for part, name in KEPT_MASS.items()}
-            trust = {name: policy[name] for name in TRUST}
+            trust = {"largest_clipping_bias": policy["largest_clipping_bias"]}
             trust["behaviour_contradicted"] = policy["refuted"] or None
+            kept_mass = {part: policy[name] for part, name in KEPT_MASS.items()}
             release |= {"kept_mass": kept_mass, "policy_trust": trust}
-            release["behaviour_value"] = compared["behaviour"]
-            release["policy_difference"] = compared["differences"]
+            release |= {
+                "behaviour_value": one["behaviour"],
+                "policy_difference": one["differences"],
+            }
     elif policy:
         for table in tables.values():
             table["state"] = table.pop("start")
-        trusts = {name: policy.pop(name) for name in TRUST}
+        trusts = {"largest_clipping_bias": policy.pop("largest_clipping_bias")}
         trusts["behaviour_contradicted"] = any(policy.pop("refuted")) or None
         policy["kept_mass"] = {part: policy[name] for part, name in KEPT_MASS.items()}
         del policy["kept_low"], policy["kept_high"]
@@ -147,19 +141,16 @@ def as_schema_2(release: dict[str, Any]) -> dict[str, Any]:
     return release
 
 
-KEPT_MASS = {"value": "kept_mass", "low": "kept_low", "high": "kept_high", "supported": "supported"}
-
-
 def of_policy(better: Any, path: str) -> Record:
     """A number for every pair of state and action, as policy.json has them."""
     record = policy_record(better)
     pairs, reasons = record["pairs"], {of["state"]: of["reason"] for of in record["states"]}
     ordered = [reasons[state] for state in dict.fromkeys(pairs["state"])]
-    return named({"rule": record["rule"], "pairs": pairs, "reasons": ordered}, path)
+    return flatten({"rule": record["rule"], "pairs": pairs, "reasons": ordered}, path)
 
 
-def recorded(frozen: Frozen) -> Record:
-    """Goes through a study as a user would: inspect, release, and what follows for free."""
+def make_record(frozen: Frozen) -> Record:
+    """Go through a study as a user would: inspect, release, and what follows for free."""
     with tempfile.TemporaryDirectory(prefix="frozen-") as path, warnings.catch_warnings():
         warnings.simplefilter("ignore", pv.PrivalueWarning)  # they are small, and say so
         folder = Path(path)
@@ -179,4 +170,4 @@ def recorded(frozen: Frozen) -> Record:
         if frozen.improve:
             record |= of_policy(pv.improve(release), "improve")
             record |= of_policy(pv.improve(release, level=frozen.improve), "improve_clear")
-    return compared(record)
+    return strip(record)

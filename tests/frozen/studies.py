@@ -46,31 +46,31 @@ class Rows:
     heading: tuple[str, ...]
     cells: list[tuple[Any, ...]]
 
-    def shuffled(self) -> "Rows":
+    def shuffle(self) -> "Rows":
         cells = list(self.cells)
         random.Random(0).shuffle(cells)
         return Rows(self.heading, cells)
 
-    def mapped(self, name: str, change: Callable[[Any], Any]) -> "Rows":
-        return self.mapped_by(name, lambda row: change(row[name]))
+    def map(self, name: str, change: Callable[[Any], Any]) -> "Rows":
+        return self.map_rows(name, lambda row: change(row[name]))
 
-    def mapped_by(self, name: str, change: Callable[[dict[str, Any]], Any]) -> "Rows":
+    def map_rows(self, name: str, change: Callable[[dict[str, Any]], Any]) -> "Rows":
         at = self.heading.index(name)
         rows = [(row, dict(zip(self.heading, row, strict=True))) for row in self.cells]
         return Rows(
             self.heading, [(*row[:at], change(by_name), *row[at + 1 :]) for row, by_name in rows]
         )
 
-    def spoilt(self, name: str, cells: Mapping[int, Any]) -> "Rows":
+    def spoil(self, name: str, cells: Mapping[int, Any]) -> "Rows":
         """With other cells in some rows."""
         places = itertools.count()
-        return self.mapped(name, lambda cell: cells.get(next(places), cell))
+        return self.map(name, lambda cell: cells.get(next(places), cell))
 
     def with_column(self, name: str, cell: Callable[[dict[str, Any]], Any]) -> "Rows":
         added = Rows((*self.heading, name), [(*row, None) for row in self.cells])
-        return added.mapped_by(name, cell)
+        return added.map_rows(name, cell)
 
-    def renamed(self, **names: str) -> "Rows":
+    def rename(self, **names: str) -> "Rows":
         return Rows(tuple(names.get(name, name) for name in self.heading), self.cells)
 
     def column(self, name: str) -> list[Any]:
@@ -85,7 +85,7 @@ class Rows:
         ]
 
 
-def made(seed: int, *, states: int = 6, trajectories: int = 90, persons: int | None = None) -> Rows:
+def walk(seed: int, *, states: int = 6, trajectories: int = 90, persons: int | None = None) -> Rows:
     """Random walks: the first states are met often, the last but one rarely, the last never.
 
     Steps have gaps, states come again, and some rewards lie outside [-1, 2].
@@ -140,7 +140,7 @@ def as_parquet(folder: Path, rows: Rows) -> Path:
 
 
 def as_parquet_files(folder: Path, rows: Rows) -> Path:
-    """Three files, whose ends are nobody's last row."""
+    """Three files, whose ends lie within trajectories."""
     (folder / "parts").mkdir()
     table = rows.arrow()
     for at, (start, end) in enumerate(itertools.pairwise((0, 71, 200, table.num_rows))):
@@ -243,7 +243,7 @@ TARGET = (0.3, 0.6, 1.0, 0.6, 0.2, 0.0)
 QUOTED = ("admission", '"ward, north"', '"ward ""B"""', "théâtre", "home", "elsewhere")
 
 
-def allowed(state: int) -> tuple[str, ...]:
+def allow(state: int) -> tuple[str, ...]:
     return ACTIONS[: 1 + (state + 1) % 3]
 
 
@@ -258,7 +258,7 @@ TEXTS = {
     "states.csv": '"admission"\n"ward, north"\n"ward ""B"""\nthéâtre\nhome\nelsewhere\n',
     "weights.csv": numbers("state,weight", QUOTED, (1, 1, 2, 0.5, 1, 1)),
     "actions.csv": "wait\ntreat\n",
-    "allowed.csv": "state,action\n" + "".join(f"{s},{a}\n" for s in range(6) for a in allowed(s)),
+    "allowed.csv": "state,action\n" + "".join(f"{s},{a}\n" for s in range(6) for a in allow(s)),
     "pairs.csv": "state,action,one,treated\n"
     + "".join(f"{s},{a},1,{a == 'treat':d}\n" for s in range(6) for a in ACTIONS[:2]),
     "target.csv": policy(TARGET),
@@ -282,18 +282,18 @@ def write_side_file(folder: Path, name: str) -> None:
 # Changes of rows
 
 
-def broken(rows: Rows) -> Rows:
+def break_cells(rows: Rows) -> Rows:
     """Rewards that are no numbers, a state that does not exist, and the same step twice."""
-    cells = rows.spoilt("reward", {3: "x", 40: "", 41: "inf", 100: "1e400"}).cells
+    cells = rows.spoil("reward", {3: "x", 40: "", 41: "inf", 100: "1e400"}).cells
     cells[150] = (*cells[150][:2], 17, 0.5)
     cells.insert(200, cells[200])
     cells.insert(250, ("", 1, 1, 0.5))
     return Rows(rows.heading, cells)
 
 
-def dated(rows: Rows) -> Rows:
-    dates = rows.mapped("step", lambda step: f"{1 + step:02}.03.2026")
-    return dates.renamed(step="day", reward="score")
+def date_steps(rows: Rows) -> Rows:
+    dates = rows.map("step", lambda step: f"{1 + step:02}.03.2026")
+    return dates.rename(step="day", reward="score")
 
 
 def in_arms(rows: Rows, arms: int) -> Rows:
@@ -301,7 +301,7 @@ def in_arms(rows: Rows, arms: int) -> Rows:
     unit = rows.heading[0]
     units = enumerate(dict.fromkeys(rows.column(unit)))
     arm = {name: ("control", "treated", "both")[at % arms] for at, name in units}
-    return rows.with_column("group", lambda row: arm[row[unit]]).mapped_by(
+    return rows.with_column("group", lambda row: arm[row[unit]]).map_rows(
         "reward", lambda row: round(row["reward"] + (row["group"] != "control") / 4, 3)
     )
 
@@ -311,15 +311,15 @@ def acting(rows: Rows, *, as_allowed: bool) -> Rows:
     rng = random.Random(len(rows.cells))
 
     def action(row: dict[str, Any]) -> str:
-        most = len(allowed(row["state"])) if as_allowed else 2
+        most = len(allow(row["state"])) if as_allowed else 2
         return ACTIONS[min(rng.randrange(most), rng.randrange(most))]
 
-    return rows.with_column("action", action).mapped_by(
+    return rows.with_column("action", action).map_rows(
         "reward", lambda row: round(row["reward"] + 2 * ACTIONS.index(row["action"]), 3)
     )
 
 
-def logged(rows: Rows) -> Rows:
+def log_probabilities(rows: Rows) -> Rows:
     """Actions of the behaviour, with the probability that it gave them."""
     rng = random.Random(len(rows.cells))
 
@@ -334,19 +334,19 @@ def logged(rows: Rows) -> Rows:
 
 
 CHANGES: dict[str, Callable[[Rows], Rows]] = {
-    "shuffled": Rows.shuffled,
-    "labelled": lambda rows: rows.mapped("state", WARDS.__getitem__),
-    "by patient": lambda rows: rows.renamed(trajectory="patient"),
-    "broken": broken,
-    "unreadable rewards": lambda rows: rows.mapped("reward", lambda r: "?" if r > 2.8 else str(r)),
-    "dated": dated,
-    "ages": lambda rows: rows.mapped("state", lambda s: 10.0 * s + 5).renamed(state="age"),
+    "shuffled": Rows.shuffle,
+    "labelled": lambda rows: rows.map("state", WARDS.__getitem__),
+    "by patient": lambda rows: rows.rename(trajectory="patient"),
+    "broken": break_cells,
+    "unreadable rewards": lambda rows: rows.map("reward", lambda r: "?" if r > 2.8 else str(r)),
+    "dated": date_steps,
+    "ages": lambda rows: rows.map("state", lambda s: 10.0 * s + 5).rename(state="age"),
     "cut off": lambda rows: rows.with_column("cut", lambda row: row["trajectory"] % 7 == 0),
     "in two arms": lambda rows: in_arms(rows, 2),
     "in three arms": lambda rows: in_arms(rows, 3),
     "acting": lambda rows: acting(rows, as_allowed=False),
     "acting as allowed": lambda rows: acting(rows, as_allowed=True),
-    "logged": logged,
+    "logged": log_probabilities,
 }
 
 # Studies
@@ -404,37 +404,35 @@ def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_toml(key)} = {_toml(each)}' for key, each in value.items())} }}"
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(item)}' for key, item in value.items())} }}"
     return f"'{value}'" if isinstance(value, str) else repr(value)
 
 
-def build(name: str, described: dict[str, Any]) -> Frozen:
+def build(name: str, table: dict[str, Any]) -> Frozen:
     """A study of the table: keys of the harness, and besides them the study's own sections."""
-    seed = described.pop("seed")
-    rows = made(**{"seed": seed, **described.pop("rows", {})})
-    for change in described.pop("then", []):
+    seed = table.pop("seed")
+    rows = walk(**{"seed": seed, **table.pop("rows", {})})
+    for change in table.pop("then", []):
         rows = CHANGES[change](rows)
-    for column, cells in described.pop("spoilt", {}).items():
-        rows = rows.spoilt(column, {int(row): cell for row, cell in cells.items()})
-    source = SOURCES[described.pop("source", "episodes")]
-    if dialect := described.pop("dialect", None):
+    for column, cells in table.pop("spoilt", {}).items():
+        rows = rows.spoil(column, {int(row): cell for row, cell in cells.items()})
+    source = SOURCES[table.pop("source", "episodes")]
+    if dialect := table.pop("dialect", None):
         source = partial(as_csv, **dialect)
-    refit = described.pop("refit", None)
+    refit = table.pop("refit", None)
     if refit and "features" in refit:
         refit["features"] = MATRICES[refit["features"]]
-    options = {
-        key: described.pop(key) for key in ("engine", "matrix", "improve") if key in described
-    }
-    mechanism = described.pop("mechanism", "dp-ssp")
+    options = {key: table.pop(key) for key in ("engine", "matrix", "improve") if key in table}
+    mechanism = table.pop("mechanism", "dp-ssp")
     sections = {
-        "study": {"name": name, **described.pop("study", {})},
+        "study": {"name": name, **table.pop("study", {})},
         "states": {"count": 6},
         "mechanism": {"name": mechanism} if isinstance(mechanism, str) else mechanism,
-        **{section: {**keys, **described.pop(section, {})} for section, keys in USUAL.items()},
-        **described,
+        **{section: {**keys, **table.pop(section, {})} for section, keys in USUAL.items()},
+        **table,
     }
     return Frozen(name, seed, sections, rows, source, refit=refit, **options)
 
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-STUDIES = {name: build(name, described) for name, described in TABLE.items()}
+STUDIES = {name: build(name, table) for name, table in TABLE.items()}

@@ -56,13 +56,13 @@ def missing_rows(name, content, answer):
     rows = json.loads(answer.out)["rows"]
     if rows == len(ROWS):
         return None
-    there = _counted(name, content)
-    if there is None or rows == there:
+    expected = count_rows(name, content)
+    if expected is None or rows == expected:
         return None
-    return f"{rows} rows were read, and {there} are there"
+    return f"{rows} rows were read, and {expected} are there"
 
 
-def _counted(name, content):
+def count_rows(name, content):
     """Return how many rows a file has, by plain means; None if that is unknown."""
     if "parquet" in name:
         return len(ROWS)  # no damage takes rows away: the file has them, or it is to be refused
@@ -87,7 +87,7 @@ def _files():
         "quoted.csv": plain.replace(b"ill", b'"ill"'),
         "utf-16.csv": plain.decode().encode("utf-16"),
         "packed.csv.gz": gzip.compress(plain, mtime=0),
-        "shuffled.csv.gz": gzip.compress(b"\n".join(_shuffled(plain)), mtime=0),
+        "shuffled.csv.gz": gzip.compress(b"\n".join(_shuffle(plain)), mtime=0),
         "two.csv.gz": gzip.compress(plain[:2000], mtime=0) + gzip.compress(plain[2000:], mtime=0),
         "packed.csv.zst": pa.compress(plain, codec="zstd", asbytes=True),
         "book.xlsx": _workbook(),
@@ -106,7 +106,7 @@ def _files():
     return files
 
 
-def _shuffled(text):
+def _shuffle(text):
     heading, *lines = text.splitlines()
     random.Random(0).shuffle(lines)
     return [heading, *lines]

@@ -35,7 +35,7 @@ class Template(NamedTuple):
 
     copies: list
     releases: list  # (dataset, name, head, text)
-    left: dict
+    remaining: dict
 
 
 def ask(dataset, name, **other):
@@ -71,15 +71,15 @@ def template(tmp_path_factory):
     ledger.charge(ask("people", "left by a crash"), token="x")
     release("people", "third")
     release("others", "fourth")
-    left = {account.dataset: tuple(account.left) for account in ledger.accounts()}
-    return Template(copies, releases, left)
+    remaining = {account.dataset: tuple(account.left) for account in ledger.accounts()}
+    return Template(copies, releases, remaining)
 
 
 class Trial:
     """What happens with one damaged ledger."""
 
     def __init__(self, path, template):
-        self.path, self.before = path, template.left
+        self.path, self.before = path, template.remaining
         self.releases = list(template.releases)
         self.ledger = open_ledger(path, wait=0.5)
         self.reported, self.bugs, self.losses = False, [], []
@@ -87,10 +87,10 @@ class Trial:
     def run(self):
         """Verify, ask for too much, for old releases and for a new one; the problem, or None."""
         self.verify()
-        left = self.look()
+        remaining = self.look()
         self.ask_for_too_much()
         self.ask_again()
-        self.spend(left)
+        self.spend(remaining)
         self.verify()
         self.commands()
         if self.bugs:
@@ -118,11 +118,11 @@ class Trial:
 
     def look(self):
         accounts = {dataset: self.call("account", dataset) for dataset in self.before}
-        left = {name: tuple(a.left) for name, a in accounts.items() if isinstance(a, Account)}
-        for dataset, now in left.items():
+        remaining = {name: tuple(a.left) for name, a in accounts.items() if isinstance(a, Account)}
+        for dataset, now in remaining.items():
             if any(after > was for after, was in zip(now, self.before[dataset], strict=True)):
                 self.losses.append(f"{dataset}: {now} is left, and was {self.before[dataset]}")
-        return left
+        return remaining
 
     def ask_for_too_much(self):
         """A thousandth more than was left, of epsilon, of delta, or of mu."""
@@ -147,7 +147,7 @@ class Trial:
             elif isinstance(answer, EarlierCharge) and answer.release != text:
                 self.losses.append(f"the release {name!r} has another text")
 
-    def spend(self, left):
+    def spend(self, remaining):
         """Release once more; what succeeds must count, and be on the record."""
         for dataset in self.before:
             charge = self.call("charge", ask(dataset, "new"), token="x")
@@ -158,8 +158,8 @@ class Trial:
                 continue
             self.releases.append((dataset, "new", charge.head, text))
             account = self.call("account", dataset)
-            if isinstance(account, Account) and dataset in left:
-                now, before = tuple(account.left), left[dataset]
+            if isinstance(account, Account) and dataset in remaining:
+                now, before = tuple(account.left), remaining[dataset]
                 if now == before or any(a > b for a, b in zip(now, before, strict=True)):
                     self.losses.append(f"{dataset}: a new release does not count")
 
@@ -175,7 +175,7 @@ class Trial:
             self.bugs.append(f"verify reports in Python: {reported}; the command: {answer.code}")
 
 
-def tried(path, template):
+def attempt(path, template):
     return Trial(path, template).run()
 
 
@@ -184,7 +184,7 @@ def test_a_damaged_ledger_grants_no_more_and_forgets_nothing_or_is_reported(tmp_
         for number, choose in cases():
             folder = tmp_path / str(number)
             what = ledger_damage.damage(folder / "ledger.db", template.copies, choose)
-            loss, problem = process.call(tried, folder / "ledger.db", template)
+            loss, problem = process.call(attempt, folder / "ledger.db", template)
             problem = problem or loss
             assert problem is None, f"seed {SEED}, case {number}, {what}: {problem}"
             shutil.rmtree(folder)
@@ -202,10 +202,10 @@ def test_an_undamaged_ledger_is_whole(tmp_path, template):
     assert (trial.run(), trial.reported) == (None, False)
 
 
-def test_a_verification_that_looks_away_is_found(tmp_path, template, monkeypatch):
+def test_a_verification_that_reports_nothing_is_caught(tmp_path, template, monkeypatch):
     """Planted: an old copy is put back, and verify says nothing."""
     trial = Trial(write(tmp_path / "old", template.copies[0]), template)
     assert (trial.run(), trial.reported) == (None, True)
     nothing = Verification(entries=1, head="0" * 64)
     monkeypatch.setattr(Ledger, "verify", lambda *_, **__: nothing)
-    assert "verify reports nothing" in tried(write(tmp_path / "2", template.copies[1]), template)
+    assert "verify reports nothing" in attempt(write(tmp_path / "2", template.copies[1]), template)

@@ -64,7 +64,7 @@ OPEN = {  # modules that other packages and tests import
 }
 FORMULAS = {  # each function has a slow twin, or a mistake is planted in it
     "core": "design kernel mechanisms noise sensitivity",
-    "estimate": "flags improvements intervals off_policy pooling ratios shrinkage stages values",
+    "estimate": "flags improvements intervals off_policy pooling shrinkage stages values",
     "ledger": "amounts entries gaussian store terms",
     "paper": "chain claims experiments methods theory",
     "simulation": "walk",
@@ -72,7 +72,7 @@ FORMULAS = {  # each function has a slow twin, or a mistake is planted in it
 }
 IN_PARTS = {  # tested in parts: cell by cell, batch by batch, a screen without a process
     "cli": "column_names console followup_commands release_commands terminal",
-    "readers": "cells databases declaration grouping local open rows spark",
+    "readers": "cells databases declaration local open rows spark",
     "report": "spreadsheets",
 }
 
@@ -204,11 +204,11 @@ def two_states(name, epsilon=1.0):
 def test_the_terms_in_a_release_are_those_that_the_core_used(monkeypatch):
     """A mistake in parsing gives a release that says what was really done."""
     data = [[(0, 0.5), (1, 1.0)]] * 400
-    described = two_states("dp-ssp", epsilon=0.5)
+    study = two_states("dp-ssp", epsilon=0.5)
     seed = pv.SeededForExperimentsOnly
-    honest = pv.release(described, data, entropy=seed(1))
+    honest = pv.release(study, data, entropy=seed(1))
     assert honest.terms["epsilon"] == 0.5
-    assert honest.terms["return_bounds"] == list(described.values.return_bounds)
+    assert honest.terms["return_bounds"] == list(study.values.return_bounds)
     curator = importlib.import_module("privalue.curator")
     right = curator.resolve
 
@@ -217,7 +217,7 @@ def test_the_terms_in_a_release_are_those_that_the_core_used(monkeypatch):
         return dataclasses.replace(right(*args), epsilon=1.0)
 
     monkeypatch.setattr(curator, "resolve", planted)
-    wrong = pv.release(described, data, entropy=seed(1))
+    wrong = pv.release(study, data, entropy=seed(1))
     assert wrong.privacy.epsilon == 0.5  # what the study says
     assert wrong.terms["epsilon"] == 1.0  # what was done
     assert wrong.noise.alpha < honest.noise.alpha

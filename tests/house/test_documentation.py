@@ -1,4 +1,4 @@
-"""Every block of code in the documentation runs, in order, page by page; none is passed over.
+"""Every block of code in the documentation runs, in order, page by page; none is skipped.
 
 | block     | what is done with it                                                       |
 |-----------|----------------------------------------------------------------------------|
@@ -71,7 +71,7 @@ SLOW = {"docs/sources.md"}  # it starts Spark
 
 
 class Reader:
-    """Goes through a page as a reader would, in a folder of their own."""
+    """Run the blocks of a page as a reader would, in a folder of their own."""
 
     def __init__(self, page):
         self.page = page
@@ -106,10 +106,10 @@ class Reader:
         elif name == "make":
             assert re.search(rf"^{rest[0]}:", (ROOT / "Makefile").read_text(), re.M), words
         elif name == "pip":
-            known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+            project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
             extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", rest[-1])
             assert not extras or {*(extras[1] or "dev").split(",")} <= {
-                *known["optional-dependencies"]
+                *project["optional-dependencies"]
             }, words
         elif name in {"python", "python3"} and rest[0] == "-m":
             assert importlib.util.find_spec(rest[1]) is not None, words
@@ -130,13 +130,13 @@ class Reader:
 
     def _sample(self, code):
         assert self.printed is not None
-        assert masked(self.printed) == masked(code), f"{self.page}: {self.printed!r}"
+        assert mask(self.printed) == mask(code), f"{self.page}: {self.printed!r}"
 
     def _text(self, code):
         pass
 
 
-def masked(text):
+def mask(text):
     """A text without the digits of its numbers."""
     return re.sub(r"\d+(\.\d+)?(e-?\d+)?", "#", text)
 

@@ -32,7 +32,7 @@ CHECKS = {
 def test_an_example_runs(example, tmp_path):
     out = tmp_path / "out"
     quick = [] if example == "clinic" else ["--quick"]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, ROOT / "examples" / f"{example}.py", "--out", str(out), *quick],
         capture_output=True,
         text=True,
@@ -40,6 +40,6 @@ def test_an_example_runs(example, tmp_path):
         cwd=tmp_path,
         env={**os.environ, "COLUMNS": "100", "MPLBACKEND": "agg"},
     )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
+    assert process.returncode == 0, process.stderr
+    assert "Traceback" not in process.stderr
     assert CHECKS[example](json.loads((out / "result.json").read_text()))

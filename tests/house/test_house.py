@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def tracked():
+def list_files():
     listing = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -20,7 +20,7 @@ def test_no_file_names_a_package_index_or_a_local_path():
     fetched = r"\bpip3? " + r"(install|download)\b[^\n`]*[ '\"]privalue\b(?!-)"
     refused = re.compile(f"{hosts}|{fetched}")
     assert refused.search("pip " + "install 'privalue[spark]'")
-    for path in tracked():
+    for path in list_files():
         if path.suffix not in {".png", ".svg", ".npz"} and path.name != "LICENSE":
             match = refused.search(path.read_text(encoding="utf-8", errors="ignore"))
             assert match is None or path == Path(__file__), f"{path}: {match}"

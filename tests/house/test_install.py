@@ -45,7 +45,7 @@ def packages(tmp_path_factory):
 def test_the_script_installs_a_wheel_into_a_fresh_environment(wheel, packages, tmp_path):
     """pip finds every package that the wheel asks for; the command is there, and works."""
     folder = tmp_path / "installed"
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", SCRIPT, wheel, folder],
         env={
             "PATH": os.environ["PATH"],
@@ -59,10 +59,10 @@ def test_the_script_installs_a_wheel_into_a_fresh_environment(wheel, packages, t
         check=False,
     )
     # The demo inspects made-up data, and that says so even where everything else is quiet.
-    assert (done.returncode, done.stderr.partition(":")[0]) == (0, "PRIVATE"), done.stderr
-    assert done.stderr.count("\n") == 1
+    assert (process.returncode, process.stderr.partition(":")[0]) == (0, "PRIVATE"), process.stderr
+    assert process.stderr.count("\n") == 1
     version = wheel.name.split("-")[1]
-    assert done.stdout == f"privalue {version}\n"
+    assert process.stdout == f"privalue {version}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["installed"]
     # The command's own module is the installed one, and it has all that it needs beside the source.
     (tmp_path / "here").mkdir()

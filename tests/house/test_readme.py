@@ -18,11 +18,11 @@ def test_the_commands_give_accurate_values_within_their_intervals(tmp_path):
     section = (ROOT / "README.md").read_text().partition("## On the command line")[2]
     block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)[1]
     (tmp_path / ".venv").symlink_to(sys.prefix)
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-e", "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert "Note:" not in done.stderr  # nothing in it is probably not meant
+    assert process.returncode == 0, process.stderr
+    assert "Note:" not in process.stderr  # nothing in it is probably not meant
     names = {path.name for path in (tmp_path / "released").iterdir()}
     assert names == {"release.json", "report.html", "registry.yaml", "values.csv"}
     release = pv.Release.load(tmp_path / "released")

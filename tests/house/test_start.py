@@ -1,4 +1,4 @@
-"""Whatever a release needs is loaded before its charge, in a real process."""
+"""Everything that a release needs is loaded before its charge, in a real process."""
 
 import json
 import subprocess
@@ -52,13 +52,13 @@ def test_the_package_imports_nothing_after_the_charge(folder, tmp_path):
     ledger = str(tmp_path / "ledger.db")
     pv.open_ledger(ledger).declare("people", epsilon=9, delta=0.1, unit="trajectory")
     words = ["release", "study.toml", "--data", "rows.csv", "--ledger", ledger, "--out"]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, *words, str(tmp_path / "out")],
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    code, modules = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0, done.stderr
+    code, modules = json.loads(process.stdout.splitlines()[-1])
+    assert code == 0, process.stderr
     assert "privalue.report" in modules

@@ -24,7 +24,7 @@ def test_costs_are_rounded_up_and_totals_down_by_less_than_a_unit(epsilon, delta
         assert exact - 1 < getattr(down, part) <= exact
 
 
-def test_rounding_a_cost_down_is_found_out(monkeypatch):
+def test_rounding_a_cost_down_is_caught(monkeypatch):
     monkeypatch.setattr(amounts, "ROUND_CEILING", ROUND_FLOOR)
     with pytest.raises(AssertionError):
         test_costs_are_rounded_up_and_totals_down_by_less_than_a_unit()
@@ -33,9 +33,9 @@ def test_rounding_a_cost_down_is_found_out(monkeypatch):
 @given(epsilon=EPSILONS, delta=DELTAS)
 def test_the_rounding_of_doubles_is_less_than_the_slack_of_calibration(epsilon, delta):
     """The mechanism runs at the double, the ledger counts its decimal: 2^-53 apart."""
-    counted = cost_of(epsilon, delta)
-    assert Fraction(epsilon) <= Fraction(counted.epsilon, 10**12) * (1 + Fraction(1, 2**53))
-    assert Fraction(delta) <= Fraction(counted.delta, 10**18) * (1 + Fraction(1, 2**53))
+    cost = cost_of(epsilon, delta)
+    assert Fraction(epsilon) <= Fraction(cost.epsilon, 10**12) * (1 + Fraction(1, 2**53))
+    assert Fraction(delta) <= Fraction(cost.delta, 10**18) * (1 + Fraction(1, 2**53))
 
 
 @pytest.mark.parametrize("amount", [cost_of, total_of])

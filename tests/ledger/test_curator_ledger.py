@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 import privalue as pv
-from oracles import release_driver
+from oracles import release_driver, studies
 from oracles.refusals import refused
 from oracles.release_driver import STUDY
-from oracles.studies import study
 from privalue import curator
 from privalue.cli import run
 from privalue.ledger import open_ledger
@@ -30,7 +29,7 @@ def make_study(name="one", **sections):
     best = {"name": "dp-ssp", "calibration": "exact"}
     keys = {"returns": (0.0, 1.0), "mechanism": best, **sections}
     about = {"name": name, "dataset": "trial", "trajectories": 600}
-    return study(2, study=about, privacy={"epsilon": 0.5}, **keys)
+    return studies.make_study(2, study=about, privacy={"epsilon": 0.5}, **keys)
 
 
 def spent(ledger):
@@ -65,7 +64,7 @@ def test_invalid_input_leaves_nothing(ledger, data):
     assert ledger.head() == head
 
 
-def test_what_does_not_go_on_a_gaussian_total_is_refused_before_data_is_opened(tmp_path):
+def test_a_mechanism_without_mu_is_refused_on_a_gaussian_total_before_data_is_opened(tmp_path):
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", **TOTAL, accounting="gaussian")
     smooth = make_study(mechanism={"name": "dp-lsw", "calibration": "exact"})
@@ -76,7 +75,7 @@ def test_what_does_not_go_on_a_gaussian_total_is_refused_before_data_is_opened(t
 
 
 @pytest.mark.parametrize("step", ["noise", "draw", "Release"])
-def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, monkeypatch):
+def test_once_statistics_exist_every_failure_leaves_the_charge(ledger, step, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError
 
@@ -108,9 +107,9 @@ def test_two_subsets_of_one_dataset_leave_the_same_for_neighbours(tmp_path, mech
         ledger = open_ledger(tmp_path / f"{case}.db")
         ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
         for ward, people in (("a", in_a), ("b", in_b)):
-            chosen = make_study(ward, mechanism={"name": mechanism, "calibration": "exact"})
+            study = make_study(ward, mechanism={"name": mechanism, "calibration": "exact"})
             data = [[(0, 0.5), (1, 1.0)]] * people
-            release = pv.release(chosen, data, ledger=ledger, accept_useless=True)
+            release = pv.release(study, data, ledger=ledger, accept_useless=True)
             assert (release.trajectories, release.persons) == (None, None)
             outputs.append((ward, without_draws(release)))
     assert outputs[:2] == outputs[2:]

@@ -17,9 +17,9 @@ from privalue.ledger.entries import canonical_json, sha256
 
 @pytest.fixture
 def ledger(tmp_path):
-    opened = open_ledger(tmp_path / "ledger.db")
-    declare(opened)
-    return opened
+    ledger = open_ledger(tmp_path / "ledger.db")
+    declare(ledger)
+    return ledger
 
 
 NO_NAMES = ["", " x", "a\nb", "a\0b", "x" * 101, "Trial", "trial 2026", "-x", "Köln", 3]

@@ -60,12 +60,12 @@ def kinds():
 
 
 def text_of(outbox=OUTBOX):
-    """The release that an outbox keeps."""
+    """The release in an outbox."""
     return outbox.read_text().partition("\n")[2]
 
 
 def require_finished(folder, text):
-    """Everything is published, on record, paid for once, and nothing else is left."""
+    """Everything is published, on record, charged once, and nothing else is left."""
     out = folder / "out"
     assert (out / "release.json").read_text() == text
     names = {path.name for path in out.iterdir()}
@@ -91,8 +91,8 @@ KEPT += ["publication.write_report.after", "Outbox.__exit__.before"]
     indirect=["accounting"],
 )
 def test_kill_9_at_each_step_of_a_release(tmp_path, monkeypatch, capsys, accounting, other):
-    named = [*BEFORE, *LOST, *KEPT]
-    steps = [f"{step}@{(accounting, other)[at % 2]}" for at, step in enumerate(named)]
+    names = [*BEFORE, *LOST, *KEPT]
+    steps = [f"{step}@{(accounting, other)[at % 2]}" for at, step in enumerate(names)]
     for answer in drive(tmp_path, "steps", *steps):
         folder = tmp_path / str(answer["run"])
         monkeypatch.chdir(folder)
@@ -113,7 +113,7 @@ def test_kill_9_at_each_step_of_a_release(tmp_path, monkeypatch, capsys, account
 
 
 def judge_kill(folder, capsys):
-    """Whatever moment it was: what was kept is finished, and nothing is paid for twice."""
+    """At any moment: a stored release is finished, and nothing is charged twice."""
     os.chdir(folder)
     if OUTBOX.exists():
         text = text_of()
@@ -169,7 +169,7 @@ def full_disk():
 
 @contextmanager
 def full_while_committing(monkeypatch):
-    """The disk has no room for what is to be put on record."""
+    """The disk is full when the release is committed."""
     commit = Ledger.commit
 
     def full(ledger, *arguments):
@@ -188,7 +188,7 @@ def hold_lock():
 
 
 @pytest.mark.parametrize(("fault", "code"), [("locked", 7), ("full", 5)])
-def test_what_could_not_be_committed_is_kept_and_finished(folder, monkeypatch, capsys, fault, code):
+def test_an_uncommitted_release_is_stored_and_finished(folder, monkeypatch, capsys, fault, code):
     connections = []
     hurried = partial(open_ledger, wait=0.1)
     with monkeypatch.context() as faulty:
@@ -213,14 +213,14 @@ def test_what_could_not_be_committed_is_kept_and_finished(folder, monkeypatch, c
     assert releases() == 1
 
 
-def test_in_python_the_error_and_the_outbox_hold_what_was_drawn(folder, monkeypatch):
+def test_in_python_the_error_and_the_outbox_hold_the_release(folder, monkeypatch):
     ledger = open_ledger("ledger.db")
     for name, outbox in (("one", None), ("two", "kept.outbox")):
         with full_while_committing(monkeypatch), refused("already-charged") as caught:
             pv.release(make_study(name), PEOPLE, ledger=ledger, outbox=outbox)
         problem = caught.value
         assert problem.exit_code == 5
-        assert not isinstance(problem, UnavailableError)  # whoever tries those again does not, here
+        assert not isinstance(problem, UnavailableError)  # a retry would be refused
         assert problem.outbox == (outbox and Path(outbox))
         assert pv.finish(outbox or problem) == problem.release
         assert pv.finish(problem, ledger=ledger) == problem.release  # nothing is doubled
@@ -229,7 +229,7 @@ def test_in_python_the_error_and_the_outbox_hold_what_was_drawn(folder, monkeypa
     assert releases() == 2
 
 
-def test_a_ledger_on_a_server_has_to_be_named_and_no_password_is_kept(folder, monkeypatch):
+def test_a_ledger_on_a_server_has_to_be_named_and_no_password_is_stored(folder, monkeypatch):
     ledger = open_ledger("ledger.db")
     ledger._store.place = "postgresql://host/database"  # as a server's ledger names itself
     with full_while_committing(monkeypatch), refused("already-charged"):
@@ -273,22 +273,22 @@ def test_a_damaged_outbox_is_refused(folder, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["stands", "undone"])
-def test_a_lost_answer_is_found_out_neither_doubled_nor_lost(folder, arrives):
+def test_a_request_whose_answer_is_lost_is_neither_doubled_nor_lost(folder, arrives):
     ledger = open_ledger("ledger.db")
     lose_an_answer(ledger, arrives)
-    released = pv.release(make_study(), PEOPLE, ledger=ledger)
-    ledger.verify(releases={"it": released.to_json()})
+    release = pv.release(make_study(), PEOPLE, ledger=ledger)
+    ledger.verify(releases={"it": release.to_json()})
     assert kinds() == ["declare", "charge", "commit"]
 
 
 def test_an_uncertain_charge_is_reported_as_charged(folder, monkeypatch):
-    """The server recorded it, its answer was lost, and then nobody answered any more."""
+    """The server recorded it, its answer was lost, and later requests got none."""
     ledger, charge, connections = open_ledger("ledger.db", wait=0.1), Ledger.charge, []
     lose_an_answer(ledger, arrives=True)
 
-    def charge_and_lock(*arguments, **named):
+    def charge_and_lock(*arguments, **options):
         try:
-            return charge(*arguments, **named)
+            return charge(*arguments, **options)
         finally:
             if not connections:
                 connections.append(hold_lock())
@@ -351,10 +351,10 @@ def test_the_preallocated_outbox_is_large_enough(folder, states, mechanism, monk
         states=labels,
         mechanism=mechanism,
     )
-    released = pv.release(
+    release = pv.release(
         study, [[(labels[0], 1e-6)]] * 50, accept_useless=True, outbox="x", accept_large_delta=True
     )
-    assert len(released.to_json().encode()) < sizes[0] - 8192
+    assert len(release.to_json().encode()) < sizes[0] - 8192
 
 
 def after_removing_the_folder(instead):
@@ -432,7 +432,7 @@ def test_an_interrupt_after_the_charge_waits_until_nothing_is_lost_by_it(folder,
     require_finished(folder, text)
 
 
-def test_an_interrupt_while_the_ledger_is_locked_keeps_what_was_drawn(folder, monkeypatch):
+def test_an_interrupt_while_the_ledger_is_locked_keeps_the_release(folder, monkeypatch):
     """Ctrl-C gets through at once, and becomes an error that holds the release."""
     connections, before = [], signal.default_int_handler
     usual = signal.signal(signal.SIGINT, before)  # which is ignored where tests run under nohup

@@ -1,4 +1,4 @@
-"""Releases by dp-ope on a ledger: they are pure epsilon, whichever way a total adds up."""
+"""Releases by dp-ope on a ledger: they are pure epsilon, in either accounting."""
 
 import pytest
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import privalue as pv
-from oracles import release_driver
+from oracles import release_driver, studies
 from oracles.refusals import refused
-from oracles.studies import study
 from privalue.cli import run
 from privalue.ledger import open_ledger
 
@@ -40,7 +39,7 @@ def folder(tmp_path, monkeypatch, ledger):
 
 
 def make_study(**about):
-    return study(
+    return studies.make_study(
         2,
         study={"dataset": "trial", "trajectories": len(DATA), **about},
         privacy={"epsilon": 0.5},
@@ -113,7 +112,7 @@ def job(folder, killed_in=None):
 def test_the_job_of_the_page_works_by_itself_after_a_kill(
     folder, ledger, killed_in, entries_left, monkeypatch
 ):
-    """Before anything is paid, and between the outbox and the commit; later starts pay nothing."""
+    """Before the charge, and between the outbox and the commit; later starts charge nothing."""
     monkeypatch.setenv("PRIVALUE_LEDGER", "ledger.db")
     assert job(folder, killed_in) == 137
     assert entries(ledger) == entries_left

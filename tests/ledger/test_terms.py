@@ -92,10 +92,10 @@ def test_planted_mistakes_in_the_cost_are_caught(mistake, monkeypatch):
 def longest_path(release, declared, most):
     """The largest distance between neighbours, from every small data set; None: no way at all."""
     people = group_privacy.persons(3, most)
-    wanted = protection(declared)
-    pairs = group_privacy.neighbours(people, wanted.neighbours)
-    if wanted.unit == "trajectory":
-        pairs = group_privacy.neighbours([(kind,) for kind in range(3)], wanted.neighbours)
+    promise = protection(declared)
+    pairs = group_privacy.neighbours(people, promise.neighbours)
+    if promise.unit == "trajectory":
+        pairs = group_privacy.neighbours([(kind,) for kind in range(3)], promise.neighbours)
     distances = [group_privacy.distance(a, b, protection(release).neighbours) for a, b in pairs]
     return None if None in distances else max(distances)
 
@@ -156,7 +156,7 @@ def spent_and_lost(folder, epsilon, delta):
     return spent, group_privacy.gaussian_delta(mpf(spent.epsilon) / EPSILON, shift)
 
 
-def test_what_is_spent_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
+def test_the_spent_amount_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
     spent, lost = spent_and_lost(tmp_path, 0.01, 1e-9)
     assert spent.epsilon == 201 * EPSILON // 100
     assert lost <= mpf(spent.delta) / DELTA
@@ -166,14 +166,14 @@ def test_what_is_spent_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
         spent_and_lost(other, 1.0, 1e-6)
 
 
-def test_summing_unlike_units_is_found_out(tmp_path, monkeypatch):
+def test_summing_unlike_units_is_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(BudgetTerms, "steps", lambda self, release: 1)
     spent, lost = spent_and_lost(tmp_path, 1.0, 1e-6)
     assert (spent.epsilon, spent.delta) == (2 * EPSILON, 2 * DELTA // 10**6)
     assert lost > 0.999
 
 
-def test_forgetting_the_factor_of_the_first_step_is_found_out():
+def test_forgetting_the_factor_of_the_first_step_is_caught():
     """(2 eps, 2 delta) for replacing is not what two Gaussian steps of add-remove give."""
     epsilon, delta = 1.0, 1e-3
     alpha = gaussian(epsilon, delta).alpha

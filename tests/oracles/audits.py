@@ -56,23 +56,23 @@ def audit_release(study, data, neighbour, *, releases=500, entropy=lambda: None)
     the delta of the two Gaussians as they should be, and ``slack`` what the worst case costs.
     """
     epsilon, claimed = study.privacy.epsilon, study.privacy.delta
-    inspected = [pv.inspect(study, rows) for rows in (data, neighbour)]
+    diagnostics = [pv.inspect(study, rows) for rows in (data, neighbour)]
     losses = []
     for rows in (data, neighbour):
         samples = [
             pv.release(study, rows, accept_large_delta=True, accept_useless=True, entropy=entropy())
             for _ in range(2 * releases)
         ]
-        losses.append(np.array(losses_of(study, inspected, samples)))
+        losses.append(np.array(losses_of(study, diagnostics, samples)))
     threshold = best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
-    hits = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
+    hits = (int(np.count_nonzero(part[releases:] > threshold)) for part in losses)
     audit = audit_events(*hits, draws=releases, epsilon=epsilon, claimed=claimed)
-    return ReleaseAudit(**vars(audit), true=true_delta(inspected, epsilon))
+    return ReleaseAudit(**vars(audit), true=true_delta(diagnostics, epsilon))
 
 
-def true_delta(inspected, epsilon):
+def true_delta(diagnostics, epsilon):
     """The delta of the two Gaussians; None of Laplace noise, and where a stage chose the bounds."""
-    mechanism, (here, there) = inspected[0].mechanism, (each.perturbation for each in inspected)
+    mechanism, (here, there) = diagnostics[0].mechanism, (side.perturbation for side in diagnostics)
     if isinstance(mechanism, Ope) or "bounds" in mechanism.stages:
         return None
     distance = float(np.linalg.norm((here.center - there.center) / here.deviations))
@@ -81,18 +81,18 @@ def true_delta(inspected, epsilon):
     ).estimate
 
 
-def losses_of(study, inspected, released):
+def losses_of(study, diagnostics, releases):
     """The log of the density of each release under one data set over that under the other."""
-    mechanism, (here, there) = inspected[0].mechanism, (each.perturbation for each in inspected)
+    mechanism, (here, there) = diagnostics[0].mechanism, (side.perturbation for side in diagnostics)
     if isinstance(mechanism, Ssp):
-        both = [each.statistics for each in inspected]
-        return [loss_in_stages(mechanism, *both, each) for each in released]
+        both = [side.statistics for side in diagnostics]
+        return [loss_in_stages(mechanism, *both, release) for release in releases]
     if isinstance(mechanism, Ope):
-        return [loss_of_weights(mechanism, here, there, each.weights) for each in released]
+        return [loss_of_weights(mechanism, here, there, release.weights) for release in releases]
     identity = np.eye(len(here.center))  # theta is linear in what was drawn
     matrix = np.array([theta_of(study, mechanism, {"values": column}) for column in identity])
-    samples = np.linalg.solve(matrix.T, np.array([each.theta for each in released]).T).T
-    x, p, q = (each / here.deviations for each in (samples, here.center, there.center))
+    samples = np.linalg.solve(matrix.T, np.array([release.theta for release in releases]).T).T
+    x, p, q = (vector / here.deviations for vector in (samples, here.center, there.center))
     return gaussian_loss(x, p, q, float(np.max(there.deviations / here.deviations)))
 
 
@@ -103,17 +103,17 @@ def loss_of_weights(mechanism, here, there, weights):
     return float((abs(numbers - there.center / units) - abs(numbers - here.center / units)).sum())
 
 
-def loss_in_stages(mechanism, here, there, released):
+def loss_in_stages(mechanism, here, there, release):
     """Stage by stage: what earlier ones chose follows from what they released.
 
     Given that, both laws of a stage are Gaussians of the same public scale.
     """
     loss, earlier = 0.0, {}
-    for stage in released.stages:
-        p, q = (mechanism.perturb(each, stage.name, earlier) for each in (here, there))
+    for stage in release.stages:
+        p, q = (mechanism.perturb(data, stage.name, earlier) for data in (here, there))
         numbers = stage.numbers
         if numbers is None:
-            statistics = released.statistics
+            statistics = release.statistics
             numbers = np.concatenate([statistics.sums / mechanism.noise.step, statistics.counts])
         away = (numbers - q.center) ** 2 - (numbers - p.center) ** 2
         loss += float(np.sum(away / (2 * np.square(p.deviations))))
@@ -125,7 +125,7 @@ def best_threshold(in_p, in_q, epsilon):
     """The threshold above which P(L > t) - e^epsilon Q(L > t) is largest in these draws."""
     thresholds = np.concatenate([[epsilon], np.sort(np.concatenate([in_p, in_q]))])
     above_p, above_q = (
-        1 - np.searchsorted(np.sort(each), thresholds, side="right") / len(each)
-        for each in (in_p, in_q)
+        1 - np.searchsorted(np.sort(losses), thresholds, side="right") / len(losses)
+        for losses in (in_p, in_q)
     )
     return float(thresholds[np.argmax(above_p - math.exp(epsilon) * above_q)])

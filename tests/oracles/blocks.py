@@ -47,11 +47,11 @@ def squared_sensitivity(keys, shape, most_keys, *, add_remove=False):
             }
         )
     kinds = list(trajectories(keys, most_keys))
-    nobody = [(None,) * len(keys)]
+    absent = [(None,) * len(keys)]
     return max(
         sum(change[i, j] for change, i, j in zip(changes, one, other, strict=True))
         for one in kinds
-        for other in (nobody if add_remove else kinds)
+        for other in (absent if add_remove else kinds)
     )
 
 
@@ -65,10 +65,10 @@ def squared_sensitivity_of_persons(keys, shape, most_keys, times, *, add_remove=
             size = len(vectors[0])
             total += [omega * sum((part[i] for part in parts), Fraction(0)) for i in range(size)]
         kinds.add(tuple(total))
-    nobody = [tuple(Fraction(0) for _ in next(iter(kinds)))]
+    absent = [tuple(Fraction(0) for _ in next(iter(kinds)))]
     return max(
         dot(d, d)
         for one in kinds
-        for other in (nobody if add_remove else kinds)
+        for other in (absent if add_remove else kinds)
         for d in [difference(one, other)]
     )

@@ -23,7 +23,7 @@ def literal(rows, limits):
     scalars = dict.fromkeys(names.split(), 0)
     largest = [0] * limits.levels
     by_level = [[0] * limits.keys for _ in largest]  # the sums, clamped to each interval
-    trimmed = [(tuple(map(_trimmed, ids)), *others) for ids, *others in rows]
+    trimmed = [(tuple(map(_trim, ids)), *others) for ids, *others in rows]
 
     def unit_of(row):
         return row[0][:1] if (limits.unit == "person") else row[0]
@@ -87,7 +87,7 @@ def level_of(grid, limits):
     )
 
 
-def _trimmed(words):
+def _trim(words):
     words = list(words)
     while len(words) > 1 and words[-1] == 0:
         words.pop()

@@ -46,9 +46,9 @@ def psi_lsw_at_breakpoints(counts, weights, beta, kappa=0.0, per_person=1, touch
 def frozen_psi_lsw(counts, weights, beta, kappa=0.0, per_person=1, touched=None):
     """A mistake: the q largest terms at k = 0, kept for every k."""
     at_zero = [w / (max(n, per_person) + kappa) ** 2 for n, w in zip(counts, weights, strict=True)]
-    chosen = sorted(range(len(counts)), key=lambda s: -at_zero[s])[:touched]
+    largest = sorted(range(len(counts)), key=lambda s: -at_zero[s])[:touched]
     return psi_lsw(
-        [counts[s] for s in chosen], [weights[s] for s in chosen], beta, kappa, per_person
+        [counts[s] for s in largest], [weights[s] for s in largest], beta, kappa, per_person
     )
 
 

@@ -13,9 +13,9 @@ def difference_ends(more, less, bounds, *, independent=True):
     def together(first, first_unknown, second, second_unknown, summed):
         if summed or not independent:
             return first + second
-        known = [max(first - first_unknown, 0.0), max(second - second_unknown, 0.0)]
+        parts = [max(first - first_unknown, 0.0), max(second - second_unknown, 0.0)]
         unknown = min(first, first_unknown) + min(second, second_unknown)
-        return math.sqrt(known[0] ** 2 + known[1] ** 2) + unknown
+        return math.sqrt(parts[0] ** 2 + parts[1] ** 2) + unknown
 
     (x, x_low, x_high, x_unknown), (y, y_low, y_high, y_unknown) = more, less
     x, y = clamp(x, x_low, x_high), clamp(y, y_low, y_high)

@@ -9,7 +9,7 @@ from privalue.estimate import Estimates, Ratios
 
 def noisy_statistics(*, return_bounds, **numbers):
     return Ratios.within(
-        return_bounds, **{name: np.asarray(each, np.float64) for name, each in numbers.items()}
+        return_bounds, **{name: np.asarray(column, np.float64) for name, column in numbers.items()}
     )
 
 
@@ -23,5 +23,5 @@ def estimate(noisy, design, *, start=None, **choices):
         theta=estimates.fit.theta,
         policy=SimpleNamespace(**{name: float(column[0]) for name, column in overall.items()}),
         differences=estimates.differences() if estimates.arms > 1 else None,
-        made=estimates,
+        source=estimates,
     )

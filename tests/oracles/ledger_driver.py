@@ -74,7 +74,7 @@ class Events:
 
     def around(self, function, name):
         def watched(*arguments, **options):
-            sql = next((str(each) for each in arguments if isinstance(each, str)), "")
+            sql = next((str(argument) for argument in arguments if isinstance(argument, str)), "")
             if not sql.startswith(SETTINGS):
                 self(" ".join(["before", name, *sql.split()[:3]]))
             return function(*arguments, **options)
@@ -227,7 +227,7 @@ def hold(path):
     """Keep the file locked until a line comes on stdin."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
-    say(held=True)
+    say(locked=True)
     sys.stdin.readline()
     connection.close()
 

@@ -58,7 +58,7 @@ class SqlitePlace:
         """By hand, with the rules in force; all or none."""
         with closing(sqlite3.connect(self.location, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            answers = [connection.execute(*each).fetchall() for each in statements]
+            answers = [connection.execute(*statement).fetchall() for statement in statements]
             connection.execute("COMMIT")
             return answers
 
@@ -72,7 +72,7 @@ class SqlitePlace:
             ).fetchall()
             for name, _ in triggers:
                 connection.execute(f"DROP TRIGGER {name}")
-            answers = [connection.execute(*each).fetchall() for each in statements]
+            answers = [connection.execute(*statement).fetchall() for statement in statements]
             for _, sql in triggers:
                 connection.execute(sql)
             connection.execute("COMMIT")

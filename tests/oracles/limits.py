@@ -7,7 +7,7 @@ from privalue.core import Limits
 from privalue.core import sensitivity as sensitivities
 
 
-def limits(**changes):
+def make_limits(**changes):
     """One trajectory that is replaced, one state, returns from 0 to 1; and the changes."""
     defaults = {
         "unit": "trajectory",
@@ -32,7 +32,7 @@ def limits(**changes):
 
 def of_sums(keys, most_states=None, *, trajectories_per_person=1, add_remove=False):
     """Limits of N, H, L and the relation."""
-    return limits(
+    return make_limits(
         unit="trajectory" if trajectories_per_person == 1 else "person",
         neighbours="add-remove" if add_remove else "replace-one",
         keys=keys,

@@ -56,7 +56,7 @@ def standard_normal(word):
             return word() < HALF, k, x
 
 
-def rounded(center, sigma, normal, word):
+def round_exactly(center, sigma, normal, word):
     """The integer nearest to center + sigma Z, as fractions; more of Z is drawn while in doubt."""
     negative, whole, fraction = normal
     while True:

@@ -120,7 +120,7 @@ def hidden_mark(browser, file: Path, *, width: int, scheme: str) -> list[str]:
     return problems
 
 
-def printed(browser, file: Path, target: Path, paper: str = "A4") -> Path:
+def print_page(browser, file: Path, target: Path, paper: str = "A4") -> Path:
     """The page as PDF, as a printer would get it."""
     with Opened(browser, file, 1200, "dark") as opened:
         opened.page.pdf(path=str(target), format=paper, print_background=True)

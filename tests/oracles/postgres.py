@@ -18,7 +18,7 @@ class Server:
 
     def __init__(self, *options):
         programs = [shutil.which("initdb"), *Path("/usr/lib/postgresql").glob("*/bin/initdb")]
-        binaries = [Path(each).resolve().parent for each in programs if each]
+        binaries = [Path(path).resolve().parent for path in programs if path]
         if not binaries:
             pytest.skip("no PostgreSQL server: install Debian's package postgresql")
         self.binaries = binaries[-1]

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 import privalue as pv
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue import curator
 from privalue.core import Contributions, Private
 from privalue.readers import local
@@ -40,7 +40,7 @@ def instances():
 
         return call
 
-    small = study(2)
+    small = make_study(2)
     with (
         # One thread: a tuple that another thread is building must not be looked at.
         patch.object(local, "_map_in_order", lambda work, items, *_: map(work, items)),
@@ -49,7 +49,7 @@ def instances():
     ):
         for data in (pa.table(ROWS), DATA):
             pv.release(small, data, accept_useless=True, accept_large_delta=True)
-        staged = study(
+        staged = make_study(
             2, mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["bounds"]}
         )
         by_name["Diagnostics"] = diagnostics = pv.inspect(staged, DATA)

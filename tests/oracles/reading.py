@@ -10,15 +10,15 @@ from privalue.readers.rows import Encoder
 
 
 def statistics(data, study, **options):
-    study = answering(data, study)
+    study = with_truncation_rule(data, study)
     return read_statistics(data, study, study.limits, **options)
 
 
-def answering(data, study):
+def with_truncation_rule(data, study):
     """The study, with ``truncated_rows`` where a Minari dataset needs it."""
-    named = isinstance(data, str) and data.startswith("minari:")
+    is_minari = isinstance(data, str) and data.startswith("minari:")
     folder = isinstance(data, str | Path) and isdir(data) and any(Path(data).rglob("metadata.json"))
-    if study.data.truncated_rows is None and (named or folder or hasattr(data, "storage")):
+    if study.data.truncated_rows is None and (is_minari or folder or hasattr(data, "storage")):
         return study.replace(truncated_rows="keep")
     return study
 
@@ -27,19 +27,19 @@ def declaration(study):
     return Declaration.of(study, study.limits.keys)
 
 
-def opened(data, study):
-    study = answering(data, study)
+def open_data(data, study):
+    study = with_truncation_rule(data, study)
     return open_source(data, declaration(study).dialect)
 
 
 def batches(data, study):
     """The batches of a source, each as it is read."""
-    study = answering(data, study)
-    return (task() for task in opened(data, study).tasks(declaration(study).text_types))
+    study = with_truncation_rule(data, study)
+    return (task() for task in open_data(data, study).tasks(declaration(study).text_types))
 
 
-def encoded(data, study):
+def encode(data, study):
     """The rows of each batch as numbers."""
-    study = answering(data, study)
-    encode = Encoder(declaration(study))
-    return map(encode, batches(data, study))
+    study = with_truncation_rule(data, study)
+    encoder = Encoder(declaration(study))
+    return map(encoder, batches(data, study))

@@ -64,15 +64,15 @@ def releases(folder="."):
 
 def drive(folder, *words):
     """This program's answers, from a process of its own."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, __file__, folder, *map(str, words)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    assert process.returncode == 0, process.stderr
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def lose_an_answer(ledger, arrives):
@@ -140,8 +140,8 @@ def main(folder, what, *rest):
     folder, runs = Path(folder), 0
     warm_up()
     if what == "steps":
-        for number, named in enumerate(rest):
-            step, _, accounting = named.partition("@")
+        for number, word in enumerate(rest):
+            step, _, accounting = word.partition("@")
             kill = partial(kill_at, step)
             killed = was_killed(folder / str(number), kill, accounting=accounting)
             say(run=number, killed=killed, step=step)

@@ -13,7 +13,7 @@ def repeats(name, usual, long):
 RACES = repeats("PRIVALUE_RACES", 4, 100)  # rounds of each race, on each store
 
 
-def crossed(one, other):
+def cross(one, other):
     """Pairs in which every element of both occurs; the full product in ``make long``."""
     one, other = list(one), list(other)
     return [

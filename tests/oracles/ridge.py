@@ -1,6 +1,6 @@
 """The sharper bound of DP-LSL as functions of plain arguments."""
 
-from oracles.limits import limits
+from oracles.limits import make_limits
 from privalue.core.sensitivity import RidgeSensitivity
 
 
@@ -18,7 +18,7 @@ def most_ridge_psi(design, **public):
 
 def of_ridge(design, *, trajectories, ridge, largest, reach, per_person=1, touched=None):
     """Returns of any size and reach, also those that no bounds have, for planted mistakes."""
-    bounds = limits(
+    bounds = make_limits(
         unit="person",
         neighbours="add-remove",
         keys=design.states,

@@ -94,7 +94,7 @@ def fit(scene, tau, start, columns, deviations, doubt, near=False):
                 for p, v in zip(before, variance, strict=True)
             ]
             total += math.log(sum(parts))
-            share = [each / sum(parts) for each in parts]
+            share = [part / sum(parts) for part in parts]
             shares = share if step else before
             weight = n * sum(a / b for a, b in zip(shares, variance, strict=True))
             information += weight * n * np.outer(columns[s], columns[s])
@@ -112,9 +112,9 @@ def fit(scene, tau, start, columns, deviations, doubt, near=False):
         target = unsure[s] + float(columns[s] @ covariance @ columns[s])
         means = [mu + d * away for d in weights]
         rests = [1 - d * divisor for d in weights]
-        each = [k * rest + rest**2 * target for k, rest in zip(spread, rests, strict=True)]
+        within = [k * rest + rest**2 * target for k, rest in zip(spread, rests, strict=True)]
         y = sum(p * a for p, a in zip(share, means, strict=True))
-        variance = sum(p * (v + (a - y) ** 2) for p, v, a in zip(share, each, means, strict=True))
+        variance = sum(p * (v + (a - y) ** 2) for p, v, a in zip(share, within, means, strict=True))
         own = sum(p * d * divisor for p, d in zip(share, weights, strict=True))
         values_of_states.append((min(max(y, -1), 1), variance, own))
     return total, values_of_states

@@ -44,10 +44,10 @@ class Place:
 def arrow(heading, rows):
     """Typed columns, as a database would have them."""
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in heading]
-    return pa.table([_typed(column) for column in columns], names=list(heading))
+    return pa.table([_as_arrow(column) for column in columns], names=list(heading))
 
 
-def _typed(cells):
+def _as_arrow(cells):
     if any(isinstance(cell, str) for cell in cells):
         return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
     whole = cells and all(cell is None or isinstance(cell, int) for cell in cells)
@@ -91,7 +91,7 @@ def as_sqlite(place, heading, rows):
     """Each cell with the type it has: a column may hold numbers and texts."""
     path = place.fresh(".sqlite")
     cells = ", ".join(
-        f"{_quoted(name)} {'REAL' if name == 'reward' else 'INTEGER'}" for name in heading
+        f"{_quote(name)} {'REAL' if name == 'reward' else 'INTEGER'}" for name in heading
     )
     marks = ", ".join("?" for _ in heading)
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -100,7 +100,7 @@ def as_sqlite(place, heading, rows):
     return path
 
 
-def _quoted(name):
+def _quote(name):
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -109,7 +109,7 @@ def as_postgres(place, heading, rows):
 
     table, schema = arrow(heading, rows), f"sources{next(_numbers)}"
     kinds = {pa.string(): "text", pa.int64(): "bigint", pa.float64(): "double precision"}
-    cells = ", ".join(f"{_quoted(field.name)} {kinds[field.type]}" for field in table.schema)
+    cells = ", ".join(f"{_quote(field.name)} {kinds[field.type]}" for field in table.schema)
     server = place.server()
     server.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.rows ({cells})")
     with (

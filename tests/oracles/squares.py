@@ -31,7 +31,7 @@ def dominating_mu(epsilon):
 def composed_delta(epsilon, mus):
     """The exact delta of Gaussian releases together: one Gaussian, its mu^2 the sum."""
     with mp.workdps(60):
-        mu = mp.sqrt(sum(mpf(each) ** 2 for each in mus))
+        mu = mp.sqrt(sum(mpf(x) ** 2 for x in mus))
         epsilon = mpf(epsilon)
         below = mp.ncdf(mu / 2 - epsilon / mu)
         return below - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)

@@ -44,11 +44,11 @@ def sensitivity(shape, most_states, count_weight, times=1, add_remove=False):
     states = len(shape)
     limit = states if most_states is None else most_states
     kinds = list(persons(states, limit, times))
-    nobody = [tuple((0, 0.0) for _ in range(states))]
+    absent = [tuple((0, 0.0) for _ in range(states))]
     return max(
         distance(one, other, shape, count_weight)
         for one in kinds
-        for other in (nobody if add_remove else kinds)
+        for other in (absent if add_remove else kinds)
     )
 
 
@@ -87,8 +87,8 @@ def total(total, count, sum_noise, count_noise, centre, bounds, z, alike, around
 
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         ratio = centre + np.float64(total) / np.float64(count)
-    known = [*around, *([ratio] if low <= ratio <= high else [])]
-    values = np.sort(np.append(np.linspace(low, high, points), known))
+    extra = [*around, *([ratio] if low <= ratio <= high else [])]
+    values = np.sort(np.append(np.linspace(low, high, points), extra))
     inside = np.flatnonzero(is_inside(values))
     if len(inside) == 0:
         return around

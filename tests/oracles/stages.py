@@ -49,11 +49,11 @@ def values(unit, keys, interval, weight, centre=None):
 
 
 def furthest(vectors, *, add_remove=False):
-    """The largest distance of neighbours: two units, or a unit and nobody."""
+    """The largest distance of neighbours: two units, or a unit and none."""
     distinct = sorted(set(map(tuple, vectors)))
-    nobody = [tuple(0.0 for _ in distinct[0])]
+    absent = [tuple(0.0 for _ in distinct[0])]
     return max(
         math.dist(one, other)
         for one in distinct
-        for other in (nobody if add_remove else [*distinct, *nobody])
+        for other in (absent if add_remove else [*distinct, *absent])
     )

@@ -37,7 +37,7 @@ def mechanism_for(study, design, size):
     return MECHANISMS[terms.mechanism](terms)
 
 
-def study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections):
+def make_study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections):
     """A valid study, the paper's constants and noise; sections replace the defaults' keys."""
     values = {"discount": discount, "rewards": rewards, **sections.pop("values", {})}
     if returns is not None:

@@ -32,7 +32,7 @@ def data_sets(world, states, m):
             chance *= math.comb(remaining, count) * one**count
             remaining -= count
         counts = [
-            sum(n for (_, seen), n in zip(world, times, strict=True) if s in seen)
+            sum(n for (_, visits), n in zip(world, times, strict=True) if s in visits)
             for s in range(states)
         ]
         yield chance, counts

@@ -222,7 +222,7 @@ def test_max_for_min_costs_noise_but_no_privacy(m, ridge, ratio):
 # 8. sigma
 
 
-def test_sigma_tells_neighbours_apart():
+def test_sigma_distinguishes_neighbours():
     counts = 250 * np.arange(1, 41)
     near = counts + (np.arange(40) < 39)  # one starts in state 0 and not in state 39
     pair = calibration.published_pair("nissim", 0.1, 0.1, 40)

@@ -52,7 +52,7 @@ def test_dp_lsw_is_algorithm_1_to_the_letter(setting):
     noise = sigma * normals(m, run, phi.shape[1])
     assert result.theta - result.noiseless == pytest.approx(noise, rel=1e-6)
     assert result.values == pytest.approx(phi @ result.theta)
-    # A planted mistake: appendix A's constants in the place of Lemma 1's are told apart.
+    # A planted mistake: appendix A's constants in the place of Lemma 1's are caught.
     wrong = literal.dp_lsw(
         phi, np.ones(40), counts, means, (0, setting.bound), *literal.appendix(0.1, 0.1, len(theta))
     )[2]

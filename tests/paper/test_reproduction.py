@@ -61,8 +61,8 @@ def test_the_command_makes_everything(quick):
 
 
 def clipped_rmse(method, m, setting=None):
-    chosen = setting or Features()
-    errors = [rmse(np.clip(outcome(method, chosen, m, run).values, 0, 1)) for run in RUNS]
+    features = setting or Features()
+    errors = [rmse(np.clip(outcome(method, features, m, run).values, 0, 1)) for run in RUNS]
     return float(np.mean(errors))
 
 

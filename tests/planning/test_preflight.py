@@ -61,9 +61,9 @@ def test_a_study_is_useless_if_no_state_can_have_a_narrow_interval(returns, epsi
     assert not judge(study, last + 1).useless
     assert judge(study, last + 1).visits == pytest.approx(last + 1, abs=1)
     # With fewer than five times as many a note says so, and nothing more.
-    needed = judge(study, last + 1).visits
-    assert judge(study, math.floor(5 * needed)).risky
-    assert not judge(study, math.ceil(5 * needed)).risky
+    visits = judge(study, last + 1).visits
+    assert judge(study, math.floor(5 * visits)).risky
+    assert not judge(study, math.ceil(5 * visits)).risky
 
 
 def test_with_a_prior_the_state_of_least_noise_decides():
@@ -89,10 +89,10 @@ def test_the_line_is_where_published_intervals_become_of_use(epsilon):
             published.append(table.total_high[0] - table.total_low[0])
         return np.median(published) < 0.5
 
-    needed = judge(study, 1000).visits
-    assert is_of_use(1.2 * needed)
-    assert not is_of_use(0.8 * needed)
-    # Planted: a line drawn with half the noise, or for the whole range, is found out.
+    visits = judge(study, 1000).visits
+    assert is_of_use(1.2 * visits)
+    assert not is_of_use(0.8 * visits)
+    # Planted: a line drawn with half the noise, or for the whole range, is caught.
     halved = replace(widths, sum_noise=widths.sum_noise / 2, count_noise=widths.count_noise / 2)
     assert not is_of_use(1.2 * float(halved.visits_for(0.25)))
     assert not is_of_use(1.2 * float(widths.visits_for(0.4999)))
@@ -119,12 +119,12 @@ def test_the_noise_of_another_policys_value_decides_at_all_of_its_weight():
     study = make_study(
         states=["a", "b"], actions=["x", "y"], delta=None, mechanism="dp-ope", policy=policy
     )
-    needed = judge(study, 1000).visits
+    visits = judge(study, 1000).visits
     mechanism = mechanism_of_study(study, 1000)
     scale = mechanism.public_noise({}).sigma / math.sqrt(2)  # of Laplace noise, in units of returns
-    assert 2 * scale * math.log(20) / needed == pytest.approx(0.5, rel=1e-9)
-    assert judge(study, math.floor(needed)).useless
-    assert not judge(study, math.ceil(needed)).useless
+    assert 2 * scale * math.log(20) / visits == pytest.approx(0.5, rel=1e-9)
+    assert judge(study, math.floor(visits)).useless
+    assert not judge(study, math.ceil(visits)).useless
 
 
 def test_a_useless_release_is_refused_before_data_is_opened(ledger):

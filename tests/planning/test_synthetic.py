@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from privalue.core import Contributions, draw
 from privalue.estimate import theta_of
 from privalue.planning import FromVisits, FromWorld, mechanism_of_study, predict
@@ -65,12 +65,12 @@ def mean_error(study, world, values, m, releases=80):
     for seed in range(releases):
         numbers = draw(mechanism, simulate(study, world, m, seed), SeededForExperimentsOnly(seed))
         theta = theta_of(study, mechanism, numbers)
-        released = np.clip(mechanism.design.values(theta), *mechanism.noise_after(numbers).bounds)
-        errors.append(np.sqrt(np.mean(np.square(released - values))))
+        estimates = np.clip(mechanism.design.values(theta), *mechanism.noise_after(numbers).bounds)
+        errors.append(np.sqrt(np.mean(np.square(estimates - values))))
     return np.mean(errors)
 
 
-@pytest.mark.parametrize(("name", "m"), crossed(SETTINGS, [1024, 8192]))
+@pytest.mark.parametrize(("name", "m"), cross(SETTINGS, [1024, 8192]))
 def test_predicted_errors_are_those_of_releases(name, m):
     world, changes = SETTINGS[name]
     study = study_of(world, **changes)
@@ -81,13 +81,13 @@ def test_predicted_errors_are_those_of_releases(name, m):
     assert len(result.errors) == 800 or name != "staged"  # a rare choice may be most of it
 
 
-def test_a_world_of_half_the_visits_would_be_found_out():
+def test_a_world_of_half_the_visits_would_be_caught():
     study = study_of(CHAIN)
     truth = mean_error(study, CHAIN, CHAIN.process.values, 4096)
     assert predict(study, FromWorld(study, CHAIN), 2048).rmse > 1.3 * truth
 
 
-def test_noise_of_another_law_would_be_found_out(monkeypatch):
+def test_noise_of_another_law_would_be_caught(monkeypatch):
     """Planted: Laplace noise of the same variance, at few trajectories."""
     study = study_of(GARNET, returns=(0, 12))
     truth = mean_error(study, GARNET, GARNET.process.values, 512, releases=200)

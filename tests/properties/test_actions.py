@@ -9,7 +9,7 @@ import pytest
 import privalue as pv
 from oracles import arms as slow
 from oracles.limits import count_weight, sensitivity
-from oracles.studies import study
+from oracles.studies import make_study
 
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one"}
 TINY = [  # states, actions, H
@@ -38,7 +38,7 @@ def test_the_core_bounds_all_neighbours(states, actions, most, add_remove):
 def test_all_neighbours_of_the_public_path_stay_within_the_noise(most):
     """Two states, of which one has two actions and the other one: every episode of two steps."""
     privacy = {} if most is None else {"max_states_per_trajectory": most}
-    chosen = study(
+    study = make_study(
         2,
         rewards=(-1e3, 1e3),
         returns=(-1.0, 2.0),
@@ -48,8 +48,8 @@ def test_all_neighbours_of_the_public_path_stay_within_the_noise(most):
     )
     steps = [(*pair, reward) for pair in ((0, 0), (0, 1), (1, 1)) for reward in (-1e3, 1e3)]
     episodes = [*([one] for one in steps), *map(list, itertools.product(steps, repeat=2))]
-    diagnostics = [pv.inspect(chosen, [episode]) for episode in episodes]
-    perturbations = [each.perturbation for each in diagnostics]
+    diagnostics = [pv.inspect(study, [episode]) for episode in episodes]
+    perturbations = [item.perturbation for item in diagnostics]
     scaled = np.array([one.center / one.deviations for one in perturbations])
     largest = max(float(np.linalg.norm(scaled - one, axis=1).max()) for one in scaled)
     alpha = diagnostics[0].mechanism.calibration.alpha

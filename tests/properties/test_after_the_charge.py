@@ -266,14 +266,14 @@ SPARSE = "'features': sp.csr_array(np.kron(np.eye(3), np.ones((2, 1))) + 0.1)"
 
 
 def compiled_late(folder, keywords, preparation="prepared"):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", RELEASE, keywords, preparation],
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from oracles import literal
 from oracles.limits import sensitivity
 from oracles.reading import statistics
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.core import Contributions
 
 QUARTER, THREE_QUARTERS = Fraction(1, 4), Fraction(3, 4)
@@ -80,7 +80,7 @@ def study_of(count, arms, /, *, unit="trajectory", neighbours="replace-one", mos
     privacy = {"unit": unit, "neighbours": neighbours}
     if unit == "person":
         privacy["max_trajectories_per_person"] = most
-    return study(
+    return make_study(
         count,
         rewards=(-1e3, 1e3),
         returns=(-1.0, 2.0),
@@ -117,14 +117,12 @@ EVERYWHERE = [(s, reward) for s, reward in ((0, 1e9), (1, 1e9), (2, 1e9))]
 
 @pytest.mark.parametrize("unit", ["trajectory", "person"])
 def test_the_bound_is_reached_by_moving_and_by_staying(unit):
-    chosen = study_of(
-        3, 2, unit=unit, most=2, data={"person": "person", "trajectory": "trajectory"}
-    )
+    study = study_of(3, 2, unit=unit, most=2, data={"person": "person", "trajectory": "trajectory"})
     times = 2 if unit == "person" else 1
     low = [(s, -1e9) for s in range(3)]
     here = {0: ("control", [EVERYWHERE] * times)}
     for there in ({0: ("treated", [EVERYWHERE] * times)}, {0: ("control", [low] * times)}):
-        pair = [pv.inspect(chosen, table_of(people)) for people in (here, there)]
+        pair = [pv.inspect(study, table_of(people)) for people in (here, there)]
         assert distance(*pair) == pytest.approx(1.0, rel=1e-9)
 
 
@@ -134,7 +132,7 @@ def test_the_bound_is_reached_by_moving_and_by_staying(unit):
 @given(data=st.data())
 def test_neighbours_move_no_further_than_the_noise_allows(unit, neighbours, data):
     limit = data.draw(st.sampled_from([None, 1, 2]))
-    chosen = study_of(
+    study = study_of(
         3,
         data.draw(st.sampled_from([2, 3])),
         unit=unit,
@@ -151,12 +149,12 @@ def test_neighbours_move_no_further_than_the_noise_allows(unit, neighbours, data
     step = st.tuples(st.integers(0, 2), st.sampled_from([-1e9, 0.0, 1e9]))
     episode, most = st.lists(step, min_size=1, max_size=4), 3 if unit == "person" else 1
     owned = st.lists(episode, min_size=1, max_size=most)
-    person = st.tuples(st.sampled_from(chosen.arms.labels), owned)
+    person = st.tuples(st.sampled_from(study.arms.labels), owned)
     rest = data.draw(st.dictionaries(st.integers(1, 9), person, max_size=3))
     here, there = {**rest, 0: data.draw(person)}, dict(rest)
     if neighbours == "replace-one":
         there[0] = data.draw(person)
-    pair = [pv.inspect(chosen, table_of(people)) for people in (here, there)]
+    pair = [pv.inspect(study, table_of(people)) for people in (here, there)]
     assert distance(*pair) <= 1 + 1e-9
 
 
@@ -168,7 +166,7 @@ def test_neighbours_move_no_further_than_the_noise_allows(unit, neighbours, data
 def test_statistics_are_those_of_each_arm_by_itself(data):
     unit = data.draw(st.sampled_from(["trajectory", "person"]))
     limit = data.draw(st.sampled_from([None, 1, 2]))
-    chosen = study_of(
+    study = study_of(
         3,
         3,
         unit=unit,
@@ -182,18 +180,16 @@ def test_statistics_are_those_of_each_arm_by_itself(data):
     people = data.draw(st.dictionaries(st.integers(0, 9), person, min_size=1, max_size=6))
     table = table_of(people)
     order = data.draw(st.permutations(range(table.num_rows)))
-    actual = statistics(table.take(pa.array(order)), chosen)
+    actual = statistics(table.take(pa.array(order)), study)
     counts, sums = [], []
     for arm in LABELS:
-        counted = [
+        own = [
             episode
             for whose, episodes in people.values()
             if whose == arm
             for episode in episodes[: 2 if unit == "person" else None]
         ]
-        _, n, steps = literal.first_visit(
-            counted, 0.9, (-1e3, 1e3), (-1.0, 2.0), 3, most_states=limit
-        )
+        _, n, steps = literal.first_visit(own, 0.9, (-1e3, 1e3), (-1.0, 2.0), 3, most_states=limit)
         counts += n
         sums += steps
     assert actual.counts.tolist() == counts
@@ -201,8 +197,8 @@ def test_statistics_are_those_of_each_arm_by_itself(data):
 
 
 def test_a_unit_with_two_arms_is_dropped_as_invalid():
-    chosen = study_of(2, 2, data={"invalid": "drop-unit"})
-    contributions = Contributions(chosen.limits)
+    study = study_of(2, 2, data={"invalid": "drop-unit"})
+    contributions = Contributions(study.limits)
     ids = np.array([1, 1, 2, 2, 3]).reshape(-1, 1, 1)
     keys = np.array([0, 2, 2, 3, 1], dtype=np.int32)  # 1 is in both arms, 2 in the second
     contributions.add(ids, np.array([0, 1, 0, 1, 0]), keys, np.ones(5))
@@ -212,10 +208,10 @@ def test_a_unit_with_two_arms_is_dropped_as_invalid():
 
 
 def test_the_trajectories_of_a_person_share_an_arm():
-    chosen = study_of(
+    study = study_of(
         2, 2, unit="person", most=3, data={"invalid": "drop-unit", "trajectory": "trajectory"}
     )
-    contributions = Contributions(chosen.limits)
+    contributions = Contributions(study.limits)
     ids = np.array([[[1], [1]], [[1], [2]], [[2], [1]]])
     keys = np.array([0, 2, 3], dtype=np.int32)
     contributions.add(ids, np.zeros(3, dtype=np.int64), keys, np.ones(3))
@@ -224,13 +220,13 @@ def test_the_trajectories_of_a_person_share_an_arm():
 
 
 def test_dropping_truncated_units_leaves_duplicates_an_error():
-    chosen = study_of(2, 2, data={"truncated": "cut", "truncated_rows": "drop-unit"})
-    assert not chosen.limits.size_is_public
+    study = study_of(2, 2, data={"truncated": "cut", "truncated_rows": "drop-unit"})
+    assert not study.limits.size_is_public
     ids, both = np.array([1, 1]).reshape(-1, 1, 1), np.zeros(2, dtype=np.int64)
     cut = np.array([4, 0], dtype=np.int32)
-    contributions = Contributions(chosen.limits)
+    contributions = Contributions(study.limits)
     contributions.add(ids, np.array([0, 1]), cut, np.ones(2))
     actual = contributions.finish()
     assert (actual.units_dropped, actual.counts.sum()) == (1, 0)
     with refused("boundary-duplicate"):
-        Contributions(chosen.limits).add(ids, both, np.zeros(2, dtype=np.int32), np.ones(2))
+        Contributions(study.limits).add(ids, both, np.zeros(2, dtype=np.int32), np.ones(2))

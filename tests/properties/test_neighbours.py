@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.reading import statistics as gathered
-from oracles.studies import study
+from oracles.reading import statistics as gather
+from oracles.studies import make_study
 from privalue.curator import prepare
 from privalue.study import public_size
 
@@ -61,12 +61,12 @@ def neighbours(draw):
 
 
 def study_of(mechanism, features, returns, weights, epsilon=1.0, ridge=2.0):
-    chosen = dict(mechanism)
-    if chosen["name"] == "dp-lsl":
-        chosen["ridge"] = 60.0 * max(weights) if "calibration" not in chosen else ridge
-    if chosen.get("calibration") == "exact":
-        chosen["beta"] = 0.004
-    return study(
+    mechanism = dict(mechanism)
+    if mechanism["name"] == "dp-lsl":
+        mechanism["ridge"] = 60.0 * max(weights) if "calibration" not in mechanism else ridge
+    if mechanism.get("calibration") == "exact":
+        mechanism["beta"] = 0.004
+    return make_study(
         STATES,
         discount=0.8,
         rewards=(-1e3, 1e3),
@@ -74,12 +74,12 @@ def study_of(mechanism, features, returns, weights, epsilon=1.0, ridge=2.0):
         privacy={"epsilon": epsilon, "delta": 1e-3},
         features=features,
         weights={"values": weights},
-        mechanism=chosen,
+        mechanism=mechanism,
     )
 
 
-def alpha_of(inspected):
-    return inspected.mechanism.calibration.alpha
+def alpha_of(diagnostics):
+    return diagnostics.mechanism.calibration.alpha
 
 
 def assert_conditions_of_lemma_1(mechanism, here, there):
@@ -104,8 +104,8 @@ def assert_conditions_of_lemma_1(mechanism, here, there):
 def test_the_conditions_of_lemma_1_hold(
     pair, mechanism, features, returns, weights, epsilon, ridge
 ):
-    chosen = study_of(mechanism, features, returns, weights, epsilon, ridge)
-    here, there = (pv.inspect(chosen, data) for data in pair)
+    study = study_of(mechanism, features, returns, weights, epsilon, ridge)
+    here, there = (pv.inspect(study, data) for data in pair)
     assert_conditions_of_lemma_1(here.mechanism, here.perturbation, there.perturbation)
 
 
@@ -127,38 +127,38 @@ def extreme_pairs():
 @functools.cache
 def extreme_statistics(limits):
     """Both statistics of every extreme pair: no mechanism and no features go into them."""
-    chosen = study_of(MECHANISMS[0], FEATURES[0], limits.return_bounds, [1.0] * STATES)
-    assert chosen.limits == limits
-    return [tuple(gathered(data, chosen) for data in pair) for pair in extreme_pairs()]
+    study = study_of(MECHANISMS[0], FEATURES[0], limits.return_bounds, [1.0] * STATES)
+    assert study.limits == limits
+    return [tuple(gather(data, study) for data in pair) for pair in extreme_pairs()]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
 @pytest.mark.parametrize("features", FEATURES[:4], ids=["tabular", "pairs", "triples", "matrix"])
 def test_the_conditions_hold_at_the_extremes(mechanism, features):
     for returns in BOUNDS:
-        chosen = study_of(mechanism, features, returns, [1.0, 0.5, 2.0, 1.0])
-        prepared = prepare(chosen)
-        for pair in extreme_statistics(chosen.limits):
-            built = prepared.mechanism_for(public_size(chosen, pair[0]))
+        study = study_of(mechanism, features, returns, [1.0, 0.5, 2.0, 1.0])
+        prepared = prepare(study)
+        for pair in extreme_statistics(study.limits):
+            built = prepared.mechanism_for(public_size(study, pair[0]))
             here, there = (built.perturb(statistics, "values", {}) for statistics in pair)
             assert_conditions_of_lemma_1(built, here, there)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
 def test_the_perturbation_is_that_of_inspect(mechanism):
-    chosen = study_of(mechanism, FEATURES[0], BOUNDS[0], [1.0, 0.5, 2.0, 1.0])
-    data, (sums, _) = next(extreme_pairs())[0], extreme_statistics(chosen.limits)[0]
-    mechanism = prepare(chosen).mechanism_for(public_size(chosen, sums))
-    other, here = pv.inspect(chosen, data).perturbation, mechanism.perturb(sums, "values", {})
+    study = study_of(mechanism, FEATURES[0], BOUNDS[0], [1.0, 0.5, 2.0, 1.0])
+    data, (sums, _) = next(extreme_pairs())[0], extreme_statistics(study.limits)[0]
+    mechanism = prepare(study).mechanism_for(public_size(study, sums))
+    other, here = pv.inspect(study, data).perturbation, mechanism.perturb(sums, "values", {})
     assert (here.deviations, here.grids) == (other.deviations, other.grids)
     assert np.array_equal(here.center, other.center)
 
 
 def test_the_bound_of_lsw_is_tight():
     """All states visited once by the trajectory that is replaced: the ratio reaches 1."""
-    chosen = study_of(MECHANISMS[0], FEATURES[0], (0.0, 1.0), [1.0] * STATES)
-    diagnostics = [pv.inspect(chosen, [[(s, end) for s in range(STATES)]]) for end in (1e9, -1e9)]
-    alpha, (here, there) = alpha_of(diagnostics[0]), (each.perturbation for each in diagnostics)
+    study = study_of(MECHANISMS[0], FEATURES[0], (0.0, 1.0), [1.0] * STATES)
+    diagnostics = [pv.inspect(study, [[(s, end) for s in range(STATES)]]) for end in (1e9, -1e9)]
+    alpha, (here, there) = alpha_of(diagnostics[0]), (side.perturbation for side in diagnostics)
     distance = float(np.linalg.norm(here.center - there.center))
     assert distance * alpha / here.deviations == pytest.approx(1.0, rel=1e-9)
 
@@ -176,7 +176,7 @@ def test_the_bound_of_lsw_is_tight():
     ids=["counts one too high", "range instead of M in LSL", "half the range"],
 )
 def test_planted_mistakes_in_the_sensitivity_are_caught(mechanism, returns, mistake):
-    chosen = study_of(mechanism, FEATURES[0], returns, [1.0] * STATES)
+    study = study_of(mechanism, FEATURES[0], returns, [1.0] * STATES)
     weaken = {
         "counts one too high": lambda diagnostics, n: math.sqrt(
             np.sum(1 / (n + 1.0) ** 2) / diagnostics.mechanism.psi(n)
@@ -186,9 +186,9 @@ def test_planted_mistakes_in_the_sensitivity_are_caught(mechanism, returns, mist
     }[mistake]
     broken = 0
     for pair in extreme_pairs():
-        inspected = [pv.inspect(chosen, data) for data in pair]
-        here, there = (i.perturbation for i in inspected)
-        sigma = min(i.perturbation.deviations * weaken(i, i.statistics.counts) for i in inspected)
+        diagnostics = [pv.inspect(study, data) for data in pair]
+        here, there = (i.perturbation for i in diagnostics)
+        sigma = min(i.perturbation.deviations * weaken(i, i.statistics.counts) for i in diagnostics)
         distance = float(np.linalg.norm(here.center - there.center))
-        broken += distance > sigma / alpha_of(inspected[0]) * (1 + 1e-9)
+        broken += distance > sigma / alpha_of(diagnostics[0]) * (1 + 1e-9)
     assert broken > 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.limits import OF_A_UNIT, without
 from oracles.studies import frame_of_persons as frame_of
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.core import kernel
 
 LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
@@ -43,7 +43,7 @@ def study_of(mechanism, *, unit, neighbours, most_states, most, features, prior,
     if unit == "person":
         privacy["max_trajectories_per_person"] = most
     states = {"count": STATES} | ({"visits": PRIOR} if prior else {})
-    return study(
+    return make_study(
         STATES,
         discount=0.8,
         rewards=(-1e3, 1e3),
@@ -93,7 +93,7 @@ def distance_ratio(one, other):
 @given(data=st.data())
 def test_neighbours_move_no_further_than_the_noise_allows(mechanism, unit, neighbours, data):
     features = data.draw(st.sampled_from(FEATURES))
-    chosen = study_of(
+    study = study_of(
         mechanism,
         unit=unit,
         neighbours=neighbours,
@@ -103,11 +103,11 @@ def test_neighbours_move_no_further_than_the_noise_allows(mechanism, unit, neigh
         prior=data.draw(st.booleans()),
     )
     pair = data.draw(pairs(unit, neighbours))
-    inspected = [pv.inspect(chosen, frame_of(people)) for people in pair]
-    here, there = (each.perturbation for each in inspected)
-    calibration, other = (each.mechanism.calibration for each in inspected)
+    diagnostics = [pv.inspect(study, frame_of(people)) for people in pair]
+    here, there = (side.perturbation for side in diagnostics)
+    calibration, other = (side.mechanism.calibration for side in diagnostics)
     assert (other, np.max(there.grids)) == (calibration, np.max(here.grids))
-    assert distance_ratio(*inspected) <= 1 + 1e-9
+    assert distance_ratio(*diagnostics) <= 1 + 1e-9
     assert abs(2 * math.log(np.max(here.deviations / there.deviations))) <= calibration.beta + 4e-9
     assert (np.asarray(here.deviations) >= 1024 * np.asarray(here.grids)).all()
 
@@ -122,7 +122,7 @@ def test_the_bound_of_ssp_is_reached():
         ("replace-one", ({0: [HIGH]}, {0: [LOW]})),
         ("add-remove", ({0: [HIGH]}, {})),
     ):
-        chosen = study_of(
+        study = study_of(
             {"name": "dp-ssp"},
             unit="trajectory",
             neighbours=neighbours,
@@ -131,7 +131,7 @@ def test_the_bound_of_ssp_is_reached():
             features=FEATURES[0],
             prior=False,
         )
-        distance = distance_ratio(*(pv.inspect(chosen, frame_of(people)) for people in pair))
+        distance = distance_ratio(*(pv.inspect(study, frame_of(people)) for people in pair))
         assert distance == pytest.approx(1.0, rel=1e-9)
 
 
@@ -140,7 +140,7 @@ def test_the_bound_of_ssp_is_reached():
 def test_limits_that_are_not_enforced_are_caught(name, limit, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
     mechanism = next(m for m in MECHANISMS if m["name"] == name)
-    chosen = study_of(
+    study = study_of(
         mechanism,
         unit="person",
         neighbours="replace-one",
@@ -154,7 +154,7 @@ def test_limits_that_are_not_enforced_are_caught(name, limit, monkeypatch):
     pair = ({0: [HIGH] * 8, **others}, {0: [LOW] * 8, **others})
 
     def distance():
-        return distance_ratio(*(pv.inspect(chosen, frame_of(people)) for people in pair))
+        return distance_ratio(*(pv.inspect(study, frame_of(people)) for people in pair))
 
     assert distance() <= 1 + 1e-9
     monkeypatch.setattr(kernel, "gather", without(limit, kernel.gather))

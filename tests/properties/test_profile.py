@@ -110,7 +110,7 @@ def test_on_either_side_of_1_divergence_falls_then_rises(epsilon, d, alpha, beta
     """What the theorem rests on: between two ratios it is never above both."""
     ratios = np.exp(np.linspace(0, -beta if narrow else beta, 25) / 2)
     divergences = [divergence(epsilon, d, r, min(1.0, r) / alpha) for r in ratios]
-    lower, upper = np.array([(each.lower, each.upper) for each in divergences]).T
+    lower, upper = np.array([(bounds.lower, bounds.upper) for bounds in divergences]).T
     for i in range(1, len(ratios) - 1):
         assert lower[i] <= max(upper[:i].min(), upper[i + 1 :].min())
 

@@ -49,11 +49,11 @@ def test_both_are_smooth_between_neighbouring_signatures(counts, beta, draw, slo
     steps = draw.draw(st.lists(st.integers(-1, 1), min_size=len(counts), max_size=len(counts)))
     m = max(*counts, 1) + 1
     near = [min(max(n + step, 0), m) for n, step in zip(counts, steps, strict=True)]
-    room = beta + TOLERANCE
+    slack = beta + TOLERANCE
     here, there = fast_lsw(counts, weights, beta), fast_lsw(near, weights, beta)
-    assert abs(math.log(here) - math.log(there)) <= room
+    assert abs(math.log(here) - math.log(there)) <= slack
     here, there = (fast_lsl(n, weights, m, beta, slope) for n in (counts, near))
-    assert abs(math.log(here) - math.log(there)) <= room
+    assert abs(math.log(here) - math.log(there)) <= slack
 
 
 # Planted mistakes: each wrong formula must disagree with the fast code somewhere on this table.

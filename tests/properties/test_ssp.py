@@ -268,7 +268,7 @@ def test_the_units_of_returns_do_not_matter(noisy, scale, shift):
     shrinkage=st.booleans(),
 )
 def test_without_noise_it_is_lsw_and_lsl(counts, places, name, ridge, shrinkage):
-    """Shrinkage, floors and all the rest vanish with the noise."""
+    """Shrinkage and minimal counts vanish with the noise."""
     low, high = -2.0, 1.0
     n, means = np.array(counts, dtype=float), low + (high - low) * np.array(places)
     noisy = noisy_statistics(

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.reading import encoded, statistics
-from oracles.studies import study
+from oracles.reading import encode, statistics
+from oracles.studies import make_study
 
 VALUES = {"rewards": (-100.0, 100.0), "returns": (-1000.0, 1000.0)}
 HEAD = "trajectory,step,state,reward"
 
 
 def build_study(**data):
-    return study(12, values=VALUES, data=data)
+    return make_study(12, values=VALUES, data=data)
 
 
 STUDY, DROPPING = build_study(), build_study(invalid="drop-unit")
@@ -167,7 +167,7 @@ def test_a_line_does_not_affect_the_others(tmp_path_factory, good, odd, data):
         path.write_bytes((end.join([HEAD, *map(",".join, lines)]) + end).encode())
         return [
             (np.trim_zeros(ids.ravel(), "b").tolist(), *others)
-            for part in encoded(str(path), DROPPING)
+            for part in encode(str(path), DROPPING)
             for ids, *others in zip(*part.columns, strict=True)
         ]
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from oracles import cells
 from oracles.reading import statistics
 from oracles.refusals import refused
-from oracles.studies import rows_of, study, study_file
+from oracles.studies import make_study, rows_of, study_file
 from privalue.readers import local
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
-STUDY = study(3)
-SORTED = study(3, data={"sorted": True})
+STUDY = make_study(3)
+SORTED = make_study(3, data={"sorted": True})
 
 
 def episodes(count=40, seed=1, longest=9):
@@ -107,15 +107,15 @@ def test_order_batches_threads_and_memory_change_nothing(
 def test_persons_are_whole_across_every_boundary(people, most, text, seed, part):
     """The first trajectories of each person count by id: 9 before 10, also if ids are texts."""
     draw = random.Random(seed)
-    rows, counted = [], []
+    rows, episodes = [], []
     for person, lengths in people.items():
         for place, (trajectory, length) in enumerate(sorted(lengths.items())):
             episode = [(draw.randrange(3), draw.random()) for _ in range(length)]
-            counted += [episode] if place < most else []
+            episodes += [episode] if place < most else []
             name = str(trajectory) if text else trajectory
             rows += [(person, name, at, *step) for at, step in enumerate(episode)]
     table = pd.DataFrame(rows, columns=["person", *COLUMNS]).sample(frac=1, random_state=seed)
-    by_person = study(3, privacy={"unit": "person", "max_trajectories_per_person": most})
+    by_person = make_study(3, privacy={"unit": "person", "max_trajectories_per_person": most})
     rows.sort(key=lambda row: (cells.rank(row[0]), int(row[1]), row[2]))
     ordered = pd.DataFrame(rows, columns=table.columns)
     with pytest.MonkeyPatch.context() as patch:
@@ -125,7 +125,7 @@ def test_persons_are_whole_across_every_boundary(people, most, text, seed, part)
         result = [statistics(ordered, by_person), statistics(table, by_person, memory=1)]
         assert passes[0] == "in_order"
     assert result[0] == result[1]
-    expected = statistics(counted, STUDY)
+    expected = statistics(episodes, STUDY)
     assert result[0].trajectories == expected.trajectories
     assert result[0].counts.tolist() == expected.counts.tolist()
     assert result[0].return_steps.tolist() == expected.return_steps.tolist()

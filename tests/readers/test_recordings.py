@@ -8,10 +8,10 @@ import pytest
 
 from oracles.reading import statistics
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 
-DROPPING = study(3, data={"invalid": "drop-unit"})
-REFUSING = study(3)
+DROPPING = make_study(3, data={"invalid": "drop-unit"})
+REFUSING = make_study(3)
 
 
 def recording(states, rewards, marks):
@@ -60,8 +60,9 @@ class WrongLength(tuple):
         return 2
 
 
-ITERATOR = iter([(1, 0.5)])  # another element may make a second reading necessary
-ODD_EPISODES = [[WrongLength((1,))], ["\ud800"], [("\ud800", 0.5)], [(0, "\udcff")], ITERATOR]
+# Empty when read again, which another element may make necessary.
+ITERATORS = [iter([(1, 0.5)]), [iter((1, 0.5))], {"observations": iter([1]), "rewards": [0.5]}]
+ODD_EPISODES = [[WrongLength((1,))], ["\ud800"], [("\ud800", 0.5)], [(0, "\udcff")], *ITERATORS]
 
 
 @pytest.mark.parametrize("odd", ODD_EPISODES)

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import privalue as pv
-from oracles.reading import opened
+from oracles.reading import open_data
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.cli import run
 from privalue.errors import DataError, LedgerError, PrivalueError
 from privalue.ledger import open_ledger
@@ -54,7 +54,7 @@ def test_an_address_with_an_unencoded_password_is_refused_and_not_quoted(address
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_no_engine_quotes_a_name_that_may_hold_a_password(engine):
     with refused("data-invalid", "usage") as error:
-        pv.inspect(study(), "host=h user=u password=hunter22", engine=engine)
+        pv.inspect(make_study(), "host=h user=u password=hunter22", engine=engine)
     assert "hunter22" not in str(error.value)
 
 
@@ -73,7 +73,7 @@ def test_the_place_of_a_server_has_neither_user_nor_password():
 LETTERS = "ЖЩЮЭÞßÆ"  # no message contains these
 PASSWORDS = st.text(alphabet=LETTERS * 2 + "@/%:?#'\" \\&=+;,.[]", min_size=3, max_size=12)
 NOWHERE = "127.0.0.1:1/db"  # without a server
-STUDY = study(3)
+STUDY = make_study(3)
 
 
 def in_quotes(password):
@@ -126,7 +126,7 @@ def output_of(address):
         except PrivalueError as problem:
             output.append(repr(problem))
         try:
-            opened(data, STUDY)
+            open_data(data, STUDY)
         except PrivalueError as problem:
             output.append(repr(problem))
     return output
@@ -157,7 +157,7 @@ def test_no_part_of_a_password_is_ever_shown(make_address, password):
 def test_no_part_of_a_password_in_a_query_is_shown(query):
     for password in ("ЖЩЮ", "Ж ЩЮЭ", "Ж'ЩЮЭ", "Ж::ЩЮЭ", '"ЖЩЮЭ'):
         with pytest.raises(DataError) as error:
-            opened(query.format(f"postgresql://user:{password}@{NOWHERE}"), STUDY)
+            open_data(query.format(f"postgresql://user:{password}@{NOWHERE}"), STUDY)
         assert visible_parts(str(error.value), password) == []
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from oracles.reading import statistics
 from oracles.refusals import refused
-from oracles.studies import rows_of, study
+from oracles.studies import make_study, rows_of
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
 EPISODES = [[(0, 0.0), (1, 0.25), (0, 0.5)], [(2, 1.0)], [(1, 0.0), (2, 1.0)]]
-STUDY = study(3)
+STUDY = make_study(3)
 EXPECTED = statistics(EPISODES, STUDY)
 
 
@@ -57,14 +57,14 @@ def as_text_of_dates(table, how):
 )
 def test_steps_of_every_declared_type(tmp_path, data, steps):
     table = steps(frame())
-    assert statistics(table, study(3, data=data)) == EXPECTED
+    assert statistics(table, make_study(3, data=data)) == EXPECTED
     table.to_csv(tmp_path / "d.csv", index=False)
-    assert statistics(tmp_path / "d.csv", study(3, data=data)) == EXPECTED
+    assert statistics(tmp_path / "d.csv", make_study(3, data=data)) == EXPECTED
 
 
 def test_labels_are_grouped_before_first_visits():
     """The second label of a group is not another first visit."""
-    grouped = study(
+    grouped = make_study(
         states={"labels": ["home", "ward"], "groups": {"a": "home", "b": "ward", "c": "ward"}}
     )
     result = statistics([[("a", 0.0), ("b", 0.0), ("c", 1.0)]], grouped)

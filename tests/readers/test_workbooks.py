@@ -7,12 +7,12 @@ import openpyxl
 
 from oracles.reading import statistics
 from oracles.refusals import refused
-from oracles.studies import rows_of, study
+from oracles.studies import make_study, rows_of
 from privalue.readers import column_names
 
 EPISODES = [[(0, 0.0), (1, 0.25), (0, 0.5)], [(2, 1.0)], [(1, 0.0), (2, 1.0)]]
 COLUMNS = ["trajectory", "step", "state", "reward"]
-EXPECTED = statistics(EPISODES, study(3))
+EXPECTED = statistics(EPISODES, make_study(3))
 
 
 def workbook(path, sheets):
@@ -29,13 +29,13 @@ def workbook(path, sheets):
 def test_a_sheet_is_named_unless_it_is_the_only_one(tmp_path):
     rows = [COLUMNS, *rows_of(EPISODES)]
     one = workbook(tmp_path / "one.xlsx", {"Visits": rows})
-    assert statistics(one, study(3)) == statistics(f"{one}::Visits", study(3)) == EXPECTED
+    assert statistics(one, make_study(3)) == statistics(f"{one}::Visits", make_study(3)) == EXPECTED
     two = workbook(tmp_path / "two.xlsx", {"Notes": [["x"]], "Visits": rows})
-    assert statistics(f"{two}::Visits", study(3)) == EXPECTED
+    assert statistics(f"{two}::Visits", make_study(3)) == EXPECTED
     with refused("sheet-absent"):
-        statistics(two, study(3))
+        statistics(two, make_study(3))
     with refused("sheet-absent"):
-        statistics(f"{two}::visits", study(3))
+        statistics(f"{two}::visits", make_study(3))
     assert column_names(f"{two}::Visits")[0] == COLUMNS
 
 
@@ -47,7 +47,7 @@ def test_an_unreadable_heading_is_a_data_error(tmp_path):
         for name, content in parts.items():
             book.writestr(name, content.replace(b"<v>77</v>", b"<v>1e10</v>"))
     with refused("workbook-unreadable"):
-        statistics(path, study(3))
+        statistics(path, make_study(3))
 
 
 def test_cells_of_a_workbook_have_their_own_types(tmp_path):
@@ -60,8 +60,8 @@ def test_cells_of_a_workbook_have_their_own_types(tmp_path):
     ]
     path = workbook(tmp_path / "d.xlsx", {"Sheet1": rows})
     names = {"person": "who", "step": "when", "state": "where", "reward": "score"}
-    by_person = study(3, privacy={"unit": "person"}, data={**names, "step_type": "date"})
+    by_person = make_study(3, privacy={"unit": "person"}, data={**names, "step_type": "date"})
     result = statistics(path, by_person)
     assert (result.persons, result.rows) == (1, 3)
-    expected = statistics([[(0, 0.5), (1, 1.0), (2, 0.25)]], study(3))
+    expected = statistics([[(0, 0.5), (1, 1.0), (2, 0.25)]], make_study(3))
     assert result.return_steps.tolist() == expected.return_steps.tolist()

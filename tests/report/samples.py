@@ -44,8 +44,8 @@ def stays(count, *, arm="", gain=0.0, seed=1, labels=WARDS):
     return rows
 
 
-def study(**keys):
-    chosen = {
+def make_study(**keys):
+    keywords = {
         "name": "recovery",
         "states": WARDS,
         "discount": 0.95,
@@ -55,24 +55,24 @@ def study(**keys):
         "delta": 1e-6,
         "unit": "trajectory",
     }
-    chosen |= keys
-    return pv.Study(**{key: value for key, value in chosen.items() if value is not None})
+    keywords |= keys
+    return pv.Study(**{key: value for key, value in keywords.items() if value is not None})
 
 
-def seeded(chosen, rows, seed=11, **how):
+def release_seeded(study, rows, seed=11, **how):
     entropy = pv.SeededForExperimentsOnly(seed)
-    return pv.release(chosen, rows, entropy=entropy, accept_useless=True, **how)
+    return pv.release(study, rows, entropy=entropy, accept_useless=True, **how)
 
 
 def arms_study(**keys):
     labels = ["control", "treated"]
     usual = {"discount": 1.0, "returns": (0, 2)}
-    return study(name="trial", arms=labels, start={"admission": 1.0}, **{**usual, **keys})
+    return make_study(name="trial", arms=labels, start={"admission": 1.0}, **{**usual, **keys})
 
 
 def off_policy_study(**policy):
     target = {ward: {"treat": 0.6, "wait": 0.4} for ward in WARDS}
-    return study(
+    return make_study(
         name="another",
         discount=1.0,
         returns=(0, 2),
@@ -84,14 +84,14 @@ def off_policy_study(**policy):
 
 
 STUDIES = {
-    "states": lambda: study(start=dict.fromkeys(WARDS, 0.25)),
+    "states": lambda: make_study(start=dict.fromkeys(WARDS, 0.25)),
     "arms": arms_study,
-    "actions": lambda: study(
+    "actions": lambda: make_study(
         name="choices", returns=(0, 1.5), actions=["wait", "treat"], start={"admission": 1.0}
     ),
     "off-policy": off_policy_study,
     "by-start": lambda: off_policy_study(by="start"),
-    "no-intervals": lambda: study(mechanism="dp-lsw"),
+    "no-intervals": lambda: make_study(mechanism="dp-lsw"),
     "restricted": lambda: arms_study(
         discount=0.999, returns=None, outcome="days at home", outcome_unit="days"
     ),
@@ -106,13 +106,13 @@ def rows_of(kind):
 
 @cache
 def release(kind):
-    return seeded(STUDIES[kind](), rows_of(kind))
+    return release_seeded(STUDIES[kind](), rows_of(kind))
 
 
 @cache
 def hostile():
     """A release whose every name is hostile."""
-    chosen = study(
+    study = make_study(
         name="</title><script>alert('name')</script>\x1b[2J",
         dataset="trial",
         states=HOSTILE,
@@ -120,13 +120,13 @@ def hostile():
         start={HOSTILE[0]: 1.0},
     )
     rows = stays(3000, arm="<b>old", labels=HOSTILE)
-    return seeded(chosen, rows + stays(3000, arm="=new", seed=3, labels=HOSTILE))
+    return release_seeded(study, rows + stays(3000, arm="=new", seed=3, labels=HOSTILE))
 
 
 @cache
 def hostile_actions():
     """The same of a release of values of actions, the second of which is better."""
     names = ["<b>wait", "=treat"]
-    chosen = study(states=HOSTILE, actions=names, discount=1.0)
+    study = make_study(states=HOSTILE, actions=names, discount=1.0)
     stays = [[(label, names[at % 2], 0.1 * (at % 2)) for label in HOSTILE] for at in range(4000)]
-    return seeded(chosen, stays)
+    return release_seeded(study, stays)

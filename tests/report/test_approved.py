@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import polars as pl
 import pytest
 
 import privalue as pv
@@ -68,11 +69,12 @@ def release_text(name, **answers):
 
 
 def private_page():
-    dropping = samples.study(invalid="drop-unit")
-    rows = [*samples.rows_of("states")[:-1], [("no ward", 0.0)]]
+    dropping = samples.make_study(invalid="drop-unit")
+    *rows, last = samples.rows_of("states")
+    query = pl.LazyFrame([*rows, {**last, "trajectory": -1, "state": "no ward"}])
     with TemporaryDirectory() as folder:
         page = Path(folder) / "private.html"
-        write_private_page(pv.inspect(dropping, rows), page)
+        write_private_page(pv.inspect(dropping, query), page)
         return str(Text(page.read_text()))
 
 
@@ -84,17 +86,17 @@ def improved_page():
 
 def plan():
     visits = dict.fromkeys(samples.WARDS, 0.9)
-    result = pv.plan(samples.study(), trajectories=5000, visits=visits)
+    result = pv.plan(samples.make_study(), trajectories=5000, visits=visits)
     return text_of(describe_plan(result))
 
 
 OUTPUTS = {
-    "check": lambda: text_of(pv.check(samples.study()).description, sections=("study",)),
+    "check": lambda: text_of(pv.check(samples.make_study()).description, sections=("study",)),
     "plan": plan,
     "release": lambda: of_release("states"),
     **{kind: lambda kind=kind: of_release(kind) for kind in samples.STUDIES if kind != "states"},
     "inspect": lambda: text_of(
-        describe_diagnostics(pv.inspect(samples.study(), samples.rows_of("states"))),
+        describe_diagnostics(pv.inspect(samples.make_study(), samples.rows_of("states"))),
         sections=("private",),
     ),
     "page": lambda: str(Text(release_text("page", justification="agreed with the board"))),

@@ -35,7 +35,7 @@ from report import samples
 LABELS = ["ill", "better", "well", "gone"]
 
 
-def study(mechanism="dp-ssp", labels=LABELS, **sections):
+def make_study(mechanism="dp-ssp", labels=LABELS, **sections):
     return in_sections(
         **{
             "study": {"name": "recovery"},
@@ -81,11 +81,11 @@ def texts_of(release, folder, answers=None):
 @pytest.mark.parametrize("mechanism", ["dp-ssp", "dp-lsw", "dp-lsl"])
 def test_a_page_holds_nothing_private(mechanism, tmp_path):
     """Counts, psi, sigma and the estimate before noise: none of them, in any of the files."""
-    chosen = study(mechanism)
+    study = make_study(mechanism)
     data = people(1361, 877, 439, 211)  # visits 1361, 2238, 2677; everybody comes to the end
     # Of this seed no noisy number, and no end of its interval, happens to round to a count.
-    release = release_anyway(chosen, data, entropy=pv.SeededForExperimentsOnly(13))
-    private = pv.inspect(chosen, data).private_columns()
+    release = release_anyway(study, data, entropy=pv.SeededForExperimentsOnly(13))
+    private = pv.inspect(study, data).private_columns()
     secrets = [count for count in private["counts"] if count != release.trajectories]
     assert len(secrets) == 3
     numbers = [*private["theta"], *private["values"]]
@@ -130,12 +130,12 @@ class Parsed(HTMLParser):
 def test_hostile_texts_stay_texts_in_every_output(tmp_path):
     release, why = samples.hostile(), "<img src=x onerror=alert(1)>"
     texts = texts_of(release, tmp_path, {"justification": why})
-    chosen = samples.study(states=samples.HOSTILE)
-    diagnostics = pv.inspect(chosen, samples.stays(300, labels=samples.HOSTILE))
+    study = samples.make_study(states=samples.HOSTILE)
+    diagnostics = pv.inspect(study, samples.stays(300, labels=samples.HOSTILE))
     texts["private"] = write_private_page(diagnostics, tmp_path / "curator" / "p.html").read_text()
-    texts["check"] = pv.check(chosen)._repr_html_()
+    texts["check"] = pv.check(study)._repr_html_()
     visits = dict.fromkeys(samples.HOSTILE, 0.5)
-    texts["plan"] = pv.plan(chosen, trajectories=3000, visits=visits)._repr_html_()
+    texts["plan"] = pv.plan(study, trajectories=3000, visits=visits)._repr_html_()
     files = pv.improve(samples.hostile_actions()).save(tmp_path / "policy.csv")
     texts |= {file.name: file.read_text() for file in files}
     own_ids = ("notebook", "check", "plan")  # in a notebook, beside the ids of others
@@ -161,9 +161,10 @@ def test_hostile_texts_stay_texts_in_every_output(tmp_path):
     assert not [part for part in picture.iter() if part.tag.endswith("script")]
 
 
-def test_no_label_becomes_a_formula_whatever_separates_cells(tmp_path):
+def test_no_label_becomes_a_formula_with_any_separator(tmp_path):
     labels = ["a;=1+17", "a\t=1", "a\n=1", 'a";=1', "a =1", "a|=1", ";=1", "\ufeff=1", "plain"]
-    release = samples.seeded(study(labels=labels), [[(label, 0.5) for label in labels]] * 300)
+    episodes = [[(label, 0.5) for label in labels]] * 300
+    release = samples.release_seeded(make_study(labels=labels), episodes)
     text = texts_of(release, tmp_path)["values.csv"]
     rows = list(csv.reader(io.StringIO(text, newline="")))
     assert [row[0].removeprefix("'") for row in rows[1:]] == labels
@@ -190,7 +191,7 @@ def test_files_have_every_digit_and_plots_every_value(kind, tmp_path):
 
 
 def test_a_plot_marks_the_intervals_that_go_on_beyond_its_axis():
-    wide = study(labels=["a", "b"], values={"discount": 1.0, "returns": (0.0, 30.0)})
+    wide = make_study(labels=["a", "b"], values={"discount": 1.0, "returns": (0.0, 30.0)})
     stays = [[("a", 5.0)]] * 4000 + [[("b", 5.0)]] * 20
     release = release_anyway(wide, stays, entropy=pv.SeededForExperimentsOnly(1))
     description = describe(release)
@@ -246,7 +247,7 @@ def test_a_private_release_of_two_arms_says_so_on_a_short_page(tmp_path):
     assert len(Parsed(texts["report.html"]).text.split()) <= 2500  # folded parts and style included
 
 
-def test_how_returns_count_is_said_wherever_values_are(tmp_path):
+def test_every_output_with_values_says_how_returns_count(tmp_path):
     release, clause = samples.release("restricted"), "each counted up to 1 days"
     texts = texts_of(release, tmp_path)
     tables = {name: texts.pop(name).partition("\n")[0] for name in [*texts] if ".csv" in name}
@@ -259,7 +260,7 @@ def test_how_returns_count_is_said_wherever_values_are(tmp_path):
 
 
 def test_a_release_that_was_accepted_as_useless_is_not_usable():
-    release = release_anyway(study(), people(3, 3, 3, 3), accept_large_delta=True)
+    release = release_anyway(make_study(), people(3, 3, 3, 3), accept_large_delta=True)
     assert describe(release).verdict == "unusable"
     assert describe(release).notices[0].code == "useless"
 
@@ -318,7 +319,7 @@ def test_a_release_leaves_files_that_agree_and_can_be_made_again(folder, capsys)
     assert code_of(capsys, *again) == "answers-invalid"
 
 
-def test_what_is_public_never_goes_beside_a_private_page(folder, capsys):
+def test_public_files_are_not_written_beside_a_private_page(folder, capsys):
     assert run([*INSPECT, "--page", "mine/look.html"]) == 0
     page = folder / "mine" / "look.html"
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
@@ -338,7 +339,7 @@ def test_what_is_public_never_goes_beside_a_private_page(folder, capsys):
 
 
 @pytest.mark.parametrize("name", PUBLIC_FILES)
-def test_a_private_page_never_goes_beside_what_is_public(folder, capsys, name):
+def test_a_private_page_is_not_written_beside_public_files(folder, capsys, name):
     (folder / "public").mkdir()
     (folder / "public" / name).write_text("")
     assert code_of(capsys, *INSPECT, "--page", "public/private.html") == "beside-public"
@@ -359,7 +360,7 @@ def test_a_private_page_replaces_a_private_page_and_nothing_else(folder, capsys)
     assert code_of(capsys, *INSPECT, "--page", "notes.html/p.html") == "private-place"
 
 
-def test_what_was_paid_for_is_written_before_anything_can_fail(folder, monkeypatch):
+def test_a_charged_release_is_written_before_anything_can_fail(folder, monkeypatch):
     """A report that fails leaves the release itself, and the report can be made later."""
 
     def broken(*_, **__):

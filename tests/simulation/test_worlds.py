@@ -72,7 +72,7 @@ def rows_of(path):
         return list(csv.reader(file))
 
 
-def test_what_is_true_is_written_beside_the_rows(tmp_path):
+def test_true_values_are_written_beside_the_rows(tmp_path):
     world = GARNET.under(TABLE)
     files = write_truth(world, tmp_path / "truth", trajectories=500, actions=True)
     assert {path.name for path in (tmp_path / "truth").iterdir()} == {path.name for path in files}

@@ -12,7 +12,7 @@ from benchmarks import worlds
 SEED = 500  # a seed for tuning; no rule was tuned on its worlds
 
 
-def test_intervals_cover_and_a_private_bound_and_shrinkage_pay():
+def test_intervals_cover_and_a_private_bound_and_shrinkage_lower_errors():
     """Of the two settings of each kind, loose and tight, that have few rows."""
     few = [setting for setting in worlds.settings_of_kinds(SEED, 2) if setting.states <= 150]
     assert {setting.kind for setting in few} == set(worlds.KINDS)
@@ -42,8 +42,8 @@ def test_values_and_restricted_means_are_those_of_the_world(kind, monkeypatch):
     setting = next(one for one in worlds.settings_of_kinds(SEED, 1) if one.kind == kind)
     keys, returns = setting._population
     number = np.bincount(keys, minlength=setting.states)
-    means, values = setting.restricted((-np.inf, np.inf)), setting.values
+    means, values = setting.restricted_means((-np.inf, np.inf)), setting.values
     distance = np.abs(number @ (means - values)) / (number @ np.abs(values))
     assert distance < 0.06
     middle = float(np.median(returns))
-    assert (setting.restricted((-np.inf, middle)) <= middle + 1e-9).all()
+    assert (setting.restricted_means((-np.inf, middle)) <= middle + 1e-9).all()

@@ -201,7 +201,7 @@ def truncated_towards_zero(center, sigma, grid, source):
 
 
 def discrete_gaussian(center, sigma, grid, source):
-    """Proportional to the density at the multiples: another law, told apart when sigma < grid."""
+    """Proportional to the density at the multiples: a distinct law when sigma < grid."""
     j = np.arange(-50, 51)
     weights = np.exp(-0.5 * ((j * grid - center) / sigma) ** 2)
     uniform = (word / 2**64 for word in words_from(source))

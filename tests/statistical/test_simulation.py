@@ -1,4 +1,4 @@
-"""Solver, simulator, environments and the direct sampler tell one story.
+"""Solver, simulator, environments and the direct sampler agree.
 
 Every comparison has seeds, so a run that passes passes again; the stated level is the chance that
 a fresh seed would raise a false alarm. Each checker is also tried on planted mistakes, which it

@@ -1,4 +1,4 @@
-"""DP-SSP after the noise: intervals cover as often as they say, and shrinkage pays.
+"""DP-SSP after the noise: intervals cover as often as they say, and shrinkage lowers errors.
 
 Noise is drawn from seeds, so that nothing here is a matter of chance when it is run again. The
 checks are as strict as chance allows: a true coverage fails one with probability below 1e-8, and
@@ -17,7 +17,7 @@ from benchmarks.worlds import grid, random_chain
 from oracles import literal
 from oracles.estimates import estimate, noisy_statistics
 from oracles.limits import count_weight, sensitivity, shape_weights
-from oracles.repeats import crossed, repeats
+from oracles.repeats import cross, repeats
 from oracles.worlds import first_visits
 from privalue.core import Design, calibration
 from privalue.estimate import normal_quantile
@@ -184,7 +184,7 @@ def test_another_level_is_caught(level, other):
     assert not accepts(hits, trials, level, exact=False)
 
 
-def test_a_state_that_nobody_visits_is_covered_at_any_value():
+def test_an_unvisited_state_is_covered_at_any_value():
     """T~ - (v - c) n~ is the same noise at every v where n = 0."""
     for unvisited in (0.0, 0.3, 1.0):
         nobody = Data(
@@ -254,42 +254,42 @@ def fit_coverage(world, fit, factor=1.0, level=0.95):
     generator = np.random.default_rng(17)
     number = float(np.clip(start @ fit_without_noise, *sample.bounds))
     single = policy = 0
-    room = 1e-9 * (sample.bounds[1] - sample.bounds[0])
+    slack = 1e-9 * (sample.bounds[1] - sample.bounds[0])
     for _ in range(RELEASES):
         noisy = scaled(factor)(release(sample, generator))
         estimates = estimate(
             noisy, design, unvisited=sample.unvisited, ridge=ridge, level=level, start=start
         )
-        single += np.mean((estimates.low <= truth + room) & (truth <= estimates.high + room))
+        single += np.mean((estimates.low <= truth + slack) & (truth <= estimates.high + slack))
         low, high = estimates.policy.low, estimates.policy.high
-        policy += low - room <= number <= high + room
+        policy += low - slack <= number <= high + slack
     return single / RELEASES, policy / RELEASES
 
 
-ROOM = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go together
+SLACK = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go together
 
 
 @pytest.mark.parametrize(
-    ("world", "fit"), crossed(["chain, 1e3", "chain, 1e4", "many never visited"], FITS)
+    ("world", "fit"), cross(["chain, 1e3", "chain, 1e4", "many never visited"], FITS)
 )
 def test_fits_cover(world, fit):
     single, policy = fit_coverage(world, fit)
-    assert single >= 0.95 - ROOM
-    assert policy >= 0.95 - ROOM
+    assert single >= 0.95 - SLACK
+    assert policy >= 0.95 - SLACK
 
 
 @pytest.mark.parametrize("fit", FITS)
 def test_intervals_are_not_far_from_exact_in_fits(fit):
     single, policy = fit_coverage("chain, 1e5", fit)
-    assert abs(single - 0.95) <= ROOM
-    assert abs(policy - 0.95) <= ROOM
+    assert abs(single - 0.95) <= SLACK
+    assert abs(policy - 0.95) <= SLACK
 
 
 @pytest.mark.parametrize("fit", FITS)
 def test_too_little_noise_is_caught_in_fits(fit):
     single, policy = fit_coverage("chain, 1e5", fit, 0.75)
-    assert single < 0.95 - ROOM
-    assert policy < 0.95 - ROOM
+    assert single < 0.95 - SLACK
+    assert policy < 0.95 - SLACK
 
 
 def covers_policy(clarity, place, *, plain=False, states=2000, releases=RELEASES // 4):
@@ -315,10 +315,10 @@ def covers_policy(clarity, place, *, plain=False, states=2000, releases=RELEASES
 
 
 @pytest.mark.parametrize(
-    ("clarity", "place"), crossed([0.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 30.0], [0.6, 1.0])
+    ("clarity", "place"), cross([0.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 30.0], [0.6, 1.0])
 )
 def test_bias_does_not_add_up_over_many_thin_states(clarity, place):
-    """Counts around the limit of what is called clear, where a choice could do harm."""
+    """Counts around the detection threshold, where a choice could bias values."""
     assert covers_policy(clarity, place)
 
 
@@ -337,13 +337,13 @@ def test_unvisited_states_are_seldom_called_supported(features):
     design = Design(phi=phi, weights=np.ones(48))
     sample = data(*WORLDS["many never visited"])
     generator = np.random.default_rng(31)
-    flagged, called = 0, []
+    flagged, shares = 0, []
     for _ in range(RELEASES):
         estimates = estimate(release(sample, generator), design, unvisited=0.0)
         flagged += estimates.supported[sample.counts == 0].any()
-        called.append(estimates.supported[sample.counts > 0].mean())
+        shares.append(estimates.supported[sample.counts > 0].mean())
     assert flagged / RELEASES <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / RELEASES)
-    assert np.mean(called) > 0.9
+    assert np.mean(shares) > 0.9
 
 
 # Accuracy

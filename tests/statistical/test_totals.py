@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.worlds import grid, random_chain
 from oracles.estimates import estimate, noisy_statistics
-from oracles.repeats import crossed
+from oracles.repeats import cross
 from oracles.worlds import first_visits
 from privalue.core import Design, calibration
 from privalue.paper import chain_statistics
@@ -172,7 +172,7 @@ def coverage(population, budget, *, times=1, cluster_size=1, fit=None, ridge=Non
     return Coverage(*(hits / len(population.counts)))
 
 
-@pytest.mark.parametrize(("name", "budget"), crossed(WORLDS, BUDGETS))
+@pytest.mark.parametrize(("name", "budget"), cross(WORLDS, BUDGETS))
 def test_total_intervals_cover_the_values(name, budget):
     shares = coverage(world(name), budget)
     assert shares.single >= LEAST

@@ -5,7 +5,7 @@ import pandas as pd
 
 import privalue as pv
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.study import design
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
@@ -15,28 +15,28 @@ ALLOWED = {"ill": ["treat", "wait"], "well": ["wait"]}  # in any order
 PAIRS = ["ill, wait", "ill, treat", "well, wait", "well, treat"]
 
 
-def described(**sections):
+def actions_study(**sections):
     sections = {"mechanism": SSP, "states": STATES, "actions": ACTIONS, **sections}
-    return study(**sections)
+    return make_study(**sections)
 
 
-def labels_of(chosen):
-    return [chosen.key_label(at) for at in range(chosen.key_count)]
+def labels_of(study):
+    return [study.key_label(at) for at in range(study.key_count)]
 
 
 def test_keys_are_pairs_state_after_state():
-    chosen = described(privacy={"max_states_per_trajectory": 3})
-    limits = chosen.limits
-    assert (chosen.names.count, chosen.key_count) == (2, 4)
-    assert labels_of(chosen) == PAIRS
+    study = actions_study(privacy={"max_states_per_trajectory": 3})
+    limits = study.limits
+    assert (study.names.count, study.key_count) == (2, 4)
+    assert labels_of(study) == PAIRS
     assert (limits.keys, limits.arms, limits.max_keys_changed) == (4, 1, 4)
     assert limits.max_states_per_trajectory == 3
-    assert described().limits.max_states_per_trajectory == 4
-    assert labels_of(described(actions={"count": 3}))[:2] == ["ill, 0", "ill, 1"]
+    assert actions_study().limits.max_states_per_trajectory == 4
+    assert labels_of(actions_study(actions={"count": 3}))[:2] == ["ill, 0", "ill, 1"]
 
 
 def test_only_allowed_pairs_are_keys(tmp_path):
-    chosen = described(actions={**ACTIONS, "allowed": ALLOWED})
+    study = actions_study(actions={**ACTIONS, "allowed": ALLOWED})
     (tmp_path / "allowed.csv").write_text("state,action\nwell,wait\nill,treat\nill,wait\n")
     (tmp_path / "actions.csv").write_text("action\nwait\ntreat\n")
     (tmp_path / "study.toml").write_text(
@@ -45,7 +45,7 @@ def test_only_allowed_pairs_are_keys(tmp_path):
         '[actions]\nfile = "actions.csv"\nallowed = "allowed.csv"\n'
     )
     read = pv.Study.load(tmp_path / "study.toml")
-    assert labels_of(chosen) == labels_of(read) == PAIRS[:3]
+    assert labels_of(study) == labels_of(read) == PAIRS[:3]
     assert {"[actions] file", "[actions] allowed"} == {file.key for file in read.files}
 
 
@@ -65,10 +65,11 @@ def test_features_have_a_row_for_each_pair(tmp_path, monkeypatch):
     frame.to_csv(tmp_path / "f.csv", index=False)
     np.save(tmp_path / "f.npy", MATRIX)
     indexed = frame.set_index(["state", "action"])
-    for given in ("f.csv", "f.npy", MATRIX, indexed):
-        key = "file" if isinstance(given, str) else "matrix"
-        assert np.asarray(design(described(features={key: given})).phi).tolist() == MATRIX.tolist()
-        shrunk = described(features={key: given, "shrink": True})
+    for form in ("f.csv", "f.npy", MATRIX, indexed):
+        key = "file" if isinstance(form, str) else "matrix"
+        phi = design(actions_study(features={key: form})).phi
+        assert np.asarray(phi).tolist() == MATRIX.tolist()
+        shrunk = actions_study(features={key: form, "shrink": True})
         assert shrunk.shrink_targets.shape[0] == 4
     with refused("features-shape"):
-        described(features={"matrix": MATRIX[:2]})
+        actions_study(features={"matrix": MATRIX[:2]})

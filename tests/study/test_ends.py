@@ -30,8 +30,8 @@ def test_rewards_of_ends_give_tight_bounds_and_need_no_column():
     assert study.raw_labels == {"ward": 0, "icu": 1, "died": 2, "home": 3}
     assert study.limits.has_ends
     assert not study.stages
-    asked = pv.check(study.replace(unit="person", columns={"person": "patient"}))
-    assert {"ends-once", "ends-missing"} <= {notice.code for notice in asked.notices}
+    result = pv.check(study.replace(unit="person", columns={"person": "patient"}))
+    assert {"ends-once", "ends-missing"} <= {notice.code for notice in result.notices}
     marked = study.replace(columns={"truncated": "cut"}, truncated_rows="drop-unit")
     assert "ends-missing" not in {notice.code for notice in pv.check(marked).notices}
 
@@ -64,9 +64,9 @@ def test_implied_bounds_follow_a_change():
     assert study.replace(ends={"home": 3.0}).values.rewards == (0.0, 3.0)
     again = pv.Study.from_sections(study.sections())
     assert again == study
-    described = study.public_description()
-    assert described["states"]["ends"] == {"died": 0.0, "home": 1.0}
-    assert described["values"]["returns"] == [0.0, 0.99]
+    description = study.public_description()
+    assert description["states"]["ends"] == {"died": 0.0, "home": 1.0}
+    assert description["values"]["returns"] == [0.0, 0.99]
 
 
 def test_counted_states_lose_those_that_are_ends():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.limits import count_weight, limits, sensitivity, smooth_lsw
+from oracles.limits import count_weight, make_limits, sensitivity, smooth_lsw
 from privalue.core.calibration import exact_alpha, published_pair
 from privalue.study.heuristics import BoundRule, choose_beta, choose_shape
 
@@ -15,14 +15,14 @@ ROOT = math.sqrt(3) / 2
 
 def shape_of(prior, states, m=None, alpha=3.0, *, most=None, persons=1, shrinkage=True):
     person = {"unit": "person", "max_trajectories_per_person": persons} if persons > 1 else {}
-    held = limits(keys=states, max_states_per_trajectory=most or states, **person)
-    return choose_shape(held, prior, m, alpha, shrinkage=shrinkage)
+    limits = make_limits(keys=states, max_states_per_trajectory=most or states, **person)
+    return choose_shape(limits, prior, m, alpha, shrinkage=shrinkage)
 
 
 # Shapes from a public prior
 
 
-def predicted(shape, prior, m, alpha, most=None, spread=1 / 12):
+def predict_error(shape, prior, m, alpha, most=None, spread=1 / 12):
     """The sum of squared errors that the shape promises: docs/proofs/dp-ssp.md."""
     weight = count_weight(len(prior), most)
     delta = sensitivity(shape, most_states=most, count_weight=weight)
@@ -53,8 +53,8 @@ def test_a_shape_promises_less_error_than_none(prior, most, m, shrinkage):
     assert shape.max() == 1
     ratios = np.array(
         [
-            predicted(shape, prior, m, 3.0, most, spread)
-            / predicted(even, prior, m, 3.0, most, spread)
+            predict_error(shape, prior, m, 3.0, most, spread)
+            / predict_error(even, prior, m, 3.0, most, spread)
             for spread in (ALIKE if shrinkage else ALIKE[:1])
         ]
     )
@@ -69,12 +69,12 @@ def test_the_shape_is_the_best_of_many():
     """No small change of any one weight promises a smaller error."""
     prior, m, alpha = PRIORS["chain"], 10**5, 3.0
     shape = np.array(shape_of(prior, 40, m, alpha, shrinkage=False))
-    best = predicted(shape, prior, m, alpha)
+    best = predict_error(shape, prior, m, alpha)
     for s in range(40):
         for factor in (0.9, 1.1):
             other = shape.copy()
             other[s] *= factor
-            assert predicted(other, prior, m, alpha) >= best * (1 - 1e-3)
+            assert predict_error(other, prior, m, alpha) >= best * (1 - 1e-3)
 
 
 def test_a_shape_is_made_for_the_noise_of_all_trajectories_of_a_person():
@@ -85,19 +85,19 @@ def test_a_shape_is_made_for_the_noise_of_all_trajectories_of_a_person():
         m = int(10 ** generator.uniform(2.5, 5.5))
         shape = shape_of(p, 30, m, 4.2, persons=20)
         for spread in ALIKE:
-            even = predicted(np.ones(30), p, m, 20 * 4.2, spread=spread)
-            assert predicted(shape, p, m, 20 * 4.2, spread=spread) <= 1.05**2 * even
+            even = predict_error(np.ones(30), p, m, 20 * 4.2, spread=spread)
+            assert predict_error(shape, p, m, 20 * 4.2, spread=spread) <= 1.05**2 * even
 
 
 def test_automatic_beta_is_near_the_best():
     """Against a fine scan, for DP-LSW with 40 states visited 250 times or more."""
     counts = 250 * np.arange(1, 41)
-    chosen = choose_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b), 0.0)
+    pair = choose_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b), 0.0)
 
     def noise(beta):
         return exact_alpha(0.1, 0.1, 40, beta) * math.sqrt(smooth_lsw(counts, np.ones(40), beta))
 
-    assert noise(chosen) <= 1.01 * min(map(noise, np.geomspace(1e-3, 0.07, 60)))
+    assert noise(pair) <= 1.01 * min(map(noise, np.geomspace(1e-3, 0.07, 60)))
 
 
 def test_without_a_prior_beta_is_ready_for_rarer_states():
@@ -114,7 +114,7 @@ def test_without_a_prior_beta_is_ready_for_rarer_states():
             return smooth_lsw(guess, ones, beta)
 
         paper = published_pair("nissim", 0.1, 0.1, states)
-        least, ready = (choose_beta(0.1, 0.1, states, psi, room) for room in (0.0, 0.05))
+        least, ready = (choose_beta(0.1, 0.1, states, psi, share) for share in (0.0, 0.05))
         alphas = [exact_alpha(0.1, 0.1, states, beta) for beta in (least, ready)]
         assert noise((alphas[1], ready)) < noise((paper.alpha, paper.beta))
         assert alphas[1] * math.sqrt(psi(ready)) <= 1.05 * alphas[0] * math.sqrt(psi(least))
@@ -127,9 +127,9 @@ USUAL = {"epsilon": 1.0, "delta": 1e-6, "discount": 0.9, "rewards": (0.0, 1.0)}
 
 def literal_error(noise, spread):
     """The squared error of every shrunk value, and that of their common value."""
-    drawn = [q / (q + spread) for q in noise]
+    weights = [q / (q + spread) for q in noise]
     common = 1 / sum(1 / (q + spread) for q in noise)
-    return sum(b * spread + b**2 * common for b in drawn)
+    return sum(b * spread + b**2 * common for b in weights)
 
 
 # The stage that chooses bounds
@@ -145,32 +145,32 @@ def bound(histogram, deviation, noise, states, shrinkage):
 
 def literal_bound(histogram, deviation, noise, states, shrinkage):
     """The rule as its page states it, level by level."""
-    seen = {i: h for i, h in enumerate(histogram) if h > 3 * deviation}
-    if not seen:
+    clear = {i: h for i, h in enumerate(histogram) if h > 3 * deviation}
+    if not clear:
         return 11
-    n = sum(seen.values()) / 2
-    tau = REACH[max(seen)] / 12**0.5
-    found = []
+    n = sum(clear.values()) / 2
+    tau = REACH[max(clear)] / 12**0.5
+    errors = []
     for j, reach in enumerate(REACH):
-        bias = sum(h * max(0.75 * REACH[i] - reach, 0) for i, h in seen.items() if i > j) / (2 * n)
+        bias = sum(h * max(0.75 * REACH[i] - reach, 0) for i, h in clear.items() if i > j) / (2 * n)
         alone = (noise * reach / n) ** 2
-        drawn = alone / (alone + tau**2)
-        common = drawn**2 * (alone + tau**2) / states
-        found.append((drawn * tau**2 + common if shrinkage else alone) + bias**2)
-    return found.index(min(found))
+        weight = alone / (alone + tau**2)
+        common = weight**2 * (alone + tau**2) / states
+        errors.append((weight * tau**2 + common if shrinkage else alone) + bias**2)
+    return errors.index(min(errors))
 
 
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_a_bound_is_that_of_the_page(shrinkage):
     generator = np.random.default_rng(7)
-    found = set()
+    levels = set()
     for _ in range(300):
         histogram = 10 ** generator.uniform(0, 4, 12) * (generator.random(12) < 0.4)
         noise, states = 10 ** generator.uniform(-1, 5), int(generator.integers(1, 200))
         level = bound(histogram, 5.0, noise, states, shrinkage)
         assert level == literal_bound(histogram, 5.0, noise, states, shrinkage)
-        found.add(level)
-    assert len(found) > 8
+        levels.add(level)
+    assert len(levels) > 8
 
 
 # Whether there is a stage

@@ -60,10 +60,10 @@ def tables_of(policy, **names):
 def test_every_form_gives_the_same_table_and_the_same_request(form):
     assert tables_of(FORMS[form]) == TABLE.tolist()
     study = valuing(FORMS[form], behaviour=FORMS[form])
-    described = study.public_description()
-    assert described["policy"]["target"]["ill"] == {"wait": 0.25, "treat": 0.75}
-    assert study_hash(described) == study_hash(valuing(TABLE).public_description())
-    assert pv.Study.from_description(described) == study
+    description = study.public_description()
+    assert description["policy"]["target"]["ill"] == {"wait": 0.25, "treat": 0.75}
+    assert study_hash(description) == study_hash(valuing(TABLE).public_description())
+    assert pv.Study.from_description(description) == study
     assert study.replace(epsilon=2).policies["target"].tolist() == TABLE.ravel().tolist()
 
 
@@ -100,17 +100,13 @@ def test_a_policy_is_read_from_a_file(tmp_path, heading):
         (pd.DataFrame({**LONG, "action": "treat"}), "label-twice"),
         ("missing.csv", "side-file-missing"),
     ],
-    ids=lambda given: type(given).__name__,
+    ids=lambda form: type(form).__name__,
 )
 def test_an_invalid_policy_has_the_same_code_everywhere(policy, code):
-    for read in (
-        lambda: policy_table(policy, states=STATES, actions=ACTIONS),
-        lambda: valuing(policy),
-    ):
-        with refused(code) as error:
-            read()
-        if code == "policy-form":
-            assert all(form in str(error.value) for form in ("lists", "DataFrame", "function"))
+    with refused(code):
+        policy_table(policy, states=STATES, actions=ACTIONS)
+    with refused(code):
+        valuing(policy)
 
 
 def test_weight_on_a_pair_that_is_not_allowed_is_refused():
@@ -143,5 +139,5 @@ def test_ends_need_no_action_and_may_have_one():
     with refused("policy-sum"):
         lake.under({state: 0 for state in inner if state})
     names = {"states": 16, "ends": ends, "actions": 4}
-    both = (valuing(each, np.full((11, 4), 0.25), **names) for each in (inner, whole))
+    both = (valuing(policy, np.full((11, 4), 0.25), **names) for policy in (inner, whole))
     assert np.array_equal(*(study.policies["target"] for study in both))

@@ -8,7 +8,7 @@ import pytest
 
 import privalue as pv
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.study.checks import check_sections, check_sizes
 
 TABLE = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text("utf-8"))
@@ -21,28 +21,28 @@ OPE = {
 }
 
 
-def described(*, ope=False, without=(), **sections):
+def study_with(*, ope=False, without=(), **sections):
     """A valid study but for these sections, without some keys."""
-    given = {"states": {"count": 3}, **(OPE if ope else {}), **sections}
+    sections = {"states": {"count": 3}, **(OPE if ope else {}), **sections}
     usual = {
         "values": {"discount": 0.9, "rewards": (0.0, 1.0)},
         "privacy": {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
         "mechanism": {} if ope else {"name": "dp-lsw", "calibration": "nissim"},
     }
-    given |= {name: {**keys, **given.get(name, {})} for name, keys in usual.items()}
+    sections |= {name: {**keys, **sections.get(name, {})} for name, keys in usual.items()}
     return pv.Study.from_sections(
-        {name: {k: v for k, v in keys.items() if k not in without} for name, keys in given.items()}
+        {name: {k: keys[k] for k in keys if k not in without} for name, keys in sections.items()}
     )
 
 
 @pytest.mark.parametrize("sections", TABLE["idle"], ids=str)
 def test_a_key_that_another_makes_idle_is_refused(sections):
     with refused("key-idle"):
-        described(**sections)
+        study_with(**sections)
 
 
 def test_every_check_is_tried():
-    fine = study()
+    fine = make_study()
     codes = {code for code, _ in (*check_sections(fine), *check_sizes(fine, 3, 3))}
     assert codes == set(TABLE["together"])
 
@@ -50,7 +50,7 @@ def test_every_check_is_tried():
 @pytest.mark.parametrize("code", TABLE["together"])
 def test_keys_that_do_not_go_together_are_refused_never_ignored(code):
     with refused(code) as error:
-        described(**TABLE["together"][code])
+        study_with(**TABLE["together"][code])
     assert "{" not in str(error.value).replace("{ ", "")
 
 
@@ -77,6 +77,6 @@ def test_keywords_that_are_refused(keywords, code):
 
 
 def test_a_default_that_needs_the_number_of_trajectories_says_so():
-    chosen = study(3, mechanism={"name": "dp-lsl"}, privacy={"neighbours": "add-remove"})
+    study = make_study(3, mechanism={"name": "dp-lsl"}, privacy={"neighbours": "add-remove"})
     with refused("trajectories-missing"):
-        pv.check(chosen)
+        pv.check(study)

@@ -21,7 +21,7 @@ STUDY = study_file().replace("count = 3", "{states}\n{more}")
 FEATURES = '[features]\nkind = "matrix"\nfile = "{}"'
 
 
-def written(folder, states="count = 6", more="", name="study.toml"):
+def write_study(folder, states="count = 6", more="", name="study.toml"):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(STUDY.format(states=states, more=more))
     return folder / name
@@ -46,19 +46,19 @@ NAMES = ["../private/patients.csv", "{}/private/patients.csv", "link.csv", "fold
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_names_no_file_of_another_folder(places_of, name, capfd):
-    named = name.format(places_of)
-    study = written(places_of / "study", f'file = "{named}"')
+    path = name.format(places_of)
+    study = write_study(places_of / "study", f'file = "{path}"')
     assert run(["check", str(study)]) == 3
     assert "Ada" not in capfd.readouterr().err
     with refused("side-file-outside"):
-        pv.Study.load(written(places_of / "study", name="other.toml")).replace(states=named)
+        pv.Study.load(write_study(places_of / "study", name="other.toml")).replace(states=path)
     assert run(["check", str(study), "--side-files", str(places_of / "private")]) == 0
     assert pv.Study.load(study, side_files=places_of / "private").names.names == ("Ada", "Grace")
     assert run(["check", str(study), "--side-files", str(places_of / "study")]) == 3
 
 
 def test_links_inside_the_folder_and_whole_linked_folders_are_no_way_out(tmp_path):
-    real = written(tmp_path / "real", 'file = "sub/../names.csv"').parent
+    real = write_study(tmp_path / "real", 'file = "sub/../names.csv"').parent
     (real / "sub").mkdir()
     (real / "kept.csv").write_text("a\nb\n")
     (real / "names.csv").symlink_to("kept.csv")
@@ -74,7 +74,7 @@ def test_data_is_no_side_file(tmp_path, kind):
     )
     write = pq.write_table if kind == "parquet" else csv.write_csv
     write(rows, tmp_path / f"trial.{kind}")
-    study = written(tmp_path, f'file = "trial.{kind}"')
+    study = write_study(tmp_path, f'file = "trial.{kind}"')
     for data in (f"trial.{kind}", "."):
         command = ["release", str(study), "--data", str(tmp_path / data), "--no-ledger", "--out"]
         assert run([*command, str(tmp_path / "out")]) == 3
@@ -105,9 +105,9 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, monkeypatch):
         server.bind("socket.csv")
         for name in ("pipe.csv", "socket.csv"):
             with refused("side-file-unreadable"):
-                pv.Study.load(written(tmp_path, f'file = "{name}"'))
+                pv.Study.load(write_study(tmp_path, f'file = "{name}"'))
     with refused("side-file-unreadable"):
-        pv.Study.load(written(tmp_path, 'file = "/dev/zero"'), side_files="/dev")
+        pv.Study.load(write_study(tmp_path, 'file = "/dev/zero"'), side_files="/dev")
     assert run(["check", "pipe.csv"]) == 3
     assert run(["report", "pipe.csv"]) == 3
 
@@ -121,7 +121,7 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, monkeypatch):
     ],
 )
 def test_a_file_beyond_the_stated_size_is_not_read(tmp_path, name, more, most):
-    study = written(tmp_path, "count = 6" if more else f'file = "{name}"', more)
+    study = write_study(tmp_path, "count = 6" if more else f'file = "{name}"', more)
     with (tmp_path / name).open("wb") as file:
         file.truncate(most + 1)  # a hole: it takes no room on the disk
     with pytest.raises(pv.StudyError, match=f"{most:,}"):
@@ -146,17 +146,17 @@ def parts_of(form):
 
 def load(tmp_path, parts):
     np.savez_compressed(tmp_path / "features.npz", **parts, allow_pickle=True)
-    return pv.Study.load(written(tmp_path, more=FEATURES.format("features.npz")))
+    return pv.Study.load(write_study(tmp_path, more=FEATURES.format("features.npz")))
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
 def test_sparse_matrices_are_read_in_three_formats(tmp_path, form):
-    found = load(tmp_path, parts_of(form)).feature_matrix
-    assert (found.toarray() == MATRIX).all()
+    features = load(tmp_path, parts_of(form)).feature_matrix
+    assert (features.toarray() == MATRIX).all()
     save = {"csr": sp.csr_array, "csc": sp.csc_matrix, "coo": sp.coo_array}[form]
     sp.save_npz(tmp_path / "features.npz", save(MATRIX))
-    found = pv.Study.load(tmp_path / "study.toml").feature_matrix
-    assert (found.toarray() == MATRIX).all()
+    features = pv.Study.load(tmp_path / "study.toml").feature_matrix
+    assert (features.toarray() == MATRIX).all()
 
 
 def changed(at, value):
@@ -251,7 +251,7 @@ SOUND = "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 2), }"
     ],
 )
 def test_invalid_headers_of_arrays_are_refused_in_one_line(tmp_path, content, capfd):
-    study = written(tmp_path, more=FEATURES.format("features.npy"))
+    study = write_study(tmp_path, more=FEATURES.format("features.npy"))
     (tmp_path / "features.npy").write_bytes(content)
     assert run(["check", str(study)]) == 3
     assert capfd.readouterr().err.count("\n") == 1
@@ -268,7 +268,7 @@ def test_a_label_that_is_repeated_takes_its_bytes_once(tmp_path, most, monkeypat
     column = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), label)
     pq.write_table(pa.table({"state": column}), tmp_path / "table.parquet", store_schema=False)
     with refused("side-file-damaged" if most == 100_000 else "label-twice"):
-        pv.Study.load(written(tmp_path, 'file = "table.parquet"'))
+        pv.Study.load(write_study(tmp_path, 'file = "table.parquet"'))
 
 
 TABLES = [
@@ -289,4 +289,4 @@ def test_invalid_tables_are_refused(tmp_path, content, key, code):
     (tmp_path / "table.csv").write_bytes(content.encode())
     states = "count = 6" if key else 'file = "table.csv"'
     with refused(code):
-        pv.Study.load(written(tmp_path, states, '[weights]\nfile = "table.csv"' if key else ""))
+        pv.Study.load(write_study(tmp_path, states, '[weights]\nfile = "table.csv"' if key else ""))

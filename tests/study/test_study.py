@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import privalue as pv
 from oracles.refusals import refused
-from oracles.studies import study
+from oracles.studies import make_study
 from privalue.ledger import study_hash
 from privalue.study import SECTIONS, design, place_keywords
 
@@ -47,8 +47,8 @@ ALL = {
 PLAIN = {**FLAT, "unit": "trajectory", "max_trajectories_per_person": None}
 
 
-def identity(chosen):
-    return study_hash(chosen.public_description())
+def identity(study):
+    return study_hash(study.public_description())
 
 
 # Keywords and sections
@@ -95,11 +95,11 @@ def test_no_table_in_a_study_looks_like_a_file(tmp_path):
 def test_every_key_of_a_study_has_one_keyword():
     """A key has its own keyword, or belongs to that of its section, or names a column."""
     placed = [place_keywords({word: 0.5}) for word in KEYWORDS - {*SECTIONS, "columns"}]
-    found = {(name, key) for each in placed for name, keys in each.items() for key in keys}
-    assert len(found) == len(placed)
+    keywords = {(name, key) for table in placed for name, keys in table.items() for key in keys}
+    assert len(keywords) == len(placed)
     every = {(name, key) for name, model in SECTIONS.items() for key in model.model_fields}
-    assert found < every
-    assert {name for name, _ in every - found} <= {*KEYWORDS, "data"}
+    assert keywords < every
+    assert {name for name, _ in every - keywords} <= {*KEYWORDS, "data"}
 
 
 @pytest.mark.parametrize(
@@ -113,16 +113,16 @@ def test_every_key_of_a_study_has_one_keyword():
 )
 def test_bounds_of_returns_from_those_of_rewards(rewards, discount, bounds, unvisited):
     """Without 0 inside, one row is the nearest a return comes to it."""
-    values = study(2, discount=discount, rewards=rewards).values
+    values = make_study(2, discount=discount, rewards=rewards).values
     assert values.return_bounds == pytest.approx(bounds)
     assert values.unvisited_value == pytest.approx(unvisited)
 
 
 def test_rewards_follow_from_returns_where_they_are_left_out():
     """Every reward that leaves all returns within their bounds is within the rewards'."""
-    chosen = pv.Study(**{**FLAT, "returns": (-1, 2), "discount": 0.5})
-    assert chosen.values.rewards == (-2.0, 2.5)
-    assert chosen.replace(returns=(0, 1)).values.rewards == (-0.5, 1.0)
+    study = pv.Study(**{**FLAT, "returns": (-1, 2), "discount": 0.5})
+    assert study.values.rewards == (-2.0, 2.5)
+    assert study.replace(returns=(0, 1)).values.rewards == (-0.5, 1.0)
     rewards = np.random.default_rng(1).uniform(-4, 4, (20_000, 4))
     returns = rewards.copy()
     for at in (2, 1, 0):
@@ -134,25 +134,25 @@ def test_rewards_follow_from_returns_where_they_are_left_out():
 
 
 def test_replace_changes_keywords_and_takes_them_back():
-    chosen = pv.Study(**FLAT)
-    assert chosen.replace(epsilon=2) == pv.Study(**{**FLAT, "epsilon": 2}) != chosen
-    assert chosen.replace(epsilon=2).replace(epsilon=1) == chosen
-    assert chosen.replace(unit="trajectory", max_trajectories_per_person=None) == pv.Study(**PLAIN)
-    assert chosen.replace(mechanism="dp-lsw", beta=0.1).replace(mechanism="dp-ssp") == chosen
-    named = chosen.replace(columns={"person": "patient", "trajectory": "stay"})
-    assert named.replace(columns={"person": None, "trajectory": None}) == chosen
-    arms = chosen.replace(arms=["a", "b"], columns={"arm": "treatment"})
+    study = pv.Study(**FLAT)
+    assert study.replace(epsilon=2) == pv.Study(**{**FLAT, "epsilon": 2}) != study
+    assert study.replace(epsilon=2).replace(epsilon=1) == study
+    assert study.replace(unit="trajectory", max_trajectories_per_person=None) == pv.Study(**PLAIN)
+    assert study.replace(mechanism="dp-lsw", beta=0.1).replace(mechanism="dp-ssp") == study
+    with_columns = study.replace(columns={"person": "patient", "trajectory": "stay"})
+    assert with_columns.replace(columns={"person": None, "trajectory": None}) == study
+    arms = study.replace(arms=["a", "b"], columns={"arm": "treatment"})
     assert arms.replace(arms=["c", "d"]).arms.column == "treatment"
 
 
 def test_replace_drops_nothing_in_silence():
-    chosen = pv.Study(**{**FLAT, "states": ["a", "b"]}, visits=[0.9, 0.1])
-    assert chosen.replace(states=["ill", "well"]).visit_prior.tolist() == [0.9, 0.1]
-    assert chosen.replace(bins={"age": [50]}).visit_prior.tolist() == [0.9, 0.1]
-    assert chosen.replace(states=["ill", "well"], visits=None).visit_prior is None
+    study = pv.Study(**{**FLAT, "states": ["a", "b"]}, visits=[0.9, 0.1])
+    assert study.replace(states=["ill", "well"]).visit_prior.tolist() == [0.9, 0.1]
+    assert study.replace(bins={"age": [50]}).visit_prior.tolist() == [0.9, 0.1]
+    assert study.replace(states=["ill", "well"], visits=None).visit_prior is None
     with refused("numbers-missing"):
-        chosen.replace(states=3)
-    grouped = chosen.replace(groups={"x": "a", "y": "b"})
+        study.replace(states=3)
+    grouped = study.replace(groups={"x": "a", "y": "b"})
     assert grouped.replace(states=["b", "a"]).raw_labels == {"x": 1, "y": 0}
 
 
@@ -160,16 +160,16 @@ def test_replace_drops_nothing_in_silence():
 def test_a_release_resolves_its_study_once_and_again_where_m_is_counted(
     declared, times, monkeypatch
 ):
-    chosen, calls = pv.Study(**PLAIN, **declared), Counter()
+    study, calls = pv.Study(**PLAIN, **declared), Counter()
     for place in ("curator.resolve", "curator.design", "study.study.Limits"):
         original = pkgutil.resolve_name(f"privalue.{place}")
 
-        def counted(*args, place=place, original=original, **named):
+        def count_call(*args, place=place, original=original, **options):
             calls[place] += 1
-            return original(*args, **named)
+            return original(*args, **options)
 
-        monkeypatch.setattr(f"privalue.{place}", counted)
-    pv.release(chosen, [[("ill", 0.0), ("well", 1.0)]] * 400, seed=1, accept_useless=True)
+        monkeypatch.setattr(f"privalue.{place}", count_call)
+    pv.release(study, [[("ill", 0.0), ("well", 1.0)]] * 400, seed=1, accept_useless=True)
     assert calls == {"curator.resolve": times, "curator.design": 1, "study.study.Limits": 1}
 
 
@@ -188,10 +188,10 @@ X = np.array([[1.0, 0.0], [1.0, 0.5], [0.0, 1.0]])
     ],
 )
 def test_designs_without_full_column_rank_are_refused(phi, weights):
-    chosen = pv.Study(**PLAIN, features=phi, weights=weights, mechanism="dp-lsw")
+    study = pv.Study(**PLAIN, features=phi, weights=weights, mechanism="dp-lsw")
     with refused("features-not-independent"):
-        design(chosen)
-    ridged = chosen.replace(mechanism="dp-lsl")
+        design(study)
+    ridged = study.replace(mechanism="dp-lsl")
     assert design(ridged).weighted_features.spectrum.low == 0
 
 
@@ -211,14 +211,14 @@ BIN_LABELS = (
 
 
 def test_bins_make_states_and_are_recorded():
-    chosen = pv.Study(**BINNED)
-    assert chosen.names.names == BIN_LABELS
-    described = chosen.public_description()
+    study = pv.Study(**BINNED)
+    assert study.names.names == BIN_LABELS
+    description = study.public_description()
     edges = [{"column": "age", "edges": [50.0, 70.0]}, {"column": "sofa", "edges": [5.5]}]
-    assert described["states"]["bins"] == edges
-    assert pv.Study.from_description(described) == chosen
-    turned = chosen.replace(bins={"sofa": [5.5], "age": [50, 70]})
-    assert identity(turned) != identity(chosen)  # the order of columns is the order of states
+    assert description["states"]["bins"] == edges
+    assert pv.Study.from_description(description) == study
+    turned = study.replace(bins={"sofa": [5.5], "age": [50, 70]})
+    assert identity(turned) != identity(study)  # the order of columns is the order of states
 
 
 # Descriptions, and what identifies a request
@@ -237,11 +237,11 @@ DESCRIBED = [
 
 @pytest.mark.parametrize("changes", DESCRIBED, ids=str)
 def test_a_study_is_rebuilt_from_its_description(changes):
-    chosen = pv.Study(**PLAIN, **changes)
-    again = pv.Study.from_description(chosen.public_description())
-    assert again == chosen
-    assert again.limits == chosen.limits
-    assert again.mechanism.has_ridge == chosen.mechanism.has_ridge
+    study = pv.Study(**PLAIN, **changes)
+    again = pv.Study.from_description(study.public_description())
+    assert again == study
+    assert again.limits == study.limits
+    assert again.mechanism.has_ridge == study.mechanism.has_ridge
 
 
 # Keys with an effect even at their defaults: a ridge is then used, a share replaces a rule's.
@@ -268,11 +268,11 @@ def test_keys_at_their_defaults_do_not_change_what_identifies_a_request():
 
 def test_an_earlier_request_keeps_its_identity():
     """A version that adds keys, or writes doubles in another way, must not charge it again."""
-    known = {
+    identities = {
         True: "b9de6578e6a77f70c19b63c1cf9b3e43907b59994ff22568fa679b83d6070724",
         False: "8606e3ba1410c36007a0db2981b5f4f21f6dff455b5fbaf17d5676c482e548bf",
     }
-    for everything, expected in known.items():
+    for everything, expected in identities.items():
         assert identity(pv.Study(**(ALL if everything else PLAIN))) == expected
 
 
@@ -324,5 +324,5 @@ CHANGES = [
 
 
 def test_every_consequential_key_changes_what_identifies_a_request():
-    found = {identity(pv.Study(**PLAIN).replace(**changes)) for changes in ({}, *CHANGES)}
-    assert len(found) == len(CHANGES) + 1
+    identities = {identity(pv.Study(**PLAIN).replace(**changes)) for changes in ({}, *CHANGES)}
+    assert len(identities) == len(CHANGES) + 1

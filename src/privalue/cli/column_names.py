@@ -54,27 +54,24 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
     matches = {role: _best_matches(names, role) for role in ROLES}
     columns = {role: best[0] for role, best in matches.items() if len(best) == 1}
     values = {("data", role): _quote(name) for role, name in columns.items()}
-    question_columns = dict[Key, str]()  # the columns that a question quotes, by its key
+    open_keys = list[Key]()  # no column's name is in a question: without a heading it is a cell
     hint_columns: dict[Key, str] = {("states", "ends"): ""}
-    steps = matches["step"] if len(matches["step"]) > 1 else []  # a visit may be one, or have many
     for role, best in matches.items():
         # A column of persons is optional; with one, the column of trajectories is optional.
         is_optional = role in {"person", "truncated"}
         is_optional |= role == "trajectory" and bool(matches["person"])
         if role not in columns and (best or not is_optional):
-            candidates = steps if role == "trajectory" else []
-            options = best or [name for name in names if _match(name) is None or name in candidates]
-            question_columns["data", role] = join_columns(options) or "none is left for it"
+            open_keys.append(("data", role))
     if not matches["person"]:
-        question_columns["privacy", "unit"] = ""
+        open_keys.append(("privacy", "unit"))
     else:
         values["privacy", "unit"] = '"person"'
     if matches["person"] and matches["trajectory"]:
-        question_columns["privacy", "max_trajectories_per_person"] = ""
+        open_keys.append(("privacy", "max_trajectories_per_person"))
     elif matches["person"]:
         hint_columns["data", "trajectory"] = ""
     if matches["truncated"]:
-        question_columns["data", "truncated_rows"] = ""
+        open_keys.append(("data", "truncated_rows"))
     for key, text in (heading or {}).items():
         values["data", key] = _quote(text)
         if key == "encoding" and not text.startswith("utf"):  # others fit any bytes
@@ -84,9 +81,7 @@ def guess(names: Sequence[str], heading: Mapping[str, str] | None = None) -> Gue
         hint_columns["data", "step_type"] = join_columns([columns["step"]])
         if _TEXTS["times"][times[-1]]:
             values["data", "step_type"] = _quote(_TEXTS["times"][times[-1]])
-    questions = _ALWAYS | {
-        key: _QUESTIONS[key].format(about) for key, about in question_columns.items()
-    }
+    questions = _ALWAYS | {key: _QUESTIONS[key] for key in open_keys}
     return Guesses(
         columns=columns,
         values=values | dict.fromkeys(questions, _quote(QUESTION)),

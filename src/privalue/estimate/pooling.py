@@ -55,7 +55,8 @@ def pool(
     Args:
         releases: two or more, as objects, files or folders; they may be pooled ones.
         same_people: whether one person may be in all of them: the guarantee is then that of all
-            costs together, and intervals allow for equal visits of a person in all of them.
+            costs together, and intervals allow for equal visits of a person in all of them. A part
+            that was pooled so implies it.
         start: a public start distribution: an array, a table by label, or a file.
         level: of the intervals; by default the first release's.
 
@@ -77,7 +78,8 @@ def pool(
     sources = [source for release in parts for source in _sources(release)]
     _require_same_study(parts, sources)
     first, ratios = parts[0], list(map(ratios_of, parts))
-    repeats = len(sources) if same_people else max(part.releases_per_person or 1 for part in parts)
+    same_people = same_people or any(part.releases_per_person for part in parts)
+    repeats = len(sources) if same_people else 1
     # The guarantee of a person in any one source; or of a person in all of them.
     epsilon = max(part.privacy.epsilon for part in parts)
     delta = max(part.privacy.delta for part in parts)

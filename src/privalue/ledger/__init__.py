@@ -1,7 +1,7 @@
 """Account for the privacy budget: the total of a dataset, charges, and their releases.
 
-A dataset is a set of people, whatever files hold their rows. A custodian declares its total, with
-the unit that it protects (a trajectory or a person) and the neighbouring relation. The costs of
+A dataset is a set of people, whatever files hold their rows. Its total is declared with the
+unit that it protects (a trajectory or a person) and the neighbouring relation. The costs of
 releases are summed, which is valid even if later releases are chosen adaptively; a release that
 would exceed the total is refused. A release that protects another unit is converted by group
 privacy, at its exact cost, or refused::

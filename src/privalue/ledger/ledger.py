@@ -404,7 +404,7 @@ def _read_earlier_charge(execute: Execute, entry: LedgerEntry) -> EarlierCharge:
 
 def _describe_earlier_charge(execute: Execute, earlier: LedgerEntry) -> str:
     """Return why a request is not charged again, and what to do."""
-    origin = f"charged at {earlier.body.get('at')} by {earlier.body.get('author')}"
+    origin = f"charged on {earlier.body.get('at')} by {earlier.body.get('author')}"
     if _find_commit(execute, earlier) is not None:
         return f"the identical request was {origin}, and its release is on record; ask for it again"
     if earlier.body.get("is_foreign"):

@@ -97,7 +97,7 @@ class SqliteStore:
         if self._path.exists():
             status = self._path.stat()
             if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-                why = "is not a regular file without hard links"
+                why = "is not a regular file, or has hard links"
                 raise LedgerError(f"the ledger {self.place} {why}; give another file")
         # With write permission open for writing, too: SQLite may have to roll back a killed writer.
         mode = "rw" if write or os.access(self._path, os.W_OK) else "ro"

@@ -4,7 +4,7 @@
 
     symbol       code                          meaning
     eps, delta   promise                       of a release, under its own neighbouring relation
-    L            max_trajectories_per_person   asserted by the custodian, with the total
+    L            max_trajectories_per_person   asserted with the total
     k            steps                         of the release's relation for one of the total's
 
 Epsilons of different units or relations do not add. A path of k steps between two data sets makes

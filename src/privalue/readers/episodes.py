@@ -1,12 +1,12 @@
 """Read lists of episodes, and recordings of environments in the format of D4RL and d3rlpy.
 
 An iterable is read element by element: a dict is a row, unless it has observations and rewards and
-none of the study's columns; anything else is an episode. An episode is a list of steps; an iterator
-is not, since it would be empty if another element made a second reading necessary. A step is a
-dict; or a tuple (state, reward), (state, action, reward) if the study has actions, followed by the
-study's probability, arm and truncation mark if it has these; or (state, action, reward), followed
-by any of next state, terminated, truncated. The id of an episode is its position, marked so that it
-never equals an id of a row (``Batch.episode_ids``).
+none of the study's columns; anything else is an episode. An episode is a list of steps. None of
+these, nor a column of an episode, is an iterator, which would be empty if another element made a
+second reading necessary. A step is a dict; or a tuple (state, reward), (state, action, reward) if
+the study has actions, followed by the study's probability, arm and truncation mark if it has these;
+or (state, action, reward), followed by any of next state, terminated, truncated. The id of an
+episode is its position, marked so that it never equals an id of a row (``Batch.episode_ids``).
 
 A recording is a dict with ``observations`` and ``rewards``, one for each transition, and marks of
 the last transition of each episode: ``terminals`` (``terminations``, ``dones``,
@@ -41,7 +41,6 @@ from privalue.readers.source import (
 RECORDING = "the recording"
 _TERMINALS = ("terminals", "terminations", "terminated", "dones")
 _TIMEOUTS = ("timeouts", "truncations", "truncated")
-_EPISODE_ENDS = (*_TIMEOUTS, "episode_terminals")
 # What an environment's ``step`` takes and returns, in this order.
 _ENVIRONMENT_STEP = ["state", "action", "reward", "next state", "terminated", "truncated"]
 _OPTIONAL_ROLES = ("action", "reward", "probability", "arm", "truncated")
@@ -159,7 +158,7 @@ def _read_episode(element: Any, number: int, dialect: Dialect) -> list[_Row]:
     if dialect.by_person:
         raise data_error("episodes-without-person", column=dialect.columns["person"])
     steps = [_read_step(step, dialect) for step in _steps_of(element, dialect)]
-    if not steps or isinstance(element, Iterator):
+    if not steps:
         raise ValueError(steps)
     rows, states = [], state_roles(dialect.columns)
     for at, step in enumerate(steps):
@@ -171,13 +170,9 @@ def _read_episode(element: Any, number: int, dialect: Dialect) -> list[_Row]:
 
 def _steps_of(element: Any, dialect: Dialect) -> Iterable[Any]:
     """Return the steps of an episode: a list, a recording of one episode, or a d3rlpy episode."""
-    get: Callable[[str], Any]
-    if isinstance(element, Mapping):
-        get = element.__getitem__
-    elif hasattr(element, "observations"):
-        get = partial(getattr, element)
-    else:
-        return list(element)
+    if not (isinstance(element, Mapping) or hasattr(element, "observations")):
+        return _to_list(element)
+    get = element.__getitem__ if isinstance(element, Mapping) else partial(getattr, element)
     columns = transitions(get, dialect)
     if "truncated" in dialect.columns:
         is_truncated, count = not get("terminated"), len(columns[-1])
@@ -189,7 +184,7 @@ def _read_step(step: Any, dialect: Dialect) -> dict[str, Any]:
     """Return the cells of a step by role; raise ValueError if it is malformed."""
     if isinstance(step, Mapping):
         return {"state": step, **{role: step.get(name) for role, name in dialect.columns.items()}}
-    if isinstance(step, str | bytes):
+    if isinstance(step, str | bytes | Iterator):
         raise ValueError(step)
     values = tuple(step)
     # The reward keeps its position even if it is not read.
@@ -240,7 +235,9 @@ def transitions(get: Callable[[str], Any], dialect: Dialect) -> list[Sequence[An
 
 
 def _to_list(values: Any) -> list[Any]:
-    """Return the cells of a column, numbers of NumPy as Python's."""
+    """Return the elements of an episode or a column, numbers of NumPy as Python's."""
+    if isinstance(values, Iterator):  # empty when it is read again
+        raise ValueError(values)
     has_numbers = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
     return values.tolist() if has_numbers and values.ndim == 1 else list(values)
 
@@ -260,7 +257,7 @@ def require_no_rewards_of_ends(dialect: Dialect) -> None:
 def open_recording(data: Mapping[str, Any], dialect: Dialect) -> Source:
     """Return the transitions of a recording as rows."""
     require_no_rewards_of_ends(dialect)
-    names = [name for name in (*_TERMINALS, *_EPISODE_ENDS) if name in data]
+    names = [name for name in (*_TERMINALS, *_TIMEOUTS, "episode_terminals") if name in data]
     if set(names) & {*_TIMEOUTS}:
         require_truncated(RECORDING, dialect)
     if not names:

@@ -77,8 +77,8 @@ class StudyCheck:
 
     def __repr__(self) -> str:
         notes = "".join(f"\n- {note}" for note in self.notes)
-        name, states = self.study.study.name, self.prepared.design.states
-        return f"StudyCheck({name!r}: complete and valid, states={states}){notes}"
+        name = self.study.study.name
+        return f"StudyCheck({name!r}: complete and valid, states={self.study.names.count}){notes}"
 
     def _repr_html_(self) -> str:
         return notebook_html(self.description, study="The study")

@@ -88,4 +88,4 @@ def plain_text(value: Any) -> str:
         return f"{{{', '.join(f'{key} = {plain_text(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(plain_text, value))}]"
-    return format_number(value, 6) if isinstance(value, float) else str(value)
+    return format_number(value, 6) if isinstance(value, float) else str(value) or '""'

@@ -76,7 +76,7 @@ def _notices(fields: dict[str, Any], study: Study) -> Iterator[Notice]:
 
 
 def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
-    """Yield values before noise, with one standard deviation of it to either side. PRIVATE."""
+    """Yield values before noise, with its standard deviation. PRIVATE."""
     counts = fields["counts"]
     if fields["mechanism"] == "dp-ope":
         yield Table(
@@ -98,7 +98,6 @@ def _tables(fields: dict[str, Any], study: Study) -> Iterator[Table]:
         title="By state, before noise (PRIVATE)",
         labels={"state": list(map(study.key_label, range(study.key_count)))},
         value=values,
-        privacy=(values - noise, values + noise),
         more={
             "visits": [f"{count:,}" for count in counts],
             "mean return": [f"{mean:.6g}" for mean in fields["mean_returns"]],

@@ -142,15 +142,15 @@ def choose_shape(
     best, least_error = even, 1.0
     if prior is not None and prior.any():
         p = np.maximum(prior, 1e-12)
-        weight, persons = count_weight(limits), limits.max_trajectories_per_person
+        weight, per_person = count_weight(limits), limits.max_trajectories_per_person
         if trajectories is None:
             unit = _USUAL_ERROR * SPREADS[0] * float(p @ p / p.sum()) ** 2 / limits.keys
         else:
-            unit = (alpha * persons / trajectories) ** 2 * (1 + 1 / (12 * weight**2))
+            unit = (alpha * per_person / trajectories) ** 2 * (1 + 1 / (12 * weight**2))
         spreads = np.array(SPREADS if shrinkage else SPREADS[:1])
 
         def errors(squares: Vector) -> Vector:
-            delta = core.visit_sensitivity(limits, np.sqrt(squares), weight) / persons
+            delta = core.visit_sensitivity(limits, np.sqrt(squares), weight) / per_person
             return _predict_errors(unit * delta**2 / (squares * p**2), spreads)
 
         even_errors = errors(even)

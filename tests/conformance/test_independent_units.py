@@ -27,7 +27,7 @@ import pytest
 import privalue as pv
 from oracles.reading import statistics
 from oracles.sources import minari_dataset
-from oracles.studies import study as make_study
+from oracles.studies import make_study
 from privalue.readers import cells
 
 HEADING = ("person", "trajectory", "step", "state", "reward")
@@ -418,9 +418,9 @@ def test_a_category_does_not_affect_the_others(odd):
     def read(ids, steps):
         frame = pd.DataFrame({"state": [0] * 3, "reward": 0.5})
         for name, column in (("trajectory", ids), ("step", steps)):
-            known = pd.Index([*dict.fromkeys(column)], dtype=object)
-            codes = [known.get_loc(cell) for cell in column]
-            frame[name] = pd.Series(pd.Categorical.from_codes(codes, known))
+            categories = pd.Index([*dict.fromkeys(column)], dtype=object)
+            codes = [categories.get_loc(cell) for cell in column]
+            frame[name] = pd.Series(pd.Categorical.from_codes(codes, categories))
         return statistics(frame, study)
 
     assert read([2**53 + 1, 2**53 + 3, odd], [TIMES[0]] * 3).trajectories >= 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.studies import in_sections, release_anyway, study
+from oracles.studies import in_sections, make_study, release_anyway
 from privalue import curator
 from privalue.curator import prepare
 
@@ -32,10 +32,10 @@ def ledger(tmp_path):
     return new_ledger
 
 
-def require_refusal(chosen, ledger):
+def require_refusal(study, ledger):
     """Before data is opened, and so at no cost."""
     with pytest.raises((pv.StudyError, pv.UsageError)):
-        pv.release(chosen, "no such file.csv", ledger=ledger)
+        pv.release(study, "no such file.csv", ledger=ledger)
     assert ledger.account("trial").spent.epsilon == 0
 
 
@@ -66,6 +66,6 @@ def test_states_or_labels_that_a_ledger_cannot_store_are_refused(
 
 
 def test_a_study_with_a_unique_fit_is_released(ledger):
-    released = release_anyway(exact_study(), PEOPLE, ledger=ledger)
+    release = release_anyway(exact_study(), PEOPLE, ledger=ledger)
     assert ledger.account("trial").spent.epsilon > 0
-    assert len(released.values) == study(3).names.count
+    assert len(release.values) == make_study(3).names.count
