@@ -59,8 +59,8 @@ def test_no_command_sends_a_terminal_what_files_say_to_it(hostile, capfd, monkey
         assert run(arguments) == code, capfd.readouterr().err
         for text in capfd.readouterr():
             assert not set(text) & CONTROLS, (arguments, text)
-    release = json.loads((hostile / "out" / "release.json").read_text(encoding="utf-8"))
-    assert release["tables"]["values"]["state"][0] == ORDERS
+    record = json.loads((hostile / "out" / "release.json").read_text(encoding="utf-8"))
+    assert record["tables"]["values"]["state"][0] == ORDERS
     page = (hostile / "out" / "report.html").read_text(encoding="utf-8")
     assert not set(page) & set("\x1b\x9b\x07\x7f")
     assert page.count("<bdi>") >= page.count("\u202e") > 0  # it ends where the label ends

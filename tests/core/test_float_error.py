@@ -73,10 +73,10 @@ def distance(theta, exact):
 @pytest.mark.parametrize("seed", range(4))
 def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
     study, phi, data = case(seed, np.asarray, condition)
-    sums, built = statistics(data, study), design(study)
+    result, built = statistics(data, study), design(study)
     low, high = study.values.return_bounds
     weights = [Fraction(float(w)) for w in study.state_weights]
-    means = sums.mean_returns(0.0)
+    means = result.mean_returns(0.0)
     exact = exact_theta(
         phi, weights, [w * Fraction(float(f)) for w, f in zip(weights, means, strict=True)]
     )
@@ -91,13 +91,13 @@ def test_theta_is_within_tau_of_the_exact_solution(seed, condition):
         step = (Fraction(high) - Fraction(low)) / 2**30
         sums = [
             int(n) * Fraction(low) + int(q) * step
-            for n, q in zip(sums.counts, sums.return_steps, strict=True)
+            for n, q in zip(result.counts, result.return_steps, strict=True)
         ]
-        visits = [w * int(n) for w, n in zip(weights, sums.counts, strict=True)]
+        visits = [w * int(n) for w, n in zip(weights, result.counts, strict=True)]
         right = [w * s for w, s in zip(weights, sums, strict=True)]
         exact = exact_theta(phi, visits, right, shift=Fraction(ridge) / 2)
-        tau = lsl_float_error(built, study.limits, ridge, sums.trajectories)
-        assert distance(lsl(sums.counts, sums.return_sums, built, ridge), exact) <= tau
+        tau = lsl_float_error(built, study.limits, ridge, result.trajectories)
+        assert distance(lsl(result.counts, result.return_sums, built, ridge), exact) <= tau
 
 
 def test_the_bound_grows_with_the_condition_number():
