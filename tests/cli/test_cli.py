@@ -86,8 +86,8 @@ def test_the_journey_as_json(folder, capsys):
     world = ["--world", "chain:N=5", "--trajectories", "900"]
     assert run(["plan", "study.toml", "--all", *world, "--json"]) == 0
     errors = {row["mechanism"]: row["rmse"] for row in read_json(capsys)["mechanisms"]}
-    assert list(errors) == ["dp-ssp", "dp-lsw", "dp-lsl"]
-    assert all(0 < error < 1 for error in errors.values())
+    assert "dp-ope" not in errors
+    assert all(0 < errors[name] < 1 for name in ("dp-ssp", "dp-lsw", "dp-lsl"))
 
 
 def test_the_demo_goes_the_whole_journey(tmp_path, monkeypatch, capsys):
