@@ -62,7 +62,7 @@ _COUNTERS = (
     "returns_clamped",
     "counts",
 )  # of the statistics, in the curator's diagnostics
-NOISE_SHAPES: dict[str, Any] = {"dp-ope": "weights", "dp-ssp": "statistics"}  # others: the study's
+NOISE_SHAPES: dict[str, Any] = {"dp-ope": "weights", "dp-ssp": "statistics"}  # SMOOTH: the study's
 
 
 # Prepare: decisions before data is opened
@@ -163,7 +163,7 @@ class Diagnostics(core.Private):
         common = {
             "mechanism": study.mechanism.name,
             "calibration": study.mechanism.calibration,
-            "noise": study.mechanism.noise,
+            "noise": "laplace" if self.perturbation.laplace else study.mechanism.noise,
             **{name: getattr(statistics, name) for name in _COUNTERS},
             "persons": statistics.persons or None,
             "by_query": self.by_query,
@@ -190,7 +190,6 @@ class Diagnostics(core.Private):
         mass = np.where(exact.weights > 0, exact.weights, 1.0)
         means = self.statistics.mean_returns(middle)
         return {
-            "noise": "laplace",
             "psi": float(mechanism.sensitivity) ** 2,
             "weights_clipped": self.statistics.weights_clipped,
             "mean_returns": means,
@@ -508,16 +507,16 @@ def draw_release(
     # From here on everything is post-processing.
     private = type(source) is core.OperatingSystemEntropy
     common_flags = estimate.flags_of_release(private=private, accepted=accepted)
-    noise, size = mechanism.public_noise(draws), mechanism.terms.size
+    noise, size, name = mechanism.public_noise(draws), mechanism.terms.size, study.mechanism.name
     return Release(
         private=private,
         study=study.public_description(),
         privacy=_guarantee(study),
-        mechanism=study.mechanism.name,
+        mechanism=name,
         terms=describe_terms(mechanism.terms),
         noise=PublicNoise(
             calibration=study.mechanism.calibration,
-            shape=NOISE_SHAPES.get(study.mechanism.name, study.mechanism.noise),
+            shape=study.mechanism.noise if name in SMOOTH else NOISE_SHAPES[name],
             alpha=mechanism.calibration.alpha,
             beta=mechanism.calibration.beta,
             **noise._asdict(),

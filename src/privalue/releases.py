@@ -45,8 +45,7 @@ KEYS = ("arm", "start", "state", "action")
 _MAX_BYTES = 1 << 36  # bytes of a release: there may be very many states
 _MAX_LABELS_SEARCHED = 5_000  # for labels similar to an unknown one
 _REASONS = {  # why a column is absent, by the beginning of its name
-    "low": "the scale of the noise of dp-lsw and dp-lsl is not public",
-    "total": "only dp-ssp and dp-ope release intervals that include sampling error",
+    **dict.fromkeys(("low", "high", "total"), "only dp-ssp and dp-ope release intervals"),
     "supported": "only dp-ssp and dp-ope release it",
 }
 Label = str | int | None

@@ -73,6 +73,7 @@ def test_too_little_noise_on_all_numbers_together_is_rejected(monkeypatch):
         mechanisms, "weighted_block", lambda constants: [x / 2 for x in original(constants)]
     )
     assert audit_of("dp-ope", neighbours="add-remove")[0].rejected
+    assert audit_of("dp-ope", policy={**STUDIES["dp-ope"]["policy"], "by": "start"})[0].rejected
 
 
 def test_a_sensitivity_that_is_too_small_is_rejected(monkeypatch, tmp_path, capsys):

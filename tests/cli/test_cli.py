@@ -86,8 +86,8 @@ def test_every_command_of_a_release_prints_json(folder, capsys):
     world = ["--world", "chain:N=5", "--trajectories", "900"]
     assert run(["plan", "study.toml", "--all", *world, "--json"]) == 0
     errors = {row["mechanism"]: row["rmse"] for row in read_json(capsys)["mechanisms"]}
-    assert list(errors) == ["dp-ssp", "dp-lsw", "dp-lsl"]
-    assert all(0 < error < 1 for error in errors.values())
+    assert "dp-ope" not in errors
+    assert all(0 < errors[name] < 1 for name in ("dp-ssp", "dp-lsw", "dp-lsl"))
 
 
 def test_the_demo_runs_every_command(tmp_path, monkeypatch, capsys):

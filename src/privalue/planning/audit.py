@@ -29,7 +29,8 @@ _EXTRA_ROWS, _FEW_KEYS = 1000, 20  # rows after which a return stops growing; ke
 _DEFAULT_TRAJECTORIES = 1000  # trajectories, if the study declares none
 _PEOPLE = [2**k for k in range(25)]  # how many differ: tried until the data sets are far apart
 
-_People: TypeAlias = tuple[int, int]  # how many have the smallest returns, how many the largest
+# How many have the smallest returns, how many the largest, how many the smallest at other keys.
+_People: TypeAlias = tuple[int, int] | tuple[int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +102,13 @@ def audit_study(
         if distant.distance > SEPARATION * math.sqrt(2):  # the noise is less among so many people
             among, people = people, math.ceil(people * SEPARATION / distant.distance)
             distant = pair((among - people, people), (among, 0), _FEW_KEYS)
-        # One person among others: all returns of this person flip, or the person is removed.
+        # One person among others: all returns of this person flip, at the same keys or at as many
+        # others as there are; or the person is removed.
         replaced = 0 if terms.limits.add_remove else 1
         neighbours = (
-            pair((others, others + 1), (others + replaced, others), terms.limits.keys)
+            pair((others, others + 1), other, terms.limits.keys)
             for others in (0, 1, 32)
+            for other in ((others + replaced, others), (others, others, replaced))
         )
         audits.append(
             StageAudit(
@@ -155,17 +158,18 @@ def _extreme_statistics(limits: core.Limits, people: _People, keys: int) -> core
     Each has one trajectory more than the limit allows, and visits more keys than the limit allows.
     """
     path = np.arange(min(limits.keys // limits.arms, keys + 1))
-    path = np.concatenate([path, np.full(_EXTRA_ROWS, path[-1])])
     by_person = limits.unit == "person"
     per_person = limits.max_trajectories_per_person + 1 if by_person else 1
-    shape = (per_person, len(path))
+    shape = (per_person, len(path) + _EXTRA_ROWS)
     trajectory, step = (axis.ravel() for axis in np.indices(shape, dtype=np.int64))
     ids = np.stack([0 * step, trajectory], axis=1) if by_person else trajectory[:, None]
     ratios = np.full(len(step), 1e3) if limits.clip else None
     totals: dict[str, Any] = defaultdict(int)
-    for number, reward in zip(people, limits.reward_bounds, strict=True):
+    (low, high), first = limits.reward_bounds, limits.max_states_per_trajectory
+    for number, reward, shift in zip(people, (low, high, low), (0, 0, first), strict=False):
+        visited = np.pad(np.roll(path, -shift), (0, _EXTRA_ROWS), mode="edge")
         sums, rewards = core.Contributions(limits), np.full(len(step), float(reward))
-        sums.add(ids[:, :, None], step, path[step].astype(np.int32), rewards, ratios)
+        sums.add(ids[:, :, None], step, visited[step].astype(np.int32), rewards, ratios)
         one_person = sums.finish()
         for name in (*core.ARRAYS, "trajectories"):
             totals[name] = totals[name] + number * getattr(one_person, name)  # not +=: read-only

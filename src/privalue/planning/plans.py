@@ -240,7 +240,7 @@ def plan(
         if m is None:  # plan with the number that the answer found
             m = int(answer.value or MAX_TRAJECTORIES)
             setting = replace(setting, trajectories=m)
-    has_bounds_stage = study.mechanism.name == "dp-ssp" and "bounds" in study.stages
+    has_bounds_stage = "bounds" in study.stages
     relative = has_bounds_stage and setting.world is None
     low, high = study.values.return_bounds
     unit = high - low if relative else 1.0
@@ -373,7 +373,7 @@ def _require_question(
 ) -> None:
     """Refuse combinations of arguments that have no answer, before slow computations."""
     name, m = study.mechanism.name, setting.trajectories
-    has_bounds_stage = name == "dp-ssp" and "bounds" in study.stages
+    has_bounds_stage = "bounds" in study.stages
     has_visits = setting.world is not None or (setting.visits is not None and not has_bounds_stage)
     is_explicit = setting.world is not None or setting.visits is not study.visit_prior
     refusals = {

@@ -176,7 +176,7 @@ def _method(release: Release) -> Iterator[Fact]:
         yield fact("method.stages", stages)
     has_bounds = any(stage["name"] == "bounds" for stage in stages)
     yield fact("method.tuning", sentence("tuning", bounds=has_bounds))
-    yield fact("method.post_processing", sentence("post_processing", name=name))
+    yield fact("method.post_processing", sentence("post_processing"))
     yield fact("method.randomness", release.private)
     yield fact("method.software", release.software)
 

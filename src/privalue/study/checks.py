@@ -14,12 +14,13 @@ from privalue.study.sections import LARGEST, MAX_STATES, SECTIONS, SMALLEST, Sec
 
 # An error code, and the values of its message if the study is refused; falsy if it is not.
 Check = tuple[str, object]
-# The ranges of epsilon and delta in which the noise can be calibrated, by calibration.
+# The ranges of epsilon and delta in which the noise can be calibrated: by calibration, or by the
+# name of a mechanism whose delta is 0.
 PRIVACY_RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "exact": {"epsilon": (0.001, 20), "delta": (1e-15, 0.5)},
     "nissim": {"epsilon": (0, 1e6)},
     "appendix": {"epsilon": (0, 5)},
-    "laplace": {"epsilon": (1e-6, 1e6)},
+    "dp-ope": {"epsilon": (1e-6, 1e6)},
 }
 
 
@@ -78,8 +79,8 @@ def check_sections(s: Sections) -> Iterator[Check]:
     mechanism, name, is_ope = s.mechanism, s.mechanism.name, s.is_off_policy
     yield "calibration-of-dp-ssp", name == "dp-ssp" and mechanism.calibration != "exact"
     yield "noise-of-dp-lsl", name == "dp-lsl" and mechanism.noise == "whitened"
-    yield "delta-with-dp-ope", is_ope and privacy.delta > 0
-    yield "delta-missing", privacy.delta == 0 and not is_ope
+    yield "delta-with-dp-ope", name in PRIVACY_RANGES and privacy.delta > 0
+    yield "delta-missing", privacy.delta == 0 and name not in PRIVACY_RANGES
     yield "promise-out-of-range", _out_of_range(s)
     invalid = bool(s.arms.explicit_keys) and not _are_labels(s.arms.names, 2)
     yield "arms-invalid", invalid and format_value(s.arms.labels)
@@ -149,8 +150,8 @@ def _shared_column(s: Sections) -> str | None:
 
 def _out_of_range(s: Sections) -> str | None:
     """Return epsilon or delta, if the noise cannot be calibrated for it."""
-    kind = "laplace" if s.is_off_policy else s.mechanism.calibration
-    for name, (low, high) in PRIVACY_RANGES[kind].items():
+    ranges = PRIVACY_RANGES.get(s.mechanism.name) or PRIVACY_RANGES[s.mechanism.calibration]
+    for name, (low, high) in ranges.items():
         number = getattr(s.privacy, name)
         if not low <= number <= high:
             return f"{name} = {number:g} must be from {low:g} to {high:g}"
