@@ -473,7 +473,7 @@ def _charge(ledger: Ledger, request: ReleaseRequest) -> Charge:
     except UnknownOutcomeError:
         try:
             return ledger.charge(request, token=token)
-        except (errors.UnavailableError, KeyboardInterrupt) as problem:
+        except (errors.UnavailableError, errors.LedgerError, KeyboardInterrupt) as problem:
             why, code = _cause(problem)
             raise errors.ChargedError(
                 f'dataset "{request.dataset}": perhaps charged, and nothing was drawn ({why}); '
