@@ -25,6 +25,8 @@ STUDY = study_file(
 )
 RELEASE = ["release", "study.toml", "--data", "data.parquet", "--no-ledger", "--out"]
 MAIN = "from privalue.cli import main; main()"
+# Jobs in the background ignore interrupts from the start.
+INTERRUPTIBLE = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {MAIN}"
 
 
 @pytest.fixture
@@ -263,7 +265,7 @@ def test_an_interrupted_release_ends_at_once_and_leaves_nothing(folder, number):
     spill.mkdir()
     command = ["release", "study.toml", "--data", "mixed.parquet", "--out", "r", "--no-ledger"]
     started = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *command, "--memory", "64MB"],
+        [sys.executable, "-c", INTERRUPTIBLE, *command, "--memory", "64MB"],
         env={**os.environ, "TMPDIR": str(spill)},
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
