@@ -27,13 +27,13 @@ def kinds(cell):
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory):
-    from benchmarks.notebook import executed
+def notebook(tmp_path_factory):
+    from benchmarks.notebook import execute
 
-    return executed(read_notebook(), tmp_path_factory.mktemp("notebook"))
+    return execute(read_notebook(), tmp_path_factory.mktemp("notebook"))
 
 
-def test_the_notebook_runs_and_shows_its_stored_output(executed):
-    for cell, stored in zip(code(executed), code(read_notebook()), strict=True):
+def test_the_notebook_runs_and_shows_its_stored_output(notebook):
+    for cell, stored in zip(code(notebook), code(read_notebook()), strict=True):
         assert kinds(cell) == kinds(stored), stored.source
         assert cell.execution_count == stored.execution_count
