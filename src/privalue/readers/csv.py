@@ -137,7 +137,7 @@ class CsvFile:
 
     def _split(self, text: bytes, types: Types) -> pa.RecordBatch | None:
         """Return the cells of sound lines; None if there are none, or Arrow refuses a cell."""
-        if not text.strip(b"\r\n"):
+        if not text.lstrip(b"\r\n"):
             return None
         if text.startswith(codecs.BOM_UTF8):  # here it is part of a cell, but Arrow would drop it
             text = b"\n" + text
