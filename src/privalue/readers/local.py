@@ -59,9 +59,9 @@ def usable_cores() -> int:
 
 
 def require_threads(threads: int | None) -> int:
-    """Return a number of threads, or the number of cores for None; raise UsageError."""
+    """Return a number of threads, by default one more than cores; raise UsageError."""
     if threads is None:
-        return usable_cores()
+        return usable_cores() + 1  # while one waits for Python's lock, or for the disk
     if type(threads) is not int or not 1 <= threads <= MAX_THREADS:
         allowed = f"it must be a whole number from 1 to {MAX_THREADS}"
         raise UsageError(allowed, code="out-of-range", argument=("threads", threads))
