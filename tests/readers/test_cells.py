@@ -61,6 +61,10 @@ def test_texts_as_doubles(few, texts):
     assert outcome(result) == [literal.double(t) for t in texts]
 
 
+def test_cells_show_none_of_their_values():
+    assert repr(cells.numbers(pa.array([0.75, None]))) == "Cells(private, rows=2)"
+
+
 @given(st.lists(TEXTS.map(lambda t: t.replace(",", "")), max_size=6))
 def test_a_decimal_comma_is_a_decimal_point(texts):
     """The same texts with commas for points; with a decimal comma, a point makes a text invalid."""

@@ -55,10 +55,13 @@ _INT64 = (-(2**63), 2**63 - 1)
 
 
 class Cells(NamedTuple):
-    """The values of a column, and the status of each."""
+    """The values of a column, and the status of each. PRIVATE: its repr shows none of them."""
 
     values: NDArray[Any]
     status: Status
+
+    def __repr__(self) -> str:
+        return f"Cells(private, rows={len(self.status)})"
 
     @property
     def failed(self) -> NDArray[np.bool_] | None:
