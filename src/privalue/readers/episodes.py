@@ -237,7 +237,7 @@ def transitions(get: Callable[[str], Any], dialect: Dialect) -> list[Sequence[An
 def _to_list(values: Any) -> list[Any]:
     """Return the elements of an episode or a column, numbers of NumPy as Python's."""
     if isinstance(values, Iterator):  # empty when it is read again
-        raise ValueError(values)
+        raise ValueError("it has an iterator, which can be read only once")
     has_numbers = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
     return values.tolist() if has_numbers and values.ndim == 1 else list(values)
 

@@ -62,7 +62,7 @@ class StudyCheck:
         return {
             "valid": True,
             "study": study.public_description(),
-            "states": design.states,
+            "states": study.names.count,
             "features": design.dimension,
             "alpha": None if constants is None else constants.alpha,
             "beta": None if constants is None else constants.beta,
