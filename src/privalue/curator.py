@@ -237,7 +237,7 @@ def inspect(
         engine: "local", or "spark".
         memory: bytes, or a text such as "2GB", that rows may take while they are put in order;
             more are read in passes.
-        threads: how many threads read rows on this machine; by default one more than cores.
+        threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
     Returns:
@@ -343,7 +343,7 @@ def release(
         engine: "local", or "spark" (``privalue.readers.spark``).
         memory: bytes, or a text such as "2GB", that rows may take while they are put in order;
             more are read in passes.
-        threads: how many threads read rows on this machine; by default one more than cores.
+        threads: how many threads read rows on this machine; by default one for each core.
         progress: called with the number of rows read, and of all rows where known.
 
     Returns:

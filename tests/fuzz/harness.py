@@ -44,7 +44,7 @@ class Process:
     """Another process, with limited memory; a new one after each that died."""
 
     def __enter__(self):
-        self._child = None
+        self._child, self._calls = None, 0
         return self
 
     def __exit__(self, *_):
@@ -52,6 +52,9 @@ class Process:
 
     def call(self, function, *arguments):
         """What the function returns there, and None; or None, and how the process ended."""
+        self._calls += 1
+        if self._calls % 1000 == 0:  # Arrow keeps addresses of each damaged file that is compressed
+            self._end()
         if self._child is None:
             context = multiprocessing.get_context("spawn")
             self._pipe, theirs = context.Pipe()

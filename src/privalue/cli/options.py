@@ -49,7 +49,7 @@ Memory = Annotated[
     str | None,
     advanced("Memory for rows, e.g. 2GB; by default half of the machine's."),
 ]
-Threads = Annotated[int | None, advanced("Threads that read rows; by default one more than cores.")]
+Threads = Annotated[int | None, advanced("Threads that read rows; by default one per core.")]
 
 
 def require_absent(path: Path, force: bool) -> None:

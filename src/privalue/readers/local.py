@@ -59,9 +59,9 @@ def usable_cores() -> int:
 
 
 def require_threads(threads: int | None) -> int:
-    """Return a number of threads, by default one more than cores; raise UsageError."""
+    """Return a number of threads, or the number of cores for None; raise UsageError."""
     if threads is None:
-        return usable_cores() + 1  # while one waits for Python's lock, or for the disk
+        return usable_cores()
     if type(threads) is not int or not 1 <= threads <= MAX_THREADS:
         allowed = f"it must be a whole number from 1 to {MAX_THREADS}"
         raise UsageError(allowed, code="out-of-range", argument=("threads", threads))
@@ -132,8 +132,10 @@ class _SourceReader:
         """Add whole units as they arrive; raise ConflictError if rows are not in order."""
         total, open_unit, left_out = Contributions(self.limits), list[Rows](), 0
         with self._tasks() as tasks:
-            # Batches wait for the core, so that it never waits for them.
-            for rows in _map_in_order(self._encode, tasks, self.threads, 2 * self.threads):
+            # Batches wait for the core, so that it never waits for them. One more thread parses CSV,
+            # whose batches are small: others wait at times for Python's lock.
+            readers, ahead = self.threads + bool(self.source.csv_format), 2 * self.threads
+            for rows in _map_in_order(self._encode, tasks, readers, ahead):
                 left_out += rows.left_out
                 if len(rows):
                     open_unit = self._add_whole_units(open_unit, rows, total)

@@ -32,7 +32,7 @@ def read_statistics(
         memory: approximate limit of the local engine, in bytes or as "2GB"; by default half of the
             memory that the process may use. If rows need more, they are read in several passes;
             none is ever written to disk.
-        threads: of the local engine; by default one more than cores. Spark has its own setting.
+        threads: of the local engine; by default one for each core. Spark has its own setting.
         progress: called with the number of rows read, and of all rows (None if unknown).
 
     Returns:
