@@ -53,7 +53,7 @@ class Process:
     def call(self, function, *arguments):
         """What the function returns there, and None; or None, and how the process ended."""
         self._calls += 1
-        if self._calls % 1000 == 0:  # Arrow keeps addresses of each damaged file that is compressed
+        if self._calls % 1000 == 0:  # Arrow keeps addresses of damaged compressed files
             self._end()
         if self._child is None:
             context = multiprocessing.get_context("spawn")

@@ -132,8 +132,8 @@ class _SourceReader:
         """Add whole units as they arrive; raise ConflictError if rows are not in order."""
         total, open_unit, left_out = Contributions(self.limits), list[Rows](), 0
         with self._tasks() as tasks:
-            # Batches wait for the core, so that it never waits for them. One more thread parses CSV,
-            # whose batches are small: others wait at times for Python's lock.
+            # Batches wait for the core, so that it never waits for them. CSV, whose batches are
+            # small, has one more thread: others wait at times for Python's lock.
             readers, ahead = self.threads + bool(self.source.csv_format), 2 * self.threads
             for rows in _map_in_order(self._encode, tasks, readers, ahead):
                 left_out += rows.left_out
