@@ -104,11 +104,11 @@ def audit_study(
             distant = pair((among - people, people), (among, 0), _FEW_KEYS)
         # One person among others: all returns of this person flip, at the same keys or at as many
         # others as there are; or the person is removed.
-        replaced = 0 if terms.limits.add_remove else 1
+        replacements = [(0, 0)] if terms.limits.add_remove else [(1, 0), (0, 1)]
         neighbours = (
-            pair((others, others + 1), other, terms.limits.keys)
+            pair((others, others + 1), (others + same, others, moved), terms.limits.keys)
             for others in (0, 1, 32)
-            for other in ((others + replaced, others), (others, others, replaced))
+            for same, moved in replacements  # a person at the same keys, or at others
         )
         audits.append(
             StageAudit(
